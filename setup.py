@@ -1,0 +1,58 @@
+"""Builds the native hot paths; everything else about the package is in pyproject.toml.
+
+Every native module has a pure-Python twin beside it, so a machine without a C compiler still gets
+a working package: a module that cannot be compiled is left out, and the build says so. Set
+AIOKAFKA_LITE_REQUIRE_NATIVE=1 (as the test suite does) to make that an error, or
+AIOKAFKA_LITE_NO_NATIVE=1 to build none.
+"""
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+REQUIRE_NATIVE = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
+NO_NATIVE = os.environ.get("AIOKAFKA_LITE_NO_NATIVE") == "1"
+
+
+def compiler_is_there() -> bool:
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return os.name == "nt" or shutil.which(command.split()[0]) is not None
+
+
+def native_modules() -> list[Extension]:
+    if NO_NATIVE:
+        return []
+    if not compiler_is_there():
+        if REQUIRE_NATIVE:
+            raise SystemExit("AIOKAFKA_LITE_REQUIRE_NATIVE=1, but there is no C compiler")
+        print("aiokafka_lite: no C compiler found: the pure-Python twins will be used (slower)")
+        return []
+    from Cython.Build import cythonize
+
+    root = Path(__file__).parent
+    extensions = [
+        Extension(
+            str(path.relative_to(root).with_suffix("")).replace(os.sep, "."),
+            [str(path.relative_to(root))],
+            extra_compile_args=[] if os.name == "nt" else ["-O3", "-Wno-unused-function"],
+            optional=not REQUIRE_NATIVE,
+        )
+        for path in sorted((root / "aiokafka_lite").rglob("*.pyx"))
+    ]
+    return cythonize(extensions, build_dir="build/cython", language_level=3, quiet=True)
+
+
+class BuildNative(build_ext):
+    def run(self) -> None:
+        super().run()
+        for extension in self.extensions:
+            built = Path(self.get_ext_fullpath(extension.name))
+            state = "compiled" if built.exists() else "NOT compiled: its pure-Python twin is used"
+            self.announce(f"aiokafka_lite: {extension.name}: {state}", level=3)
+
+
+setup(ext_modules=native_modules(), cmdclass={"build_ext": BuildNative})
