@@ -1,0 +1,133 @@
+"""The work itself, written once for every client that has aiokafka's API: ours and aiokafka.
+
+That one text serves both is the point of a drop-in: the two modules beside this one differ in
+their imports alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.work import Meter, Work, values
+
+Client = Callable[..., Any]
+
+
+def _producer(producer_class: Client, work: Work, linger_ms: int) -> Any:
+    return producer_class(
+        bootstrap_servers=work.bootstrap,
+        acks="all",
+        linger_ms=linger_ms,
+        max_batch_size=work.batch_size,
+        compression_type=work.compression,
+    )
+
+
+async def produce(producer_class: Client, work: Work) -> dict[str, Any]:
+    """`await send` for every record, then flush, then every ack looked at."""
+    producer = _producer(producer_class, work, work.linger_ms)
+    await producer.start()
+    meter = Meter()
+    pool = values(work.size)
+    try:
+        for count in (work.warmup, work.records):
+            meter.start()
+            acks = []
+            send = producer.send
+            topic = work.topic
+            for i in range(count):
+                acks.append(await send(topic, pool[i % 1000]))
+            await producer.flush()
+            for ack in acks:
+                await ack
+            result = meter.stop(count)
+            del acks
+        return result
+    finally:
+        await producer.stop()
+
+
+async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
+    """``tasks`` coroutines, each waiting for its record before it sends the next; linger 0."""
+    producer = _producer(producer_class, work, 0)
+    await producer.start()
+    meter = Meter()
+    pool = values(work.size)
+    latencies = meter.latencies
+
+    async def one(number: int, count: int) -> None:
+        for i in range(count):
+            began = time.perf_counter()
+            await producer.send_and_wait(work.topic, pool[(number + i) % 1000])
+            latencies.append(time.perf_counter() - began)
+
+    try:
+        for count in (max(work.warmup, 2 * work.tasks), work.records):
+            meter.start()
+            await asyncio.gather(*(one(n, count // work.tasks) for n in range(work.tasks)))
+            result = meter.stop(count // work.tasks * work.tasks)
+        return result
+    finally:
+        await producer.stop()
+
+
+async def idle(producer_class: Client, work: Work) -> dict[str, Any]:
+    """One record at a time with a pause of 2 ms between: the latency of an idle service."""
+    producer = _producer(producer_class, work, 0)
+    await producer.start()
+    meter = Meter()
+    pool = values(work.size)
+    try:
+        for count in (200, work.records):
+            meter.start()
+            for i in range(count):
+                began = time.perf_counter()
+                await producer.send_and_wait(work.topic, pool[i % 1000])
+                meter.latencies.append(time.perf_counter() - began)
+                await asyncio.sleep(0.002)
+            result = meter.stop(count)
+        return result
+    finally:
+        await producer.stop()
+
+
+async def consume(
+    consumer_class: Client, partition_class: Client, work: Work, *, lists: bool, partitions: int = 6
+) -> dict[str, Any]:
+    """Read the whole topic from the start, touching value and offset of every record."""
+    meter = Meter()
+    result: dict[str, Any] = {}
+    for count in (min(work.warmup, work.records), work.records):
+        meter.start()
+        consumer = consumer_class(
+            bootstrap_servers=work.bootstrap,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            group_id=None,
+        )
+        await consumer.start()
+        try:
+            consumer.assign([partition_class(work.topic, p) for p in range(partitions)])
+            seen = touched = 0
+            if lists:
+                while seen < count:
+                    batches = await consumer.getmany(timeout_ms=10_000, max_records=500)
+                    if not batches:
+                        raise RuntimeError(f"only {seen} of {count} records came within 10 s")
+                    for records in batches.values():
+                        for record in records:
+                            touched += len(record.value) + (record.offset & 1)
+                        seen += len(records)
+            else:
+                async for record in consumer:
+                    touched += len(record.value) + (record.offset & 1)
+                    seen += 1
+                    if seen >= count:
+                        break
+            result = meter.stop(seen)
+        finally:
+            await consumer.stop()
+    return result

@@ -1,0 +1,99 @@
+"""What a worker process is told to do, and how what it did is measured.
+
+A client is measured by the CPU of its own process (user + system, all threads), because with a
+broker on the same cores the wall clock tells more about the broker than about the client.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One measurement: which client does what, on how many records.
+
+    ``kind`` names a coroutine or function of the client's module (``produce``, ``send_and_wait``,
+    ``idle``, ``consume_iter``, ``consume_lists``); sizes are bytes, ``linger_ms`` milliseconds.
+    """
+
+    client: str
+    kind: str
+    bootstrap: str
+    topic: str
+    records: int
+    size: int = 100
+    batch_size: int = 16384
+    linger_ms: int = 5
+    compression: str | None = None
+    tasks: int = 1
+    loop: str = "asyncio"
+    warmup: int = 10_000
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def load(cls, text: str) -> Work:
+        return cls(**json.loads(text))
+
+
+def values(size: int, count: int = 1000) -> list[bytes]:
+    """``count`` different JSON-like values of exactly ``size`` bytes."""
+    made = []
+    for i in range(count):
+        head = (
+            f'{{"id": {i * 7919 % 100003}, "user": "user-{i}", "sum": {i * 31 % 9973}.25, "tag": "'
+        )
+        letters = (chr(97 + (i * 7 + j * j) % 26) for j in range(max(0, size - len(head) - 2)))
+        made.append((head + "".join(letters) + '"}').encode()[:size].ljust(size))
+    return made
+
+
+class Meter:
+    """CPU, wall time and latencies of one stretch of work.
+
+    Call `start` after the warm-up and `stop` with the number of records; ``latencies`` (seconds,
+    one a record) may be filled in between.
+    """
+
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+        self._usage: resource.struct_rusage | None = None
+        self._began = 0.0
+
+    def start(self) -> None:
+        self.latencies.clear()
+        self._usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._began = time.perf_counter()
+
+    def stop(self, records: int) -> dict[str, Any]:
+        ended = time.perf_counter()
+        now = resource.getrusage(resource.RUSAGE_SELF)
+        if self._usage is None:
+            raise RuntimeError("the meter was stopped before it was started")
+        user = now.ru_utime - self._usage.ru_utime
+        system = now.ru_stime - self._usage.ru_stime
+        result: dict[str, Any] = {
+            "records": records,
+            "wall": ended - self._began,
+            "cpu_us": (user + system) / records * 1e6,
+            "sys_us": system / records * 1e6,
+            "rate": records / (ended - self._began),
+            "rss_mb": now.ru_maxrss / 1024,
+        }
+        if self.latencies:
+            ordered = sorted(self.latencies)
+            for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999)):
+                result[name] = percentile(ordered, share) * 1e3
+        return result
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which ``share`` (0..1) of the sorted, non-empty ``ordered`` lie."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
