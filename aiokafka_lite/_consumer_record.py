@@ -1,0 +1,14 @@
+"""ConsumerRecord: one record as the consumer hands it out, native where that was compiled."""
+
+from typing import TYPE_CHECKING
+
+from aiokafka_lite._build import pick
+
+if TYPE_CHECKING:
+    from aiokafka_lite._consumer_record_python import ConsumerRecord
+else:
+    ConsumerRecord = pick(
+        "aiokafka_lite._consumer_record_native", "aiokafka_lite._consumer_record_python"
+    ).ConsumerRecord
+
+__all__ = ["ConsumerRecord"]

@@ -1,0 +1,26 @@
+# What the native rooms may cimport: the record's C layout, so that a decoder fills it without a
+# Python call. What the records of one batch share lives once, in their BatchContext.
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class BatchContext:
+    cdef str topic
+    cdef int32_t partition
+    cdef int32_t leader_epoch      # -1 unknown
+    cdef int timestamp_type        # 0 CreateTime, 1 LogAppendTime
+    cdef object checksum           # None, or the CRC-32 of one v0/v1 message
+
+
+cdef class ConsumerRecord:
+    cdef BatchContext context
+    cdef public int64_t offset
+    cdef public int64_t timestamp
+    cdef public object key
+    cdef public object value
+    cdef public object headers
+    cdef public int32_t serialized_key_size
+    cdef public int32_t serialized_value_size
+
+
+cdef BatchContext new_context(
+    str topic, int32_t partition, int timestamp_type, int32_t leader_epoch, object checksum)

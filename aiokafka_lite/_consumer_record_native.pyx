@@ -1,0 +1,151 @@
+# cython: language_level=3, freethreading_compatible=True, nonecheck=True
+"""Native ConsumerRecord: outside the garbage collector, its batch's facts shared by reference.
+
+The .pxd offers ``ConsumerRecord`` (fields ``context``, ``offset``, ``timestamp``, ``key``, ``value``,
+``headers`` and the two sizes are C attributes), ``BatchContext`` and ``new_context()``. A decoder makes
+one context a batch and fills records by ``ConsumerRecord.__new__(ConsumerRecord)``; a deserializing
+consumer assigns ``record.value`` and leaves the sizes alone.
+
+A list of 10,000 records costs the collector nothing, because neither class is tracked by it. The
+price: a record reachable from its own key, value or headers is never freed.
+"""
+
+cimport cython
+
+from types import GenericAlias
+
+from aiokafka_lite._consumer_record_python import ConsumerRecord as _Twin
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class BatchContext:
+    """What every record of one batch shares. Never changed once a record holds it."""
+
+
+cdef BatchContext new_context(
+    str topic, int32_t partition, int timestamp_type, int32_t leader_epoch, object checksum
+):
+    cdef BatchContext context = BatchContext.__new__(BatchContext)
+    context.topic = topic
+    context.partition = partition
+    context.timestamp_type = timestamp_type
+    context.leader_epoch = leader_epoch
+    context.checksum = checksum
+    return context
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class ConsumerRecord:
+    __doc__ = _Twin.__doc__
+    __match_args__ = _Twin.__match_args__
+    # dataclasses.asdict(), fields() and replace() work as on aiokafka's dataclass.
+    __dataclass_fields__ = _Twin.__dataclass_fields__
+    __dataclass_params__ = _Twin.__dataclass_params__
+    __class_getitem__ = classmethod(GenericAlias)
+    __hash__ = None  # mutable and compared by value, as aiokafka's
+
+    def __init__(
+        self, str topic not None, int32_t partition, int64_t offset, int64_t timestamp,
+        int timestamp_type, key, value, checksum, int32_t serialized_key_size,
+        int32_t serialized_value_size, headers, *, int32_t leader_epoch=-1,
+    ):
+        self.context = new_context(topic, partition, timestamp_type, leader_epoch, checksum)
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.serialized_key_size = serialized_key_size
+        self.serialized_value_size = serialized_value_size
+        self.headers = headers
+
+    # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
+
+    @property
+    def topic(self):
+        return self.context.topic
+
+    @topic.setter
+    def topic(self, str topic not None):
+        cdef BatchContext c = self.context
+        self.context = new_context(
+            topic, c.partition, c.timestamp_type, c.leader_epoch, c.checksum)
+
+    @property
+    def partition(self):
+        return self.context.partition
+
+    @partition.setter
+    def partition(self, int32_t partition):
+        cdef BatchContext c = self.context
+        self.context = new_context(c.topic, partition, c.timestamp_type, c.leader_epoch, c.checksum)
+
+    @property
+    def timestamp_type(self):
+        return self.context.timestamp_type
+
+    @timestamp_type.setter
+    def timestamp_type(self, int timestamp_type):
+        cdef BatchContext c = self.context
+        self.context = new_context(c.topic, c.partition, timestamp_type, c.leader_epoch, c.checksum)
+
+    @property
+    def leader_epoch(self):
+        return self.context.leader_epoch
+
+    @leader_epoch.setter
+    def leader_epoch(self, int32_t leader_epoch):
+        cdef BatchContext c = self.context
+        self.context = new_context(c.topic, c.partition, c.timestamp_type, leader_epoch, c.checksum)
+
+    @property
+    def checksum(self):
+        return self.context.checksum
+
+    @checksum.setter
+    def checksum(self, checksum):
+        cdef BatchContext c = self.context
+        self.context = new_context(
+            c.topic, c.partition, c.timestamp_type, c.leader_epoch, checksum)
+
+    def __eq__(self, other):
+        if not isinstance(other, ConsumerRecord):
+            return NotImplemented
+        cdef ConsumerRecord a = self
+        cdef ConsumerRecord b = <ConsumerRecord>other
+        return (
+            a.offset == b.offset
+            and a.context.partition == b.context.partition
+            and a.timestamp == b.timestamp
+            and a.context.timestamp_type == b.context.timestamp_type
+            and a.serialized_key_size == b.serialized_key_size
+            and a.serialized_value_size == b.serialized_value_size
+            and a.context.topic == b.context.topic
+            and a.context.checksum == b.context.checksum
+            and a.key == b.key
+            and a.value == b.value
+            and a.headers == b.headers
+        )
+
+    def __repr__(self):
+        return (
+            f"ConsumerRecord(topic={self.topic!r}, partition={self.partition!r}, "
+            f"offset={self.offset!r}, timestamp={self.timestamp!r}, "
+            f"timestamp_type={self.timestamp_type!r}, key={self.key!r}, value={self.value!r}, "
+            f"checksum={self.checksum!r}, serialized_key_size={self.serialized_key_size!r}, "
+            f"serialized_value_size={self.serialized_value_size!r}, headers={self.headers!r})"
+        )
+
+    def __reduce__(self):
+        return _restore, (
+            self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key,
+            self.value, self.checksum, self.serialized_key_size, self.serialized_value_size,
+            self.headers, self.leader_epoch,
+        )
+
+
+def _restore(*fields):
+    return ConsumerRecord(*fields[:-1], leader_epoch=fields[-1])

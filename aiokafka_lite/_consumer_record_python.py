@@ -1,0 +1,43 @@
+"""The pure-Python twin of ConsumerRecord: its specification, and what runs without a compiler."""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+KT = TypeVar("KT")
+VT = TypeVar("VT")
+
+
+@dataclass(slots=True)
+class ConsumerRecord(Generic[KT, VT]):
+    """One record read from a partition; aiokafka's fields, compared by value, not hashable.
+
+    Attributes:
+        topic: Name of the topic it was read from.
+        partition: Number of the partition it was read from.
+        offset: Its place in that partition.
+        timestamp: Milliseconds since the epoch; -1 when the record has none (message format v0).
+        timestamp_type: 0 CreateTime (the producer's clock), 1 LogAppendTime (the broker's).
+        key: The key as the key deserializer returned it (bytes without one), or None.
+        value: The value as the value deserializer returned it (bytes without one), or None.
+        checksum: CRC-32 of the message in formats v0 and v1; None in v2, where the CRC is the
+            batch's and not the record's.
+        serialized_key_size: Bytes of the key before deserializing; -1 for None.
+        serialized_value_size: Bytes of the value before deserializing; -1 for None.
+        headers: (name, value) pairs in the order they were written; names may repeat and a value
+            may be None.
+        leader_epoch: Epoch of the leader that appended the batch, -1 when unknown (KIP-320). Not
+            compared and not shown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: KT | None
+    value: VT | None
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    leader_epoch: int = field(default=-1, compare=False, repr=False, kw_only=True)
