@@ -1,0 +1,59 @@
+"""Every exception this package raises, under aiokafka's names.
+
+- ``base``: the two roots, and the flags that say what a caller may do about an error;
+- ``table``: Kafka's codes, their names and traits;
+- ``client``: what the client itself raises;
+- ``data``, ``groups``, ``transactions``, ``security``, ``cluster``: one class for each code.
+
+``for_code`` turns a code from the wire into its class.
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import base, client, cluster, data, groups, security, transactions
+from aiokafka_lite.errors.base import *  # noqa: F403
+from aiokafka_lite.errors.base import BrokerResponseError, classes_by_code
+from aiokafka_lite.errors.client import *  # noqa: F403
+from aiokafka_lite.errors.cluster import *  # noqa: F403
+from aiokafka_lite.errors.cluster import UnknownError
+from aiokafka_lite.errors.data import *  # noqa: F403
+from aiokafka_lite.errors.data import CorruptRecordException
+from aiokafka_lite.errors.groups import *  # noqa: F403
+from aiokafka_lite.errors.groups import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
+from aiokafka_lite.errors.security import *  # noqa: F403
+from aiokafka_lite.errors.transactions import *  # noqa: F403
+
+# aiokafka's other names of the same classes.
+InvalidMessageError = CorruptRecordException
+CoordinatorLoadInProgressError = GroupLoadInProgressError
+CoordinatorNotAvailableError = GroupCoordinatorNotAvailableError
+NotCoordinatorError = NotCoordinatorForGroupError
+
+kafka_errors: Final[dict[int, type[BrokerResponseError]]] = classes_by_code()
+"""Code on the wire -> class, for every code of Kafka 4.4.0."""
+
+
+def for_code(error_code: int) -> type[BrokerResponseError]:
+    """The class of a code from the wire; ``UnknownError`` for one that this release has not met."""
+    return kafka_errors.get(error_code, UnknownError)
+
+
+__all__ = [
+    "CoordinatorLoadInProgressError",
+    "CoordinatorNotAvailableError",
+    "InvalidMessageError",
+    "NotCoordinatorError",
+    "for_code",
+    "kafka_errors",
+]
+__all__ += base.__all__
+__all__ += client.__all__
+__all__ += cluster.__all__
+__all__ += data.__all__
+__all__ += groups.__all__
+__all__ += security.__all__
+__all__ += transactions.__all__

@@ -1,0 +1,82 @@
+"""The plain values of the public API, field for field as aiokafka 0.14 has them."""
+
+from typing import NamedTuple
+
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.errors import KafkaError
+
+__all__ = [
+    "BrokerMetadata",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionMetadata",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class BrokerMetadata(NamedTuple):
+    """A broker as the metadata names it."""
+
+    nodeId: int | str
+    """The broker's id; a string only for a bootstrap address whose id is not known yet."""
+    host: str
+    port: int
+    rack: str | None
+    """The broker's rack or availability zone, None when it was not told."""
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition as the metadata describes it."""
+
+    topic: str
+    partition: int
+    leader: int
+    """Id of the leading broker, -1 when there is none."""
+    replicas: list[int]
+    """Ids of the brokers that hold a copy."""
+    isr: list[int]
+    """Ids of the brokers whose copy is in sync."""
+    error: KafkaError | None
+    """What the broker said about the partition, None when all is well."""
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group commits for a partition."""
+
+    offset: int
+    """Offset of the next record to read."""
+    metadata: str
+    """Any text of the application's, "" for none."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The answer to a search by time."""
+
+    offset: int
+    timestamp: int | None
+    """Milliseconds since the epoch; None from brokers before 0.10.1."""
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was stored."""
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    """Offset in the partition; -1 when nothing was acknowledged (``acks=0``)."""
+    timestamp: int | None
+    """Milliseconds since the epoch; None from brokers before 0.10."""
+    timestamp_type: int
+    """0: the producer's own time (CreateTime); 1: the broker's (LogAppendTime)."""
+    log_start_offset: int | None
+    """First offset that the partition still has; None when the broker does not tell."""
