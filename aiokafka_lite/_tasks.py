@@ -1,0 +1,108 @@
+"""The background tasks of one owner: named, supervised, and ended within a deadline.
+
+Every long-lived task of this package is spawned here, so that none is lost: an exception that
+nobody expected goes to the owner's callback, and ``close`` tells which task would not end.
+
+Non-obvious:
+- The event loop keeps a running task, the task keeps this object, and this object keeps the
+  callback. A callback that is a bound method of a public face would keep a dropped face alive:
+  give it the inner object's method, or a weak one.
+- A task is removed in its done callback, one loop pass after its coroutine has ended; ``close``
+  returns after that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from aiokafka_lite.errors import IllegalStateError
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class TaskOwner:
+    """Spawns tasks, hands their unexpected exceptions over, and ends them together.
+
+    Args:
+        name: Prefix of the tasks' names, as they show in debuggers and logs.
+        on_error: Called with a task's name and the exception that ended it. Cancellation is not
+            an error. Called in the event loop, one loop pass after the task ended.
+    """
+
+    def __init__(self, name: str, on_error: Callable[[str, BaseException], None]) -> None:
+        self.name = name
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[Any]] = set()  # spawn adds, _on_done removes
+        self._closed = False
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Names of the tasks that have not ended, sorted."""
+        return tuple(sorted(task.get_name() for task in self._tasks))
+
+    @property
+    def closed(self) -> bool:
+        """No task can be spawned any more (some may still be ending)."""
+        return self._closed
+
+    def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+        """Start a task.
+
+        Args:
+            coroutine: What it runs.
+            name: Its name below the owner's.
+
+        Returns:
+            The task. It may be awaited or cancelled; its exception is reported in any case.
+
+        Raises:
+            IllegalStateError: the owner is closed; the coroutine was closed unstarted.
+        """
+        if self._closed:
+            coroutine.close()
+            raise IllegalStateError(f"{self.name} is closed: {name} was not started")
+        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}: {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        exception = task.exception()
+        if exception is not None:
+            self._on_error(task.get_name(), exception)
+
+    async def close(self, deadline: float) -> tuple[str, ...]:
+        """Cancel every task and wait for their end; idempotent.
+
+        A task of this owner may call it: it does not cancel or wait for itself.
+
+        Args:
+            deadline: Instant of the loop's clock after which nothing is waited for.
+
+        Returns:
+            Names of the tasks that had not ended by then, which are logged too; usually none.
+
+        Cancellation: stops the wait; the tasks stay cancelled.
+        """
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        itself = asyncio.current_task()
+        ending = {task for task in self._tasks if task is not itself}
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=max(0.0, deadline - loop.time()))
+            # One that was done before the wait has its done callback still queued.
+            await asyncio.sleep(0)
+        stuck = sorted((task for task in ending if not task.done()), key=asyncio.Task.get_name)
+        for task in stuck:
+            # Something in it may have swallowed the first cancellation: this is the last chance.
+            task.cancel()
+            log.warning("%s did not end in time: %r", task.get_name(), task)
+        return tuple(task.get_name() for task in stuck)

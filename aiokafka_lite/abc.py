@@ -1,0 +1,69 @@
+"""What an application may implement and hand to a client: listeners and token providers."""
+
+import abc
+from collections.abc import Awaitable, Mapping
+
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
+
+
+class ConsumerRebalanceListener(abc.ABC):
+    """Told when the group gives partitions to this consumer or takes them away.
+
+    Each method may be a plain function or a coroutine function; the consumer awaits it, inside the
+    rebalance, before it goes on. Only for consumers that ``subscribe``: an ``assign`` is nobody
+    else's to change.
+    """
+
+    @abc.abstractmethod
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions are about to be taken away, and fetching them has stopped.
+
+        This is the place to commit what was processed, or to store offsets elsewhere: no other
+        member gets the partitions before this returns (unless the session times out meanwhile).
+
+        Args:
+            revoked: The partitions that go.
+        """
+
+    @abc.abstractmethod
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions were given to this consumer, and fetching them has not begun.
+
+        This is the place to ``seek``. Every member's ``on_partitions_revoked`` for them has ended.
+
+        Args:
+            assigned: The partitions that came.
+        """
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> Awaitable[None] | None:
+        """Partitions are gone already, to another member perhaps: a commit would be refused.
+
+        Happens after a session timeout or when the member is fenced. As in Java, it does what
+        ``on_partitions_revoked`` does unless it is overridden (KIP-429; not in aiokafka).
+
+        Args:
+            lost: The partitions that are no longer this consumer's.
+        """
+        return self.on_partitions_revoked(lost)
+
+
+class AbstractTokenProvider(abc.ABC):
+    """Gives the bearer tokens of SASL/OAUTHBEARER (KIP-255).
+
+    A provider keeps its token until shortly before it expires: it is asked once for every
+    connection and for every re-authentication.
+    """
+
+    @abc.abstractmethod
+    async def token(self) -> str:
+        """The token to present now; it must not have expired.
+
+        May take as long as it likes, but raise rather than hang: a connection attempt waits for it
+        under its own time limit.
+        """
+
+    def extensions(self) -> Mapping[str, str]:
+        """Key-value pairs to send beside the token; none unless overridden (KIP-342)."""
+        return {}

@@ -1,0 +1,163 @@
+"""_tasks: nothing is lost, and close ends within its deadline."""
+
+import asyncio
+
+import pytest
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.errors import IllegalStateError
+
+
+class Reports:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, BaseException]] = []
+
+    def __call__(self, name: str, error: BaseException) -> None:
+        self.seen.append((name, error))
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+def soon() -> float:
+    return asyncio.get_running_loop().time() + 5
+
+
+async def test_an_unexpected_exception_reaches_the_owner() -> None:
+    reports = Reports()
+    owner = TaskOwner("producer 1", reports)
+
+    async def fail() -> None:
+        raise LookupError("lost")
+
+    task = owner.spawn(fail(), "drain")
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    [(name, error)] = reports.seen
+    assert name == "producer 1: drain"
+    assert isinstance(error, LookupError)
+    assert owner.running == ()
+
+
+async def test_a_result_and_a_cancellation_are_no_errors() -> None:
+    reports = Reports()
+    owner = TaskOwner("o", reports)
+
+    async def seven() -> int:
+        return 7
+
+    assert await owner.spawn(seven(), "seven") == 7
+    task = owner.spawn(forever(), "forever")
+    task.cancel()
+    await asyncio.wait([task])
+    assert await owner.close(soon()) == ()
+    assert reports.seen == []
+
+
+async def test_close_cancels_and_waits_for_all() -> None:
+    owner = TaskOwner("o", Reports())
+    ended = []
+
+    async def tidy(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(name)
+
+    owner.spawn(tidy("a"), "a")
+    owner.spawn(tidy("b"), "b")
+    assert owner.running == ("o: a", "o: b")
+    await asyncio.sleep(0)
+    assert await owner.close(soon()) == ()
+    assert sorted(ended) == ["a", "b"]
+    assert owner.running == ()
+    assert await owner.close(soon()) == ()
+
+
+async def test_an_exception_while_closing_is_reported() -> None:
+    reports = Reports()
+    owner = TaskOwner("o", reports)
+
+    async def untidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while closing")
+
+    owner.spawn(untidy(), "untidy")
+    await asyncio.sleep(0)
+    assert await owner.close(soon()) == ()
+    assert [str(error) for _, error in reports.seen] == ["while closing"]
+
+
+async def test_close_names_the_task_that_will_not_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owner = TaskOwner("o", Reports())
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    task = owner.spawn(stubborn(), "stubborn")
+    await asyncio.sleep(0)
+    assert await owner.close(asyncio.get_running_loop().time() + 0.02) == ("o: stubborn",)
+    assert "o: stubborn did not end in time" in caplog.text
+    release.set()
+    await task
+    assert await owner.close(soon()) == ()
+
+
+async def test_a_deadline_in_the_past_still_cancels() -> None:
+    owner = TaskOwner("o", Reports())
+    task = owner.spawn(forever(), "forever")
+    await asyncio.sleep(0)
+    await owner.close(asyncio.get_running_loop().time() - 1)
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()
+
+
+async def test_a_task_may_close_its_own_owner() -> None:
+    owner = TaskOwner("o", Reports())
+
+    async def close() -> tuple[str, ...]:
+        return await owner.close(soon())
+
+    owner.spawn(forever(), "other")
+    assert await owner.spawn(close(), "closer") == ()
+
+
+async def test_nothing_starts_after_close() -> None:
+    owner = TaskOwner("o", Reports())
+    await owner.close(soon())
+    with pytest.raises(IllegalStateError, match="late was not started"):
+        owner.spawn(forever(), "late")
+    assert owner.closed
+
+
+async def test_cancelling_close_leaves_the_tasks_cancelled() -> None:
+    owner = TaskOwner("o", Reports())
+    release = asyncio.Event()
+
+    async def slow_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await release.wait()
+
+    task = owner.spawn(slow_end(), "slow")
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(owner.close(soon()))
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    release.set()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()
