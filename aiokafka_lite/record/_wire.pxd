@@ -59,8 +59,9 @@ cdef extern from *:
         *out = (int64_t)(r >> 1) ^ -(int64_t)(r & 1);
         return p;
     }
-    /* Two's complement addition that wraps as Java's does. */
+    /* Two's complement that wraps as Java's does. */
     static inline int64_t add_wrapping(int64_t a, int64_t b) {return (int64_t)((uint64_t)a + (uint64_t)b);}
+    static inline int64_t sub_wrapping(int64_t a, int64_t b) {return (int64_t)((uint64_t)a - (uint64_t)b);}
     """
     void store16(uint8_t *, int16_t) noexcept nogil
     void store32(uint8_t *, int32_t) noexcept nogil
@@ -72,6 +73,7 @@ cdef extern from *:
     uint8_t *put_varint(uint8_t *, int64_t) noexcept nogil
     const uint8_t *get_varint(const uint8_t *, const uint8_t *, int64_t *) noexcept nogil
     int64_t add_wrapping(int64_t, int64_t) noexcept nogil
+    int64_t sub_wrapping(int64_t, int64_t) noexcept nogil
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL

@@ -1,0 +1,284 @@
+"""The pure-Python twin of the batch builder: its specification, and what runs without a compiler.
+
+A record of a v2 batch (KIP-82, KIP-98), every number a zigzag varint:
+
+    length, attributes (one byte, 0), timestamp delta, offset delta,
+    key length (-1 null), key, value length (-1 null), value,
+    header count, then for each header: name length, name (UTF-8), value length (-1 null), value
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from aiokafka_lite.errors import IllegalStateError, MessageSizeTooLargeError
+from aiokafka_lite.record.compression import Compression, check_level, compress
+from aiokafka_lite.record.header import (
+    HEADER_SIZE,
+    LENGTH_END,
+    TRANSACTIONAL,
+    BatchHeader,
+    write_crc,
+)
+
+Bytes = bytes | bytearray | memoryview
+Headers = Iterable[tuple[str, Bytes | None]]
+
+_MAX_TIMESTAMP: Final = 2**63 - 1
+_MAX_INT32: Final = 2**31 - 1
+_RECORD_OVERHEAD: Final = 21  # length 5, attributes 1, timestamp delta 10, offset delta 5
+
+
+def _varint(number: int) -> bytes:
+    """A signed 64-bit number as a zigzag varint."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 127:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+_SMALL: Final = {number: _varint(number) for number in range(-64, 2048)}
+_NULL: Final = _SMALL[-1]
+
+
+def _sized(field: Bytes | None, what: str) -> bytes:
+    """A nullable field with its length before it."""
+    if field is None:
+        return _NULL
+    if isinstance(field, memoryview):
+        field = field.tobytes()
+    elif not isinstance(field, bytes | bytearray):
+        raise TypeError(
+            f"{what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}"
+        )
+    length = len(field)
+    return (_SMALL.get(length) or _varint(length)) + field
+
+
+def _encoded_headers(headers: Iterable[object]) -> bytes:
+    parts: list[bytes] = []
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise TypeError(f"a header must be a (str, bytes or None) pair, not {header!r}")
+        name, value = header
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name must be str, not {type(name).__name__}")
+        parts.append(_sized(name.encode(), "a header's name"))
+        parts.append(_sized(value, "a header's value"))
+    parts.insert(0, _varint(len(parts) // 2))
+    return b"".join(parts)
+
+
+def record_size_upper_bound(
+    key: Bytes | None, value: Bytes | None, headers: Headers | None = ()
+) -> int:
+    """Bytes one record can take in any batch, the batch header of 61 bytes not counted.
+
+    Raises:
+        TypeError: As ``BatchBuilder.append()``.
+    """
+    return (
+        _RECORD_OVERHEAD
+        + len(_sized(key, "key"))
+        + len(_sized(value, "value"))
+        + (len(_encoded_headers(headers)) if headers else 1)
+    )
+
+
+class BatchBuilder:
+    """Appends records to one v2 batch until it is full, then seals it.
+
+    The records are written into a buffer of ``limit`` bytes that may come from a pool and may go
+    back to it (``take_buffer()``). That buffer is never resized, so it may be handed out again
+    while somebody still holds a view of it; a first record that does not fit gets a buffer of its
+    own, and the pool's stays as it is.
+
+    Args:
+        limit: Bytes the batch may have, its header of 61 bytes included.
+        buffer: Where to write, at least ``limit`` bytes; None makes one at the first append.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_payload",
+        "_payload_of",
+        "_position",
+        "_storage",
+        "count",
+        "first_timestamp",
+        "limit",
+        "max_timestamp",
+        "sealed",
+    )
+
+    def __init__(self, limit: int, buffer: bytearray | None = None) -> None:
+        if buffer is not None and len(buffer) < limit:
+            raise ValueError(f"a buffer of {len(buffer)} bytes cannot hold {limit}")
+        self.limit = limit
+        self.count = 0  # records appended
+        self.first_timestamp = -1  # ms; what the deltas count from
+        self.max_timestamp = -1  # ms
+        self.sealed = False
+        self._position = HEADER_SIZE  # where the next record goes
+        self._buffer = buffer  # the pool's, until take_buffer()
+        self._storage = buffer  # where the records are: the pool's buffer or our own
+        self._payload: bytes | None = None  # the records, compressed
+        self._payload_of: tuple[Compression, int | None] | None = None  # how
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, uncompressed, its header included."""
+        return self._position
+
+    def size_of(
+        self,
+        timestamp_ms: int,
+        key: Bytes | None,
+        value: Bytes | None,
+        headers: Headers | None = (),
+    ) -> int:
+        """Exactly how many bytes the record would add if it were appended now."""
+        return len(self._encoded(timestamp_ms, key, value, headers))
+
+    def append(
+        self,
+        timestamp_ms: int,
+        key: Bytes | None,
+        value: Bytes | None,
+        headers: Headers | None = (),
+    ) -> int:
+        """Append one record, or nothing.
+
+        Args:
+            timestamp_ms: -1 (none) .. 2**63 - 1; may be lower than that of the record before.
+            key: Null is not empty.
+            value: Null is not empty.
+            headers: (name, value) pairs; names may repeat, a value may be None.
+
+        Returns:
+            The record's index in the batch, or -1 when it would exceed ``limit`` or the batch is
+            sealed. A first record is always taken.
+
+        Raises:
+            TypeError: A field is of another type. Nothing was appended.
+            ValueError: The timestamp is out of range, or a header's name is not encodable.
+            MessageSizeTooLargeError: The record takes 2 GiB or more.
+        """
+        record = self._encoded(timestamp_ms, key, value, headers)
+        end = self._position + len(record)
+        index = self.count
+        if end > self.limit or self.sealed:
+            if index or self.sealed:
+                return -1
+            if end > _MAX_INT32:
+                raise MessageSizeTooLargeError(f"A record of {len(record)} bytes cannot be written")
+            if self._storage is None or end > len(self._storage):
+                self._storage = bytearray(end)
+        elif self._storage is None:
+            self._storage = bytearray(self.limit)
+        self._storage[self._position : end] = record
+        self._position = end
+        if not index:
+            self.first_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        self.count = index + 1
+        return index
+
+    def seal(
+        self,
+        compression: Compression = Compression.NONE,
+        level: int | None = None,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> bytes | bytearray | memoryview:
+        """Close the batch for appends and write its header.
+
+        May be called again with another producer id, epoch or sequence: the records are not
+        compressed a second time. What an earlier call returned is not valid after that.
+
+        Args:
+            compression: How to compress the records.
+            level: See :func:`aiokafka_lite.record.compression.check_level`.
+
+        Returns:
+            The whole batch. Uncompressed, it is a view of the builder's buffer, valid until the
+            buffer that ``take_buffer()`` gave is written to by somebody else.
+
+        Raises:
+            IllegalStateError: The batch is empty, or its uncompressed buffer has been taken.
+            KafkaConfigurationError: The codec does not have this level.
+        """
+        compression = Compression(compression)
+        check_level(compression, level)
+        if not self.count:
+            raise IllegalStateError("An empty batch cannot be sealed")
+        if compression is Compression.NONE:
+            batch: bytearray | memoryview = memoryview(self._records_storage())[: self._position]
+        else:
+            if self._payload is None or self._payload_of != (compression, level):
+                with memoryview(self._records_storage()) as view:
+                    records = view[HEADER_SIZE : self._position]
+                    self._payload = compress(records, compression, level)
+                self._payload_of = (compression, level)
+            batch = bytearray(HEADER_SIZE)
+            batch += self._payload
+        self.sealed = True
+        BatchHeader(
+            base_offset=0,
+            batch_length=len(batch) - LENGTH_END,
+            leader_epoch=-1,
+            magic=2,
+            crc=0,
+            attributes=compression | (TRANSACTIONAL if transactional else 0),
+            last_offset_delta=self.count - 1,
+            base_timestamp=self.first_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
+        ).write(batch)
+        write_crc(batch, 0, len(batch))
+        return batch
+
+    def take_buffer(self) -> bytearray | None:
+        """Give the buffer back to the pool: the one given, or else the one that was made.
+
+        Once; then None. After ``seal()`` with compression the batch needs it no more and it may be
+        taken at once. Uncompressed, take it when the batch was acknowledged or given up.
+        """
+        buffer = self._storage if self._buffer is None else self._buffer
+        if self._storage is buffer:
+            self._storage = None
+            self.sealed = True
+        self._buffer = None
+        return buffer
+
+    def _records_storage(self) -> bytearray:
+        if self._storage is None:
+            raise IllegalStateError("The batch's buffer has been taken back")
+        return self._storage
+
+    def _encoded(
+        self, timestamp_ms: int, key: Bytes | None, value: Bytes | None, headers: Headers | None
+    ) -> bytes:
+        if not -1 <= timestamp_ms <= _MAX_TIMESTAMP:
+            raise ValueError(f"timestamp_ms {timestamp_ms} is not within -1 .. 2**63 - 1")
+        delta = timestamp_ms - self.first_timestamp if self.count else 0
+        if delta > _MAX_TIMESTAMP:
+            delta -= 2**64  # from -1 to 2**63 - 1 wraps, and the reader wraps it back
+        body = b"\x00%b%b%b%b%b" % (
+            _SMALL.get(delta) or _varint(delta),
+            _SMALL.get(self.count) or _varint(self.count),
+            _sized(key, "key"),
+            _sized(value, "value"),
+            _encoded_headers(headers) if headers else b"\x00",
+        )
+        length = len(body)
+        return b"%b%b" % (_SMALL.get(length) or _varint(length), body)

@@ -1,0 +1,18 @@
+"""Building v2 record batches, native where that was compiled.
+
+``record/_batch_native.pxd`` offers the native rooms ``BatchBuilder.append_record()`` (the append
+without a Python call), its counters as C fields, and ``record_size_upper_bound()``.
+"""
+
+from typing import TYPE_CHECKING
+
+from aiokafka_lite._build import pick
+
+if TYPE_CHECKING:
+    from aiokafka_lite.record._batch_python import BatchBuilder, record_size_upper_bound
+else:
+    _picked = pick("aiokafka_lite.record._batch_native", "aiokafka_lite.record._batch_python")
+    BatchBuilder = _picked.BatchBuilder
+    record_size_upper_bound = _picked.record_size_upper_bound
+
+__all__ = ["BatchBuilder", "record_size_upper_bound"]
