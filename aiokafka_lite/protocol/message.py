@@ -1,0 +1,124 @@
+"""What all generated messages share: comparison, a readable repr, and the refusal of fields that
+a version does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+
+from aiokafka_lite.errors import UnsupportedVersionError
+
+if TYPE_CHECKING:
+    from aiokafka_lite.protocol.primitives import Reader
+
+NEVER: Final = 32767
+"""`flexible_from` of a message that has no flexible version."""
+
+
+EMPTY: Final[list[Any]] = []
+"""As a default argument: "a new empty list" (None may mean Kafka's null). Never filled."""
+
+
+class Struct:
+    """A part of a message, or a whole one: plain mutable data, equal when all fields are equal.
+
+    Attributes:
+        unknown_tagged_fields: Tagged fields of a newer schema, kept as they came and written back.
+    """
+
+    __slots__ = ("unknown_tagged_fields",)
+
+    unknown_tagged_fields: dict[int, bytes]
+
+    def encode(self, out: bytearray, version: int) -> None:
+        """Append this in the bytes of `version`.
+
+        Raises:
+            UnsupportedVersionError: a field is set that the version lacks and that may not be
+                left out silently.
+            ValueError, struct.error: a value does not fit its field.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def decode(cls, reader: Reader, version: int) -> Self:
+        """Read one of this from where `reader` stands; fields that the version lacks get their
+        defaults.
+
+        Raises:
+            KafkaProtocolError: the bytes are not this in that version.
+        """
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__
+        ) and self.unknown_tagged_fields == getattr(other, "unknown_tagged_fields", None)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable; object.__hash__ would lie
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={_shown(getattr(self, name))}" for name in self.__slots__]
+        if self.unknown_tagged_fields:
+            shown.append(f"unknown_tagged_fields={self.unknown_tagged_fields!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _shown(value: object) -> str:
+    """The repr of a field; records only by their size, or a log line could hold a megabyte."""
+    if isinstance(value, memoryview):
+        return f"<{value.nbytes} bytes>"
+    if isinstance(value, bytes | bytearray) and len(value) > 64:
+        return f"<{len(value)} bytes>"
+    return repr(value)
+
+
+class Message(Struct):
+    """A whole message body: a request, a response, a header or a data schema.
+
+    Attributes:
+        name: Kafka's name without the direction: "Metadata".
+        api_key: Number of the API; -1 where there is none.
+        min_version: Oldest version spoken.
+        max_version: Newest version spoken.
+        flexible_from: First flexible version (KIP-482); 32767 when there is none.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    api_key: ClassVar[int]
+    min_version: ClassVar[int]
+    max_version: ClassVar[int]
+    flexible_from: ClassVar[int]
+
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+
+
+class RequestOf(Protocol, Generic[ResponseT_co]):
+    """The type of a request by the response it gets: `def send(r: RequestOf[R]) -> Future[R]`."""
+
+    @property
+    def api_key(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def min_version(self) -> int: ...
+    @property
+    def max_version(self) -> int: ...
+    @property
+    def flexible_from(self) -> int: ...
+    @property
+    def response(self) -> type[ResponseT_co]: ...
+    def encode(self, out: bytearray, version: int) -> None: ...
+
+
+def unsupported(struct: Struct, field: str, version: int) -> UnsupportedVersionError:
+    """The error for a field that is set (or null) though `version` cannot say so."""
+    value: Any = getattr(struct, field)
+    return UnsupportedVersionError(
+        f"{type(struct).__name__}.{field}={_shown(value)} cannot be sent in version {version}"
+    )

@@ -1,0 +1,1 @@
+"""Kafka's messages, generated from its schemas: one module per API."""

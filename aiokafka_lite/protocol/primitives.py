@@ -1,0 +1,372 @@
+"""Kafka's primitive types: how an int, a string, an array length, a uuid lies in bytes.
+
+`Reader` walks over received bytes and trusts none of them: whatever is wrong with them is raised
+as KafkaProtocolError, and a count is compared with the bytes that are left before anything of
+that size is allocated. The `write_*` functions append to a bytearray; fixed-size fields are
+packed by the generated code itself with the layouts below.
+
+Since KIP-482 a version of a message is either flexible (compact strings and arrays, whose length
+plus one is an unsigned varint, and tagged fields) or not (lengths of fixed size); `flexible`
+tells which.
+
+Source: https://kafka.apache.org/protocol, "Protocol Primitive Types"; KIP-482.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, NoReturn, TypeAlias
+from uuid import UUID
+
+from aiokafka_lite.errors import KafkaProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""What may be decoded, and what a `records` field may hold."""
+
+ZERO_UUID: Final = UUID(int=0)
+"""Kafka's "no topic id"."""
+
+INT8: Final = Struct(">b")
+INT16: Final = Struct(">h")
+INT32: Final = Struct(">i")
+INT64: Final = Struct(">q")
+UINT16: Final = Struct(">H")
+UINT32: Final = Struct(">I")
+FLOAT64: Final = Struct(">d")
+BOOL: Final = Struct(">?")
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Kafka caps a string at 32,767 UTF-8 bytes, in compact form too."""
+
+_SIZE_OF: Final = {"b": 1, "h": 2, "i": 4, "q": 8, "H": 2}
+
+
+@lru_cache(maxsize=512)
+def _run(code: str, count: int) -> Struct:
+    """The layout of `count` numbers of one kind."""
+    return Struct(f">{count}{code}")
+
+
+class Reader:
+    """A cursor over received bytes.
+
+    Args:
+        data: The bytes; `records` fields become memoryviews into them, all else is copied.
+        offset: Where to begin.
+
+    Every method raises KafkaProtocolError when the bytes do not hold what it is asked for.
+    """
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: Buffer, offset: int = 0) -> None:
+        self.data = data
+        self.pos = offset
+        self.end = len(data)
+
+    @property
+    def remaining(self) -> int:
+        """Bytes not read yet."""
+        return self.end - self.pos
+
+    def _fail(self, problem: str) -> NoReturn:
+        raise KafkaProtocolError(f"{problem} (at byte {self.pos} of {self.end})")
+
+    def expect_end(self) -> None:
+        """Refuse bytes left over after a whole message."""
+        if self.pos != self.end:
+            self._fail(f"{self.end - self.pos} bytes left over after the message")
+
+    # Fixed sizes
+
+    def unpack(self, layout: Struct) -> tuple[Any, ...]:
+        """A run of fixed-size fields at once."""
+        try:
+            values = layout.unpack_from(self.data, self.pos)
+        except StructError:
+            self._fail(f"{layout.size} bytes wanted, {self.end - self.pos} left")
+        self.pos += layout.size
+        return values
+
+    def int8(self) -> int:
+        value: int = self.unpack(INT8)[0]
+        return value
+
+    def int16(self) -> int:
+        value: int = self.unpack(INT16)[0]
+        return value
+
+    def int32(self) -> int:
+        value: int = self.unpack(INT32)[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = self.unpack(INT64)[0]
+        return value
+
+    def uint16(self) -> int:
+        value: int = self.unpack(UINT16)[0]
+        return value
+
+    def float64(self) -> float:
+        value: float = self.unpack(FLOAT64)[0]
+        return value
+
+    def boolean(self) -> bool:
+        value: bool = self.unpack(BOOL)[0]
+        return value
+
+    def uuid(self) -> UUID:
+        raw = self._take(16)
+        return UUID(bytes=raw) if any(raw) else ZERO_UUID
+
+    # Lengths
+
+    def unsigned_varint(self) -> int:
+        """An unsigned varint of at most 32 bits."""
+        data = self.data
+        pos = self.pos
+        try:
+            byte = data[pos]
+            value = byte & 0x7F
+            shift = 0
+            while byte > 0x7F:
+                pos += 1
+                shift += 7
+                byte = data[pos]
+                value |= (byte & 0x7F) << shift
+                if value > 0xFFFFFFFF or shift > 28:
+                    self._fail("a varint is longer than 32 bits")
+        except IndexError:
+            self._fail("a varint is cut off")
+        self.pos = pos + 1
+        return value
+
+    def _length(self, flexible: bool, narrow: bool) -> int:
+        """A length or count, -1 for null, never another negative number."""
+        if flexible:
+            return self.unsigned_varint() - 1
+        length = self.int16() if narrow else self.int32()
+        if length < -1:
+            self._fail(f"a negative length: {length}")
+        return length
+
+    def nullable_array_length(self, flexible: bool) -> int:
+        """How many elements follow; -1 for a null array.
+
+        No element of any array is empty, so a count beyond the bytes left is a lie.
+        """
+        count = self._length(flexible, narrow=False)
+        if count > self.end - self.pos:
+            self._fail(f"an array of {count} elements, but {self.end - self.pos} bytes left")
+        return count
+
+    def array_length(self, flexible: bool) -> int:
+        """How many elements follow."""
+        count = self.nullable_array_length(flexible)
+        if count < 0:
+            self._fail("null where an array must be")
+        return count
+
+    # Bytes and text
+
+    def _take(self, length: int) -> bytes:
+        pos = self.pos
+        end = pos + length
+        if end > self.end:
+            self._fail(f"{length} bytes wanted, {self.end - pos} left")
+        self.pos = end
+        return bytes(self.data[pos:end])
+
+    def raw(self, length: int) -> bytes:
+        """The next `length` bytes, as they are."""
+        return self._take(length)
+
+    def nullable_string(self, flexible: bool) -> str | None:
+        length = self._length(flexible, narrow=True)
+        if length < 0:
+            return None
+        pos = self.pos
+        end = pos + length
+        if end > self.end:
+            self._fail(f"a string of {length} bytes, but {self.end - pos} left")
+        if length > MAX_STRING_BYTES:
+            self._fail(f"a string of {length} bytes, longer than Kafka allows")
+        try:
+            text = str(self.data[pos:end], "utf-8")
+        except UnicodeDecodeError as error:
+            self._fail(f"a string is not UTF-8: {error.reason}")
+        self.pos = end
+        return text
+
+    def string(self, flexible: bool) -> str:
+        text = self.nullable_string(flexible)
+        if text is None:
+            self._fail("null where a string must be")
+        return text
+
+    def nullable_bytes(self, flexible: bool) -> bytes | None:
+        length = self._length(flexible, narrow=False)
+        return None if length < 0 else self._take(length)
+
+    def bytes_(self, flexible: bool) -> bytes:
+        value = self.nullable_bytes(flexible)
+        if value is None:
+            self._fail("null where bytes must be")
+        return value
+
+    def nullable_records(self, flexible: bool) -> memoryview | None:
+        """A slice of the data itself: nothing is copied."""
+        length = self._length(flexible, narrow=False)
+        if length < 0:
+            return None
+        pos = self.pos
+        end = pos + length
+        if end > self.end:
+            self._fail(f"{length} bytes of records, but {self.end - pos} left")
+        self.pos = end
+        return memoryview(self.data)[pos:end]
+
+    def records(self, flexible: bool) -> memoryview:
+        value = self.nullable_records(flexible)
+        if value is None:
+            self._fail("null where records must be")
+        return value
+
+    # Arrays of numbers
+
+    def _numbers(self, code: str, count: int) -> list[int]:
+        if count <= 0:
+            return []
+        if count * _SIZE_OF[code] > self.end - self.pos:
+            self._fail(f"an array of {count} numbers, but {self.end - self.pos} bytes left")
+        return list(self.unpack(_run(code, count)))
+
+    def int8s(self, count: int) -> list[int]:
+        return self._numbers("b", count)
+
+    def int16s(self, count: int) -> list[int]:
+        return self._numbers("h", count)
+
+    def int32s(self, count: int) -> list[int]:
+        return self._numbers("i", count)
+
+    def int64s(self, count: int) -> list[int]:
+        return self._numbers("q", count)
+
+    # Structs that may be null, and tagged fields
+
+    def present(self) -> bool:
+        """Whether a nullable struct follows (a byte: negative is null)."""
+        return self.int8() >= 0
+
+    def tag(self) -> tuple[int, int]:
+        """Head of one tagged field: its tag and where it ends."""
+        tag = self.unsigned_varint()
+        size = self.unsigned_varint()
+        end = self.pos + size
+        if end > self.end:
+            self._fail(f"tagged field {tag} of {size} bytes, but {self.end - self.pos} left")
+        return tag, end
+
+    def expect_tag_end(self, tag: int, end: int) -> None:
+        """Refuse a known tagged field whose size and contents disagree."""
+        if self.pos != end:
+            self._fail(f"tagged field {tag} ends at byte {end}, its contents at {self.pos}")
+
+    def tagged_fields(self) -> dict[int, bytes]:
+        """All tagged fields of a struct that knows none itself."""
+        fields: dict[int, bytes] = {}
+        for _ in range(self.unsigned_varint()):
+            tag, end = self.tag()
+            fields[tag] = self._take(end - self.pos)
+        return fields
+
+
+def write_unsigned_varint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_array_length(out: bytearray, count: int, flexible: bool) -> None:
+    """A count of elements; -1 for a null array."""
+    if flexible:
+        write_unsigned_varint(out, count + 1)
+    else:
+        out += INT32.pack(count)
+
+
+def write_string(out: bytearray, text: str, flexible: bool) -> None:
+    raw = text.encode()
+    if len(raw) > MAX_STRING_BYTES:
+        raise ValueError(f"a string of {len(raw)} bytes; Kafka allows {MAX_STRING_BYTES}")
+    if flexible:
+        write_unsigned_varint(out, len(raw) + 1)
+    else:
+        out += INT16.pack(len(raw))
+    out += raw
+
+
+def write_nullable_string(out: bytearray, text: str | None, flexible: bool) -> None:
+    if text is not None:
+        write_string(out, text, flexible)
+    elif flexible:
+        out.append(0)
+    else:
+        out += INT16.pack(-1)
+
+
+def write_bytes(out: bytearray, value: Buffer, flexible: bool) -> None:
+    """Bytes or records."""
+    write_array_length(out, len(value), flexible)
+    out += value
+
+
+def write_nullable_bytes(out: bytearray, value: Buffer | None, flexible: bool) -> None:
+    """Bytes or records."""
+    if value is None:
+        write_array_length(out, -1, flexible)
+    else:
+        write_bytes(out, value, flexible)
+
+
+def _write_numbers(out: bytearray, values: Sequence[int], code: str) -> None:
+    out += _run(code, len(values)).pack(*values)
+
+
+def write_int8s(out: bytearray, values: Sequence[int]) -> None:
+    _write_numbers(out, values, "b")
+
+
+def write_int16s(out: bytearray, values: Sequence[int]) -> None:
+    _write_numbers(out, values, "h")
+
+
+def write_int32s(out: bytearray, values: Sequence[int]) -> None:
+    _write_numbers(out, values, "i")
+
+
+def write_int64s(out: bytearray, values: Sequence[int]) -> None:
+    _write_numbers(out, values, "q")
+
+
+def write_tagged_fields(
+    out: bytearray, unknown: dict[int, bytes], known: dict[int, bytearray] | None = None
+) -> None:
+    """A struct's tagged fields in ascending order of tag, those of a newer schema included."""
+    if not unknown and not known:
+        out.append(0)
+        return
+    if known and not unknown.keys().isdisjoint(known):
+        raise ValueError(f"unknown tagged fields {sorted(unknown)} clash with {sorted(known)}")
+    fields: dict[int, bytes | bytearray] = {**(known or {}), **unknown}
+    write_unsigned_varint(out, len(fields))
+    for tag in sorted(fields):
+        write_unsigned_varint(out, tag)
+        write_unsigned_varint(out, len(fields[tag]))
+        out += fields[tag]

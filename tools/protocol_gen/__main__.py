@@ -1,0 +1,105 @@
+"""Command line of the generator; see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from tools.protocol_gen import jars
+from tools.protocol_gen.emit_module import emit_api_keys, emit_module, module_name
+from tools.protocol_gen.merge import messages
+from tools.protocol_gen.schema import Message
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTOCOL = ROOT / "aiokafka_lite" / "protocol"
+MESSAGES_HEAD = '"""Kafka\'s messages, generated from its schemas: one module per API."""\n'
+
+
+def generate() -> dict[str, str]:
+    """All generated files, unformatted, by path below `aiokafka_lite/protocol`."""
+    modules: dict[str, list[Message]] = defaultdict(list)
+    for message in messages():
+        modules[module_name(message)].append(message)
+    files = {"messages/__init__.py": MESSAGES_HEAD}
+    apis = []
+    for name, members in modules.items():
+        files[f"messages/{name}.py"] = emit_module(members)
+        apis += [message for message in members if message.kind == "request"]
+    files["api_keys.py"] = emit_api_keys(_all_api_keys(), apis)
+    return files
+
+
+def _all_api_keys() -> dict[int, str]:
+    keys: dict[int, str] = {}
+    for release in reversed(jars.RELEASES):
+        for name, schema in jars.read_schemas(release).items():
+            if schema["type"] == "request":
+                keys[schema["apiKey"]] = name.removesuffix("Request")
+    return keys
+
+
+def write_formatted(files: dict[str, str], target: Path) -> None:
+    for name, source in files.items():
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    ruff = [sys.executable, "-m", "ruff"]
+    config = ["--config", str(ROOT / "pyproject.toml")]
+    paths = [str(target / name) for name in files]
+    for command in (["check", "--fix-only", "-q"], ["format", "-q"]):
+        subprocess.run([*ruff, *command, *config, *paths], check=True)
+
+
+def compare(fresh: Path, committed: Path) -> list[str]:
+    """What differs, by path."""
+
+    def listing(root: Path) -> dict[str, str]:
+        found = [*root.glob("messages/*.py"), root / "api_keys.py"]
+        return {str(path.relative_to(root)): path.read_text() for path in found if path.exists()}
+
+    old, new = listing(committed), listing(fresh)
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.protocol_gen", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument(
+        "--if-available",
+        action="store_true",
+        help="succeed, loudly, when the jars cannot be had",
+    )
+    options = parser.parse_args()
+    try:
+        files = generate()
+    except jars.JarsUnavailable as error:
+        if not options.if_available:
+            raise SystemExit(f"protocol_gen: {error}") from error
+        print(f"\n*** protocol_gen SKIPPED, nothing was checked: {error} ***\n", file=sys.stderr)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder)
+        write_formatted(files, fresh)
+        stale = compare(fresh, PROTOCOL)
+        if options.check:
+            for name in stale:
+                print(f"stale: aiokafka_lite/protocol/{name}", file=sys.stderr)
+            print(f"protocol_gen: {len(files)} files, {len(stale)} stale")
+            return 1 if stale else 0
+        for name in stale:
+            path = PROTOCOL / name
+            if (fresh / name).exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text((fresh / name).read_text())
+            else:
+                path.unlink()
+    print(f"protocol_gen: {len(files)} files, {len(stale)} rewritten")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
