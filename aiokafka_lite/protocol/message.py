@@ -94,8 +94,26 @@ class Message(Struct):
     flexible_from: ClassVar[int]
 
 
-ResponseT = TypeVar("ResponseT", bound=Message)
-ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+class Response(Message):
+    """The body of a response."""
+
+    __slots__ = ()
+
+
+class Request(Message):
+    """The body of a request.
+
+    Attributes:
+        response: The class of the answer.
+    """
+
+    __slots__ = ()
+
+    response: ClassVar[type[Response]]
+
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
 class RequestOf(Protocol, Generic[ResponseT_co]):

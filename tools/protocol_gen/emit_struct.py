@@ -15,6 +15,7 @@ from tools.protocol_gen import types
 from tools.protocol_gen.schema import Field, Message, Struct, Versions
 
 WIDTH = 99
+BASES = {"request": "Request", "response": "Response", "header": "Message", "data": "Message"}
 
 
 class StructEmitter:
@@ -39,8 +40,9 @@ class StructEmitter:
 
     def source(self) -> str:
         is_message = self.struct is self.message.root
+        base = BASES[self.message.kind] if is_message else "Struct"
         lines = [
-            f"class {self.struct.python_name}({'Message' if is_message else 'Struct'}):",
+            f"class {self.struct.python_name}({base}):",
             *_indent(self._docstring()),
             "",
             *_indent(self._slots()),

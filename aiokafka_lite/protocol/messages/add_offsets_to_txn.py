@@ -10,14 +10,14 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import Reader, write_string, write_tagged_fields
 
 _I32_I16 = Layout(">ih")
 _I64_I16 = Layout(">qh")
 
 
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(Request):
     """AddOffsetsToTxnRequest, versions 0-4, flexible from 3.
 
     Attributes:
@@ -70,7 +70,7 @@ class AddOffsetsToTxnRequest(Message):
         return self
 
 
-class AddOffsetsToTxnResponse(Message):
+class AddOffsetsToTxnResponse(Response):
     """AddOffsetsToTxnResponse, versions 0-4, flexible from 3.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -116,7 +116,7 @@ class AddPartitionsToTxnTransaction(Struct):
         return self
 
 
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Request):
     """AddPartitionsToTxnRequest, versions 0-5, flexible from 3.
 
     Attributes:
@@ -337,7 +337,7 @@ class AddPartitionsToTxnResult(Struct):
         return self
 
 
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(Response):
     """AddPartitionsToTxnResponse, versions 0-5, flexible from 3.
 
     Attributes:

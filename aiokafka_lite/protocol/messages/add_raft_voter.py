@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     UINT16,
@@ -67,7 +67,7 @@ class Listener(Struct):
         return self
 
 
-class AddRaftVoterRequest(Message):
+class AddRaftVoterRequest(Request):
     """AddRaftVoterRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -145,7 +145,7 @@ class AddRaftVoterRequest(Message):
         return self
 
 
-class AddRaftVoterResponse(Message):
+class AddRaftVoterResponse(Response):
     """AddRaftVoterResponse, versions 0-1, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -148,7 +148,7 @@ class AlterClientQuotasRequestEntryData(Struct):
         return self
 
 
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(Request):
     """AlterClientQuotasRequest, versions 0-1, flexible from 1.
 
     Attributes:
@@ -245,7 +245,7 @@ class AlterClientQuotasResponseEntryData(Struct):
         return self
 
 
-class AlterClientQuotasResponse(Message):
+class AlterClientQuotasResponse(Response):
     """AlterClientQuotasResponse, versions 0-1, flexible from 1.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -107,7 +107,7 @@ class AlterConfigsResource(Struct):
         return self
 
 
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(Request):
     """AlterConfigsRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -204,7 +204,7 @@ class AlterConfigsResourceResponse(Struct):
         return self
 
 
-class AlterConfigsResponse(Message):
+class AlterConfigsResponse(Response):
     """AlterConfigsResponse, versions 0-2, flexible from 2.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -105,7 +105,7 @@ class ReassignableTopic(Struct):
         return self
 
 
-class AlterPartitionReassignmentsRequest(Message):
+class AlterPartitionReassignmentsRequest(Request):
     """AlterPartitionReassignmentsRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -241,7 +241,7 @@ class ReassignableTopicResponse(Struct):
         return self
 
 
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(Response):
     """AlterPartitionReassignmentsResponse, versions 0-1, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -104,7 +104,7 @@ class AlterReplicaLogDir(Struct):
         return self
 
 
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(Request):
     """AlterReplicaLogDirsRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -226,7 +226,7 @@ class AlterReplicaLogDirTopicResult(Struct):
         return self
 
 
-class AlterReplicaLogDirsResponse(Message):
+class AlterReplicaLogDirsResponse(Response):
     """AlterReplicaLogDirsResponse, versions 0-2, flexible from 2.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     ZERO_UUID,
     Reader,
@@ -96,7 +96,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
         return self
 
 
-class AlterShareGroupOffsetsRequest(Message):
+class AlterShareGroupOffsetsRequest(Request):
     """AlterShareGroupOffsetsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -226,7 +226,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
         return self
 
 
-class AlterShareGroupOffsetsResponse(Message):
+class AlterShareGroupOffsetsResponse(Response):
     """AlterShareGroupOffsetsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT16,
@@ -109,7 +109,7 @@ class ScramCredentialUpsertion(Struct):
         return self
 
 
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsRequest(Request):
     """AlterUserScramCredentialsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -197,7 +197,7 @@ class AlterUserScramCredentialsResult(Struct):
         return self
 
 
-class AlterUserScramCredentialsResponse(Message):
+class AlterUserScramCredentialsResponse(Response):
     """AlterUserScramCredentialsResponse, versions 0, flexible from 0.
 
     Attributes:

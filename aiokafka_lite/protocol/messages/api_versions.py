@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -27,7 +27,7 @@ _2I16 = Layout(">hh")
 _3I16 = Layout(">hhh")
 
 
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Request):
     """ApiVersionsRequest, versions 0-5, flexible from 3.
 
     Attributes:
@@ -207,7 +207,7 @@ class FinalizedFeatureKey(Struct):
         return self
 
 
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(Response):
     """ApiVersionsResponse, versions 0-5, flexible from 3.
 
     Attributes:

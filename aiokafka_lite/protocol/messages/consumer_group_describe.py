@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -29,7 +29,7 @@ from aiokafka_lite.protocol.primitives import (
 _2I32 = Layout(">ii")
 
 
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Request):
     """ConsumerGroupDescribeRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -334,7 +334,7 @@ class DescribedGroup(Struct):
         return self
 
 
-class ConsumerGroupDescribeResponse(Message):
+class ConsumerGroupDescribeResponse(Response):
     """ConsumerGroupDescribeResponse, versions 0-1, flexible from 0.
 
     Attributes:

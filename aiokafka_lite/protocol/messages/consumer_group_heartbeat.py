@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -64,7 +64,7 @@ class TopicPartitions(Struct):
         return self
 
 
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(Request):
     """ConsumerGroupHeartbeatRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -222,7 +222,7 @@ class Assignment(Struct):
         return self
 
 
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(Response):
     """ConsumerGroupHeartbeatResponse, versions 0-1, flexible from 0.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -21,7 +21,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class ControlledShutdownRequest(Message):
+class ControlledShutdownRequest(Request):
     """ControlledShutdownRequest, versions 0-3, flexible from 3.
 
     Attributes:
@@ -108,7 +108,7 @@ class RemainingPartition(Struct):
         return self
 
 
-class ControlledShutdownResponse(Message):
+class ControlledShutdownResponse(Response):
     """ControlledShutdownResponse, versions 0-3, flexible from 3.
 
     Attributes:

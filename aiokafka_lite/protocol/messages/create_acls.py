@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT16,
@@ -100,7 +100,7 @@ class AclCreation(Struct):
         return self
 
 
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Request):
     """CreateAclsRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -181,7 +181,7 @@ class AclCreationResult(Struct):
         return self
 
 
-class CreateAclsResponse(Message):
+class CreateAclsResponse(Response):
     """CreateAclsResponse, versions 0-3, flexible from 2.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -64,7 +64,7 @@ class CreatableRenewers(Struct):
         return self
 
 
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenRequest(Request):
     """CreateDelegationTokenRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -135,7 +135,7 @@ class CreateDelegationTokenRequest(Message):
         return self
 
 
-class CreateDelegationTokenResponse(Message):
+class CreateDelegationTokenResponse(Response):
     """CreateDelegationTokenResponse, versions 0-3, flexible from 2.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -113,7 +113,7 @@ class CreatePartitionsTopic(Struct):
         return self
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Request):
     """CreatePartitionsRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -208,7 +208,7 @@ class CreatePartitionsTopicResult(Struct):
         return self
 
 
-class CreatePartitionsResponse(Message):
+class CreatePartitionsResponse(Response):
     """CreatePartitionsResponse, versions 0-3, flexible from 2.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -170,7 +170,7 @@ class CreatableTopic(Struct):
         return self
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Request):
     """CreateTopicsRequest, versions 0-7, flexible from 5.
 
     Attributes:
@@ -388,7 +388,7 @@ class CreatableTopicResult(Struct):
         return self
 
 
-class CreateTopicsResponse(Message):
+class CreateTopicsResponse(Response):
     """CreateTopicsResponse, versions 0-7, flexible from 5.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT16,
@@ -101,7 +101,7 @@ class DeleteAclsFilter(Struct):
         return self
 
 
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Request):
     """DeleteAclsRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -278,7 +278,7 @@ class DeleteAclsFilterResult(Struct):
         return self
 
 
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(Response):
     """DeleteAclsResponse, versions 0-3, flexible from 2.
 
     Attributes:

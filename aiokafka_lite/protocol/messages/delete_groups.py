@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -21,7 +21,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class DeleteGroupsRequest(Message):
+class DeleteGroupsRequest(Request):
     """DeleteGroupsRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -112,7 +112,7 @@ class DeletableGroupResult(Struct):
         return self
 
 
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(Response):
     """DeleteGroupsResponse, versions 0-3, flexible from 2.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -100,7 +100,7 @@ class DeleteRecordsTopic(Struct):
         return self
 
 
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(Request):
     """DeleteRecordsRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -231,7 +231,7 @@ class DeleteRecordsTopicResult(Struct):
         return self
 
 
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(Response):
     """DeleteRecordsResponse, versions 0-2, flexible from 2.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT16,
     ZERO_UUID,
@@ -55,7 +55,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
         return self
 
 
-class DeleteShareGroupOffsetsRequest(Message):
+class DeleteShareGroupOffsetsRequest(Request):
     """DeleteShareGroupOffsetsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -148,7 +148,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
         return self
 
 
-class DeleteShareGroupOffsetsResponse(Message):
+class DeleteShareGroupOffsetsResponse(Response):
     """DeleteShareGroupOffsetsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -91,7 +91,7 @@ class DeleteStateData(Struct):
         return self
 
 
-class DeleteShareGroupStateRequest(Message):
+class DeleteShareGroupStateRequest(Request):
     """DeleteShareGroupStateRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -212,7 +212,7 @@ class DeleteStateResult(Struct):
         return self
 
 
-class DeleteShareGroupStateResponse(Message):
+class DeleteShareGroupStateResponse(Response):
     """DeleteShareGroupStateResponse, versions 0, flexible from 0.
 
     Attributes:

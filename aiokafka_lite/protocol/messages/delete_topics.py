@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -58,7 +58,7 @@ class DeleteTopicState(Struct):
         return self
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Request):
     """DeleteTopicsRequest, versions 0-6, flexible from 4.
 
     Attributes:
@@ -184,7 +184,7 @@ class DeletableTopicResult(Struct):
         return self
 
 
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(Response):
     """DeleteTopicsResponse, versions 0-6, flexible from 4.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     Reader,
@@ -24,7 +24,7 @@ _2I8 = Layout(">bb")
 _I32_I16 = Layout(">ih")
 
 
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Request):
     """DescribeAclsRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -210,7 +210,7 @@ class DescribeAclsResource(Struct):
         return self
 
 
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(Response):
     """DescribeAclsResponse, versions 0-3, flexible from 2.
 
     Attributes:

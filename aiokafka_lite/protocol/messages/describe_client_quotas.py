@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     FLOAT64,
@@ -69,7 +69,7 @@ class ComponentData(Struct):
         return self
 
 
-class DescribeClientQuotasRequest(Message):
+class DescribeClientQuotasRequest(Request):
     """DescribeClientQuotasRequest, versions 0-1, flexible from 1.
 
     Attributes:
@@ -237,7 +237,7 @@ class EntryData(Struct):
         return self
 
 
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(Response):
     """DescribeClientQuotasResponse, versions 0-1, flexible from 1.
 
     Attributes:

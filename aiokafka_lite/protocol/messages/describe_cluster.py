@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -25,7 +25,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(Request):
     """DescribeClusterRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -141,7 +141,7 @@ class DescribeClusterBroker(Struct):
         return self
 
 
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(Response):
     """DescribeClusterResponse, versions 0-2, flexible from 0.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -75,7 +75,7 @@ class DescribeConfigsResource(Struct):
         return self
 
 
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Request):
     """DescribeConfigsRequest, versions 0-4, flexible from 4.
 
     Attributes:
@@ -348,7 +348,7 @@ class DescribeConfigsResult(Struct):
         return self
 
 
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(Response):
     """DescribeConfigsResponse, versions 0-4, flexible from 4.
 
     Attributes:

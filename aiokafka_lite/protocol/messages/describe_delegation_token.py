@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -62,7 +62,7 @@ class DescribeDelegationTokenOwner(Struct):
         return self
 
 
-class DescribeDelegationTokenRequest(Message):
+class DescribeDelegationTokenRequest(Request):
     """DescribeDelegationTokenRequest, versions 0-3, flexible from 2.
 
     Attributes:
@@ -253,7 +253,7 @@ class DescribedDelegationToken(Struct):
         return self
 
 
-class DescribeDelegationTokenResponse(Message):
+class DescribeDelegationTokenResponse(Response):
     """DescribeDelegationTokenResponse, versions 0-3, flexible from 2.
 
     Attributes:

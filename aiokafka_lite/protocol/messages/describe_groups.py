@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Request):
     """DescribeGroupsRequest, versions 0-6, flexible from 5.
 
     Attributes:
@@ -242,7 +242,7 @@ class DescribedGroup(Struct):
         return self
 
 
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(Response):
     """DescribeGroupsResponse, versions 0-6, flexible from 5.
 
     Attributes:

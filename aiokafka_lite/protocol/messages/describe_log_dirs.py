@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -66,7 +66,7 @@ class DescribableLogDirTopic(Struct):
         return self
 
 
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(Request):
     """DescribeLogDirsRequest, versions 0-5, flexible from 2.
 
     Attributes:
@@ -275,7 +275,7 @@ class DescribeLogDirsResult(Struct):
         return self
 
 
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(Response):
     """DescribeLogDirsResponse, versions 0-5, flexible from 2.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -62,7 +62,7 @@ class TopicRequest(Struct):
         return self
 
 
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(Request):
     """DescribeProducersRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -251,7 +251,7 @@ class TopicResponse(Struct):
         return self
 
 
-class DescribeProducersResponse(Message):
+class DescribeProducersResponse(Response):
     """DescribeProducersResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -98,7 +98,7 @@ class DescribeQuorumRequestTopicData(Struct):
         return self
 
 
-class DescribeQuorumRequest(Message):
+class DescribeQuorumRequest(Request):
     """DescribeQuorumRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -401,7 +401,7 @@ class Node(Struct):
         return self
 
 
-class DescribeQuorumResponse(Message):
+class DescribeQuorumResponse(Response):
     """DescribeQuorumResponse, versions 0-2, flexible from 0.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -113,7 +113,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
         return self
 
 
-class DescribeShareGroupOffsetsRequest(Message):
+class DescribeShareGroupOffsetsRequest(Request):
     """DescribeShareGroupOffsetsRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -314,7 +314,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
         return self
 
 
-class DescribeShareGroupOffsetsResponse(Message):
+class DescribeShareGroupOffsetsResponse(Response):
     """DescribeShareGroupOffsetsResponse, versions 0-1, flexible from 0.
 
     Attributes:

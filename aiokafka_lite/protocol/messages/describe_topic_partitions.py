@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -93,7 +93,7 @@ class Cursor(Struct):
         return self
 
 
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(Request):
     """DescribeTopicPartitionsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -309,7 +309,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
         return self
 
 
-class DescribeTopicPartitionsResponse(Message):
+class DescribeTopicPartitionsResponse(Response):
     """DescribeTopicPartitionsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -24,7 +24,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_2I64_I16 = Layout(">iqqh")
 
 
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(Request):
     """DescribeTransactionsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -182,7 +182,7 @@ class TransactionState(Struct):
         return self
 
 
-class DescribeTransactionsResponse(Message):
+class DescribeTransactionsResponse(Response):
     """DescribeTransactionsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT16,
     Reader,
@@ -54,7 +54,7 @@ class UserName(Struct):
         return self
 
 
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Request):
     """DescribeUserScramCredentialsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -177,7 +177,7 @@ class DescribeUserScramCredentialsResult(Struct):
         return self
 
 
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(Response):
     """DescribeUserScramCredentialsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT16,
@@ -66,7 +66,7 @@ class TopicPartitions(Struct):
         return self
 
 
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Request):
     """ElectLeadersRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -212,7 +212,7 @@ class ReplicaElectionResult(Struct):
         return self
 
 
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(Response):
     """ElectLeadersResponse, versions 0-2, flexible from 2.
 
     Attributes:

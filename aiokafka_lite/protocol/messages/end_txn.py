@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import Reader, write_string, write_tagged_fields
 
 _I32_I16 = Layout(">ih")
@@ -18,7 +18,7 @@ _I64_I16 = Layout(">qh")
 _I64_I16_BOOL = Layout(">qh?")
 
 
-class EndTxnRequest(Message):
+class EndTxnRequest(Request):
     """EndTxnRequest, versions 0-5, flexible from 3.
 
     Attributes:
@@ -69,7 +69,7 @@ class EndTxnRequest(Message):
         return self
 
 
-class EndTxnResponse(Message):
+class EndTxnResponse(Response):
     """EndTxnResponse, versions 0-5, flexible from 3.
 
     Attributes:

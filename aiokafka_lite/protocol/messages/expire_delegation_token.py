@@ -10,13 +10,13 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import INT64, Reader, write_bytes, write_tagged_fields
 
 _I16_I64_I32 = Layout(">hqi")
 
 
-class ExpireDelegationTokenRequest(Message):
+class ExpireDelegationTokenRequest(Request):
     """ExpireDelegationTokenRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -61,7 +61,7 @@ class ExpireDelegationTokenRequest(Message):
         return self
 
 
-class ExpireDelegationTokenResponse(Message):
+class ExpireDelegationTokenResponse(Response):
     """ExpireDelegationTokenResponse, versions 0-2, flexible from 2.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT32,
@@ -283,7 +283,7 @@ class ForgottenTopic(Struct):
         return self
 
 
-class FetchRequest(Message):
+class FetchRequest(Request):
     """FetchRequest, versions 0-18, flexible from 12.
 
     Attributes:
@@ -826,7 +826,7 @@ class NodeEndpoint(Struct):
         return self
 
 
-class FetchResponse(Message):
+class FetchResponse(Response):
     """FetchResponse, versions 0-18, flexible from 12.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT16,
@@ -25,7 +25,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Request):
     """FindCoordinatorRequest, versions 0-6, flexible from 3.
 
     Attributes:
@@ -149,7 +149,7 @@ class Coordinator(Struct):
         return self
 
 
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(Response):
     """FindCoordinatorResponse, versions 0-6, flexible from 3.
 
     Attributes:

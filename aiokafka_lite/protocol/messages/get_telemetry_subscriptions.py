@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message
+from aiokafka_lite.protocol.message import EMPTY, Request, Response
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -26,7 +26,7 @@ _2I32_BOOL = Layout(">ii?")
 _I32_I16 = Layout(">ih")
 
 
-class GetTelemetrySubscriptionsRequest(Message):
+class GetTelemetrySubscriptionsRequest(Request):
     """GetTelemetrySubscriptionsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -62,7 +62,7 @@ class GetTelemetrySubscriptionsRequest(Message):
         return self
 
 
-class GetTelemetrySubscriptionsResponse(Message):
+class GetTelemetrySubscriptionsResponse(Response):
     """GetTelemetrySubscriptionsResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class HeartbeatRequest(Message):
+class HeartbeatRequest(Request):
     """HeartbeatRequest, versions 0-4, flexible from 4.
 
     Attributes:
@@ -82,7 +82,7 @@ class HeartbeatRequest(Message):
         return self
 
 
-class HeartbeatResponse(Message):
+class HeartbeatResponse(Response):
     """HeartbeatResponse, versions 0-4, flexible from 4.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -112,7 +112,7 @@ class AlterConfigsResource(Struct):
         return self
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Request):
     """IncrementalAlterConfigsRequest, versions 0-1, flexible from 1.
 
     Attributes:
@@ -209,7 +209,7 @@ class AlterConfigsResourceResponse(Struct):
         return self
 
 
-class IncrementalAlterConfigsResponse(Message):
+class IncrementalAlterConfigsResponse(Response):
     """IncrementalAlterConfigsResponse, versions 0-1, flexible from 1.
 
     Attributes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -24,7 +24,7 @@ _I32_I16_I64_I16 = Layout(">ihqh")
 _I64_I16 = Layout(">qh")
 
 
-class InitProducerIdRequest(Message):
+class InitProducerIdRequest(Request):
     """InitProducerIdRequest, versions 0-6, flexible from 2.
 
     Attributes:
@@ -114,7 +114,7 @@ class InitProducerIdRequest(Message):
         return self
 
 
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(Response):
     """InitProducerIdResponse, versions 0-6, flexible from 2.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     ZERO_UUID,
     Reader,
@@ -98,7 +98,7 @@ class InitializeStateData(Struct):
         return self
 
 
-class InitializeShareGroupStateRequest(Message):
+class InitializeShareGroupStateRequest(Request):
     """InitializeShareGroupStateRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -219,7 +219,7 @@ class InitializeStateResult(Struct):
         return self
 
 
-class InitializeShareGroupStateResponse(Message):
+class InitializeShareGroupStateResponse(Response):
     """InitializeShareGroupStateResponse, versions 0, flexible from 0.
 
     Attributes:

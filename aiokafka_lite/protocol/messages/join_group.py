@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT32,
@@ -63,7 +63,7 @@ class JoinGroupRequestProtocol(Struct):
         return self
 
 
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Request):
     """JoinGroupRequest, versions 0-9, flexible from 6.
 
     Attributes:
@@ -216,7 +216,7 @@ class JoinGroupResponseMember(Struct):
         return self
 
 
-class JoinGroupResponse(Message):
+class JoinGroupResponse(Response):
     """JoinGroupResponse, versions 0-9, flexible from 6.
 
     Attributes:

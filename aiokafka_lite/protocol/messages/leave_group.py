@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -68,7 +68,7 @@ class MemberIdentity(Struct):
         return self
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Request):
     """LeaveGroupRequest, versions 0-5, flexible from 4.
 
     Attributes:
@@ -176,7 +176,7 @@ class MemberResponse(Struct):
         return self
 
 
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(Response):
     """LeaveGroupResponse, versions 0-5, flexible from 4.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     Reader,
@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class ListConfigResourcesRequest(Message):
+class ListConfigResourcesRequest(Request):
     """ListConfigResourcesRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -107,7 +107,7 @@ class ConfigResource(Struct):
         return self
 
 
-class ListConfigResourcesResponse(Message):
+class ListConfigResourcesResponse(Response):
     """ListConfigResourcesResponse, versions 0-1, flexible from 0.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class ListGroupsRequest(Message):
+class ListGroupsRequest(Request):
     """ListGroupsRequest, versions 0-5, flexible from 3.
 
     Attributes:
@@ -139,7 +139,7 @@ class ListedGroup(Struct):
         return self
 
 
-class ListGroupsResponse(Message):
+class ListGroupsResponse(Response):
     """ListGroupsResponse, versions 0-5, flexible from 3.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT32,
@@ -125,7 +125,7 @@ class ListOffsetsTopic(Struct):
         return self
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Request):
     """ListOffsetsRequest, versions 0-11, flexible from 6.
 
     Attributes:
@@ -324,7 +324,7 @@ class ListOffsetsTopicResponse(Struct):
         return self
 
 
-class ListOffsetsResponse(Message):
+class ListOffsetsResponse(Response):
     """ListOffsetsResponse, versions 0-11, flexible from 6.
 
     Attributes:

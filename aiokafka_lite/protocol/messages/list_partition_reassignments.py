@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -61,7 +61,7 @@ class ListPartitionReassignmentsTopics(Struct):
         return self
 
 
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(Request):
     """ListPartitionReassignmentsRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -205,7 +205,7 @@ class OngoingTopicReassignment(Struct):
         return self
 
 
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(Response):
     """ListPartitionReassignmentsResponse, versions 0, flexible from 0.
 
     Attributes:

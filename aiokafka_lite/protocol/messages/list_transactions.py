@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT64,
     Reader,
@@ -24,7 +24,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Request):
     """ListTransactionsRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -147,7 +147,7 @@ class TransactionState(Struct):
         return self
 
 
-class ListTransactionsResponse(Message):
+class ListTransactionsResponse(Response):
     """ListTransactionsResponse, versions 0-2, flexible from 0.
 
     Attributes:

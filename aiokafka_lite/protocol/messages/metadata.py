@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -72,7 +72,7 @@ class MetadataRequestTopic(Struct):
         return self
 
 
-class MetadataRequest(Message):
+class MetadataRequest(Request):
     """MetadataRequest, versions 0-13, flexible from 9.
 
     Attributes:
@@ -388,7 +388,7 @@ class MetadataResponseTopic(Struct):
         return self
 
 
-class MetadataResponse(Message):
+class MetadataResponse(Response):
     """MetadataResponse, versions 0-13, flexible from 9.
 
     Attributes:

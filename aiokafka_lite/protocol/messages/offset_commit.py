@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     INT64,
@@ -150,7 +150,7 @@ class OffsetCommitRequestTopic(Struct):
         return self
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Request):
     """OffsetCommitRequest, versions 0-10, flexible from 8.
 
     Attributes:
@@ -334,7 +334,7 @@ class OffsetCommitResponseTopic(Struct):
         return self
 
 
-class OffsetCommitResponse(Message):
+class OffsetCommitResponse(Response):
     """OffsetCommitResponse, versions 0-10, flexible from 8.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, NEVER, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, NEVER, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import INT32, Reader, write_array_length, write_string
 
 _I16_I32 = Layout(">hi")
@@ -87,7 +87,7 @@ class OffsetDeleteRequestTopic(Struct):
         return self
 
 
-class OffsetDeleteRequest(Message):
+class OffsetDeleteRequest(Request):
     """OffsetDeleteRequest, versions 0.
 
     Attributes:
@@ -206,7 +206,7 @@ class OffsetDeleteResponseTopic(Struct):
         return self
 
 
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(Response):
     """OffsetDeleteResponse, versions 0.
 
     Attributes:

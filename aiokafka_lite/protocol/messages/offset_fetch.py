@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -181,7 +181,7 @@ class OffsetFetchRequestGroup(Struct):
         return self
 
 
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Request):
     """OffsetFetchRequest, versions 0-10, flexible from 6.
 
     Attributes:
@@ -535,7 +535,7 @@ class OffsetFetchResponseGroup(Struct):
         return self
 
 
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(Response):
     """OffsetFetchResponse, versions 0-10, flexible from 6.
 
     Attributes:

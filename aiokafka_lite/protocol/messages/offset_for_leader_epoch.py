@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     INT64,
@@ -112,7 +112,7 @@ class OffsetForLeaderTopic(Struct):
         return self
 
 
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Request):
     """OffsetForLeaderEpochRequest, versions 0-4, flexible from 4.
 
     Attributes:
@@ -256,7 +256,7 @@ class OffsetForLeaderTopicResult(Struct):
         return self
 
 
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(Response):
     """OffsetForLeaderEpochResponse, versions 0-4, flexible from 4.
 
     Attributes:

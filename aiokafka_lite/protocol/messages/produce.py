@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     INT64,
@@ -122,7 +122,7 @@ class TopicProduceData(Struct):
         return self
 
 
-class ProduceRequest(Message):
+class ProduceRequest(Request):
     """ProduceRequest, versions 0-13, flexible from 9.
 
     Attributes:
@@ -467,7 +467,7 @@ class NodeEndpoint(Struct):
         return self
 
 
-class ProduceResponse(Message):
+class ProduceResponse(Response):
     """ProduceResponse, versions 0-13, flexible from 9.
 
     Attributes:

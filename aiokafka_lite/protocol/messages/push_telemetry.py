@@ -11,14 +11,14 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import Message
+from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.primitives import ZERO_UUID, Reader, write_bytes, write_tagged_fields
 
 _I32_BOOL_I8 = Layout(">i?b")
 _I32_I16 = Layout(">ih")
 
 
-class PushTelemetryRequest(Message):
+class PushTelemetryRequest(Request):
     """PushTelemetryRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -77,7 +77,7 @@ class PushTelemetryRequest(Message):
         return self
 
 
-class PushTelemetryResponse(Message):
+class PushTelemetryResponse(Response):
     """PushTelemetryResponse, versions 0, flexible from 0.
 
     Attributes:

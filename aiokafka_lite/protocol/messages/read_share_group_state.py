@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     ZERO_UUID,
     Reader,
@@ -96,7 +96,7 @@ class ReadStateData(Struct):
         return self
 
 
-class ReadShareGroupStateRequest(Message):
+class ReadShareGroupStateRequest(Request):
     """ReadShareGroupStateRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -282,7 +282,7 @@ class ReadStateResult(Struct):
         return self
 
 
-class ReadShareGroupStateResponse(Message):
+class ReadShareGroupStateResponse(Response):
     """ReadShareGroupStateResponse, versions 0, flexible from 0.
 
     Attributes:

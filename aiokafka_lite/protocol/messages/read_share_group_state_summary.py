@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -96,7 +96,7 @@ class ReadStateSummaryData(Struct):
         return self
 
 
-class ReadShareGroupStateSummaryRequest(Message):
+class ReadShareGroupStateSummaryRequest(Request):
     """ReadShareGroupStateSummaryRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -246,7 +246,7 @@ class ReadStateSummaryResult(Struct):
         return self
 
 
-class ReadShareGroupStateSummaryResponse(Message):
+class ReadShareGroupStateSummaryResponse(Response):
     """ReadShareGroupStateSummaryResponse, versions 0-1, flexible from 0.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import Message
+from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class RemoveRaftVoterRequest(Message):
+class RemoveRaftVoterRequest(Request):
     """RemoveRaftVoterRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -71,7 +71,7 @@ class RemoveRaftVoterRequest(Message):
         return self
 
 
-class RemoveRaftVoterResponse(Message):
+class RemoveRaftVoterResponse(Response):
     """RemoveRaftVoterResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import INT64, Reader, write_bytes, write_tagged_fields
 
 _I16_I64_I32 = Layout(">hqi")
 
 
-class RenewDelegationTokenRequest(Message):
+class RenewDelegationTokenRequest(Request):
     """RenewDelegationTokenRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -61,7 +61,7 @@ class RenewDelegationTokenRequest(Message):
         return self
 
 
-class RenewDelegationTokenResponse(Message):
+class RenewDelegationTokenResponse(Response):
     """RenewDelegationTokenResponse, versions 0-2, flexible from 2.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message, unsupported
+from aiokafka_lite.protocol.message import Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT64,
@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.primitives import (
 )
 
 
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(Request):
     """SaslAuthenticateRequest, versions 0-2, flexible from 2.
 
     Attributes:
@@ -61,7 +61,7 @@ class SaslAuthenticateRequest(Message):
         return self
 
 
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(Response):
     """SaslAuthenticateResponse, versions 0-2, flexible from 2.
 
     Attributes:

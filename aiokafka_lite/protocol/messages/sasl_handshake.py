@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, NEVER, Message, unsupported
+from aiokafka_lite.protocol.message import EMPTY, NEVER, Request, Response, unsupported
 from aiokafka_lite.protocol.primitives import INT16, Reader, write_array_length, write_string
 
 
-class SaslHandshakeRequest(Message):
+class SaslHandshakeRequest(Request):
     """SaslHandshakeRequest, versions 0-1.
 
     Attributes:
@@ -51,7 +51,7 @@ class SaslHandshakeRequest(Message):
         return self
 
 
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(Response):
     """SaslHandshakeResponse, versions 0-1.
 
     Attributes:

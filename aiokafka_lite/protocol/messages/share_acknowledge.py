@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT32,
@@ -150,7 +150,7 @@ class AcknowledgeTopic(Struct):
         return self
 
 
-class ShareAcknowledgeRequest(Message):
+class ShareAcknowledgeRequest(Request):
     """ShareAcknowledgeRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -376,7 +376,7 @@ class NodeEndpoint(Struct):
         return self
 
 
-class ShareAcknowledgeResponse(Message):
+class ShareAcknowledgeResponse(Response):
     """ShareAcknowledgeResponse, versions 1-2, flexible from 1.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -204,7 +204,7 @@ class ForgottenTopic(Struct):
         return self
 
 
-class ShareFetchRequest(Message):
+class ShareFetchRequest(Request):
     """ShareFetchRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -556,7 +556,7 @@ class NodeEndpoint(Struct):
         return self
 
 
-class ShareFetchResponse(Message):
+class ShareFetchResponse(Response):
     """ShareFetchResponse, versions 1-2, flexible from 1.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT16,
@@ -28,7 +28,7 @@ from aiokafka_lite.protocol.primitives import (
 _2I32 = Layout(">ii")
 
 
-class ShareGroupDescribeRequest(Message):
+class ShareGroupDescribeRequest(Request):
     """ShareGroupDescribeRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -304,7 +304,7 @@ class DescribedGroup(Struct):
         return self
 
 
-class ShareGroupDescribeResponse(Message):
+class ShareGroupDescribeResponse(Response):
     """ShareGroupDescribeResponse, versions 1, flexible from 1.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -27,7 +27,7 @@ _2I32 = Layout(">ii")
 _I32_I16 = Layout(">ih")
 
 
-class ShareGroupHeartbeatRequest(Message):
+class ShareGroupHeartbeatRequest(Request):
     """ShareGroupHeartbeatRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -164,7 +164,7 @@ class Assignment(Struct):
         return self
 
 
-class ShareGroupHeartbeatResponse(Message):
+class ShareGroupHeartbeatResponse(Response):
     """ShareGroupHeartbeatResponse, versions 1, flexible from 1.
 
     Attributes:

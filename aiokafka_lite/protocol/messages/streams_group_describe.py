@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -30,7 +30,7 @@ _I32_I16 = Layout(">ih")
 _I32_I64 = Layout(">iq")
 
 
-class StreamsGroupDescribeRequest(Message):
+class StreamsGroupDescribeRequest(Request):
     """StreamsGroupDescribeRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -885,7 +885,7 @@ class DescribedGroup(Struct):
         return self
 
 
-class StreamsGroupDescribeResponse(Message):
+class StreamsGroupDescribeResponse(Response):
     """StreamsGroupDescribeResponse, versions 0-1, flexible from 0.
 
     Attributes:

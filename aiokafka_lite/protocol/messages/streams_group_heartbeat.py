@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -406,7 +406,7 @@ class TaskOffset(Struct):
         return self
 
 
-class StreamsGroupHeartbeatRequest(Message):
+class StreamsGroupHeartbeatRequest(Request):
     """StreamsGroupHeartbeatRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -723,7 +723,7 @@ class EndpointToPartitions(Struct):
         return self
 
 
-class StreamsGroupHeartbeatResponse(Message):
+class StreamsGroupHeartbeatResponse(Response):
     """StreamsGroupHeartbeatResponse, versions 0-1, flexible from 0.
 
     Attributes:

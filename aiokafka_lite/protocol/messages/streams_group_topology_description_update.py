@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT32,
@@ -205,7 +205,7 @@ class TopologyDescription(Struct):
         return self
 
 
-class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+class StreamsGroupTopologyDescriptionUpdateRequest(Request):
     """StreamsGroupTopologyDescriptionUpdateRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -259,7 +259,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
         return self
 
 
-class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+class StreamsGroupTopologyDescriptionUpdateResponse(Response):
     """StreamsGroupTopologyDescriptionUpdateResponse, versions 0, flexible from 0.
 
     Attributes:

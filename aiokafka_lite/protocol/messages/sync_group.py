@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT16,
     INT32,
@@ -60,7 +60,7 @@ class SyncGroupRequestAssignment(Struct):
         return self
 
 
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Request):
     """SyncGroupRequest, versions 0-5, flexible from 4.
 
     Attributes:
@@ -155,7 +155,7 @@ class SyncGroupRequest(Message):
         return self
 
 
-class SyncGroupResponse(Message):
+class SyncGroupResponse(Response):
     """SyncGroupResponse, versions 0-5, flexible from 4.
 
     Attributes:

@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -139,7 +139,7 @@ class TxnOffsetCommitRequestTopic(Struct):
         return self
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Request):
     """TxnOffsetCommitRequest, versions 0-6, flexible from 3.
 
     Attributes:
@@ -331,7 +331,7 @@ class TxnOffsetCommitResponseTopic(Struct):
         return self
 
 
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(Response):
     """TxnOffsetCommitResponse, versions 0-6, flexible from 3.
 
     Attributes:

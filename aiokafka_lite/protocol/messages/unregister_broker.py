@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import Message
+from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -21,7 +21,7 @@ from aiokafka_lite.protocol.primitives import (
 _I32_I16 = Layout(">ih")
 
 
-class UnregisterBrokerRequest(Message):
+class UnregisterBrokerRequest(Request):
     """UnregisterBrokerRequest, versions 0, flexible from 0.
 
     Attributes:
@@ -56,7 +56,7 @@ class UnregisterBrokerRequest(Message):
         return self
 
 
-class UnregisterBrokerResponse(Message):
+class UnregisterBrokerResponse(Response):
     """UnregisterBrokerResponse, versions 0, flexible from 0.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     BOOL,
     INT8,
@@ -85,7 +85,7 @@ class FeatureUpdateKey(Struct):
         return self
 
 
-class UpdateFeaturesRequest(Message):
+class UpdateFeaturesRequest(Request):
     """UpdateFeaturesRequest, versions 0-2, flexible from 0.
 
     Attributes:
@@ -183,7 +183,7 @@ class UpdatableFeatureResult(Struct):
         return self
 
 
-class UpdateFeaturesResponse(Message):
+class UpdateFeaturesResponse(Response):
     """UpdateFeaturesResponse, versions 0-2, flexible from 0.
 
     Attributes:

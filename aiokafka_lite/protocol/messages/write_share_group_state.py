@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import ClassVar, Self
 from uuid import UUID
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct
 from aiokafka_lite.protocol.primitives import (
     INT32,
     ZERO_UUID,
@@ -175,7 +175,7 @@ class WriteStateData(Struct):
         return self
 
 
-class WriteShareGroupStateRequest(Message):
+class WriteShareGroupStateRequest(Request):
     """WriteShareGroupStateRequest, versions 0-1, flexible from 0.
 
     Attributes:
@@ -296,7 +296,7 @@ class WriteStateResult(Struct):
         return self
 
 
-class WriteShareGroupStateResponse(Message):
+class WriteShareGroupStateResponse(Response):
     """WriteShareGroupStateResponse, versions 0-1, flexible from 0.
 
     Attributes:

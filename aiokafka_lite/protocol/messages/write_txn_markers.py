@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import ClassVar, Self
 
-from aiokafka_lite.protocol.message import EMPTY, Message, Struct, unsupported
+from aiokafka_lite.protocol.message import EMPTY, Request, Response, Struct, unsupported
 from aiokafka_lite.protocol.primitives import (
     INT8,
     INT32,
@@ -139,7 +139,7 @@ class WritableTxnMarker(Struct):
         return self
 
 
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(Request):
     """WriteTxnMarkersRequest, versions 0-2, flexible from 1.
 
     Attributes:
@@ -302,7 +302,7 @@ class WritableTxnMarkerResult(Struct):
         return self
 
 
-class WriteTxnMarkersResponse(Message):
+class WriteTxnMarkersResponse(Response):
     """WriteTxnMarkersResponse, versions 0-2, flexible from 1.
 
     Attributes:

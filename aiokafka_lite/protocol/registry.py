@@ -1,0 +1,62 @@
+"""From an API's number to its request and response, imported on first use.
+
+Importing all messages takes tens of milliseconds and a client uses a dozen, so nobody imports
+`messages` as a whole: either one module by name, or through here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from aiokafka_lite.errors import UnsupportedVersionError
+from aiokafka_lite.protocol.api_keys import API_MODULES, ApiKey
+from aiokafka_lite.protocol.message import Request, Response
+
+__all__ = ["API_MODULES", "ApiKey", "api_name", "listeners", "request_class", "response_class"]
+
+
+def _module(api_key: int) -> tuple[ModuleType, str]:
+    try:
+        module, name, _ = API_MODULES[api_key]
+    except KeyError:
+        raise UnsupportedVersionError(f"{api_name(api_key)} is not spoken by this client") from None
+    return import_module(f"aiokafka_lite.protocol.messages.{module}"), name
+
+
+@cache
+def request_class(api_key: int) -> type[Request]:
+    """The request of an API.
+
+    Raises:
+        UnsupportedVersionError: this client has no such API.
+    """
+    module, name = _module(api_key)
+    found: type[Request] = getattr(module, f"{name}Request")
+    return found
+
+
+@cache
+def response_class(api_key: int) -> type[Response]:
+    """The response of an API.
+
+    Raises:
+        UnsupportedVersionError: this client has no such API.
+    """
+    return request_class(api_key).response
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, "API 99" for an unknown one."""
+    if api_key in API_MODULES:
+        return API_MODULES[api_key][1]
+    try:
+        return ApiKey(api_key).name
+    except ValueError:
+        return f"API {api_key}"
+
+
+def listeners(api_key: int) -> tuple[str, ...]:
+    """Where the API may be asked: "broker", "controller" or both; () when it is unknown."""
+    return API_MODULES[api_key][2] if api_key in API_MODULES else ()
