@@ -1,3 +1,5 @@
 """An asyncio-native Apache Kafka client with aiokafka's public API."""
 
-__version__ = "0.1.0"
+from aiokafka_lite._version import __version__
+
+__all__ = ["__version__"]
