@@ -1,0 +1,59 @@
+"""The bootstrap list: where a client that knows nothing yet begins, and begins again (KIP-899)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiokafka_lite.errors import KafkaConfigurationError
+
+DEFAULT_PORT = 9092
+
+
+def parse_bootstrap(
+    servers: str | Iterable[str | tuple[str, int]],
+) -> list[tuple[str, int]]:
+    """Addresses from what users write.
+
+    Args:
+        servers: "host:port,host:port", or a sequence of "host:port" or (host, port). A port left
+            out is 9092; an IPv6 address with a port stands in brackets: "[::1]:9092".
+
+    Returns:
+        (host, port) pairs in the order given, each once.
+
+    Raises:
+        KafkaConfigurationError: no address, an empty host, or a port that is not 1 to 65535.
+    """
+    entries: list[str | tuple[str, int]] = []
+    for entry in [servers] if isinstance(servers, str) else servers:
+        if isinstance(entry, str):
+            entries.extend(part.strip() for part in entry.split(",") if part.strip())
+        else:
+            entries.append(entry)
+    addresses = dict.fromkeys(_address(entry) for entry in entries)
+    if not addresses:
+        raise KafkaConfigurationError(f"bootstrap_servers={servers!r} names no server")
+    return list(addresses)
+
+
+def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
+    if isinstance(entry, str):
+        host, port = _split(entry)
+    else:
+        host, port = entry[0], str(entry[1])
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise KafkaConfigurationError(
+            f"bootstrap_servers: {entry!r} is not host:port with a port of 1 to 65535"
+        )
+    return host, int(port)
+
+
+def _split(entry: str) -> tuple[str, str]:
+    """Host and port as text; the port is the default where there is none."""
+    if entry.startswith("["):
+        host, _, rest = entry[1:].partition("]")
+        return host, rest.removeprefix(":") if rest else str(DEFAULT_PORT)
+    if entry.count(":") > 1:  # a bare IPv6 address: no telling a port from its last group
+        return entry, str(DEFAULT_PORT)
+    host, colon, port = entry.partition(":")
+    return host, port if colon else str(DEFAULT_PORT)

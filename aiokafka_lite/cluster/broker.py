@@ -1,0 +1,252 @@
+"""One broker: its connections, one for each purpose, and when it may be dialled again.
+
+Produce, fetch, group and general requests go over connections of their own, because a broker
+answers a connection strictly in order: a fetch that waits for records must not delay a heartbeat
+or an acknowledgement.
+
+Non-obvious:
+- At most one attempt to connect is under way for a purpose; everyone who needs that connection
+  awaits its one outcome. Cancelling one of them stops that wait only.
+- The backoff is the broker's, not the purpose's: one refused connection is news for all four. It
+  counts from the start of the last attempt, so a connection that lived long and is lost is
+  replaced at once, and one that is lost at once is not.
+- A `Broker` lives as long as its cluster and stands for a node id; its address may move, which
+  closes what was connected to the old one.
+- An attempt's outcome is a bare future that is never cancelled: `close` resolves it even if the
+  attempt's task was cancelled before its first step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.message import RequestOf, ResponseT, ResponseT_co
+
+
+class Purpose(enum.Enum):
+    """What a connection is for; each has its own."""
+
+    GENERAL = "general"  # metadata, look-ups, administration: short answers
+    PRODUCE = "produce"
+    FETCH = "fetch"  # long polls
+    GROUP = "group"  # heartbeats, joins, commits
+
+
+@dataclass(frozen=True, slots=True)
+class PerVersion(Generic[ResponseT_co]):
+    """A request that is not the same in every version: made when the version is known.
+
+    Attributes:
+        request_class: What it will be.
+        build: Makes it for the version that will be spoken.
+    """
+
+    request_class: type[RequestOf[ResponseT_co]]
+    build: Callable[[int], RequestOf[ResponseT_co]]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A connection being made: the task, and the future that all who wait for it share."""
+
+    task: asyncio.Task[None]
+    outcome: asyncio.Future[Connection]
+
+
+class Broker:
+    """A broker of the cluster, or (with a negative id) a bootstrap address.
+
+    Args:
+        node: Its id and address.
+        options: Of its connections.
+        backoff: Delays between attempts to connect.
+        tasks: Owner of the attempts.
+        on_lost: Called with this broker and the error when a connection was lost, not closed.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        options: ConnectionOptions,
+        backoff: Backoff,
+        tasks: TaskOwner,
+        on_lost: Callable[[Broker, BaseException], None],
+    ) -> None:
+        self.node = node
+        self.next_attempt_at = 0.0  # loop time before which no connection is attempted
+        self.closed = False
+        self._options = options
+        self._backoff = backoff
+        self._tasks = tasks
+        self._on_lost = on_lost
+        self._failures = 0  # attempts in a row that failed
+        self._connections: dict[Purpose, Connection] = {}
+        self._attempts: dict[Purpose, _Attempt] = {}
+
+    @property
+    def node_id(self) -> int:
+        return self.node.node_id
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer over all connections; an attempt to connect counts as one."""
+        return sum(c.in_flight for c in self._connections.values()) + len(self._attempts)
+
+    def connected(self, purpose: Purpose = Purpose.GENERAL) -> Connection | None:
+        """The open connection for a purpose, or None (false) while there is none."""
+        connection = self._connections.get(purpose)
+        return None if connection is None or connection.closed else connection
+
+    def blacked_out(self, now: float) -> bool:
+        """Whether it failed so lately that no connection is attempted yet."""
+        return now < self.next_attempt_at
+
+    async def connection(self, purpose: Purpose = Purpose.GENERAL) -> Connection:
+        """The open connection for a purpose; made, after what is left of the backoff, if need be.
+
+        Raises:
+            KafkaConnectionError: the attempt failed (or whatever the handshake raised: a refused
+                authentication, an unsupported version). The next call makes the next attempt.
+            IllegalStateError: the broker's cluster is closed.
+
+        Cancellation: stops this wait; the attempt goes on for the others.
+        """
+        connection = self.connected(purpose)
+        if connection is not None:
+            return connection
+        if self.closed:
+            raise closed_error()
+        attempt = self._attempts.get(purpose)
+        if attempt is None:
+            attempt = self._attempt(purpose)
+        return await asyncio.shield(attempt.outcome)
+
+    async def request(
+        self,
+        request: RequestOf[ResponseT] | PerVersion[ResponseT],
+        purpose: Purpose = Purpose.GENERAL,
+        *,
+        latest: int | None = None,
+        oldest: int = 0,
+        timeout: float | None = None,
+    ) -> ResponseT:
+        """Send one request, connecting first if need be, and wait for its answer.
+
+        Args:
+            request: It, or how to make it for a version.
+            latest: Newest version to speak; the newest both sides know if None.
+            oldest: Oldest version that can say what is asked.
+            timeout: Seconds after which an answer is overdue, which fails the connection;
+                the connection's own if None.
+
+        Raises:
+            KafkaConnectionError: not connected, or lost before the answer.
+            UnsupportedVersionError: the broker knows no version that will do.
+            IllegalStateError: the cluster is closed.
+
+        Cancellation: stops the wait; the request may have been sent.
+        """
+        connection = await self.connection(purpose)
+        if isinstance(request, PerVersion):
+            version = connection.version_of(request.request_class, latest, oldest)
+            request = request.build(version)
+        else:
+            version = connection.version_of(type(request), latest, oldest)
+        return await connection.request(request, version, timeout=timeout)
+
+    def move(self, node: Node) -> None:
+        """The cluster tells another address (or rack) for this node id."""
+        if (node.host, node.port) != (self.node.host, self.node.port):
+            self._drop(
+                KafkaConnectionError(
+                    f"Broker {self.node_id} moved from {self.node.host}:{self.node.port} "
+                    f"to {node.host}:{node.port}"
+                )
+            )
+            self._failures = 0
+            self.next_attempt_at = 0.0
+        self.node = node
+
+    def disconnect(self) -> None:
+        """Close every connection; the next request makes a new one."""
+        self._drop(KafkaConnectionError(f"{self} was disconnected"))
+
+    def close(self) -> None:
+        """Close for good, at once: requests in flight and attempts fail. Idempotent."""
+        self.closed = True
+        self._drop(closed_error())
+
+    def _attempt(self, purpose: Purpose) -> _Attempt:
+        outcome: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        # Nobody may be left to look at it, which is no mistake.
+        outcome.add_done_callback(lambda done: done.exception())
+        name = f"connect to {self} for {purpose.value}"
+        attempt = _Attempt(self._tasks.spawn(self._connect(purpose, outcome), name), outcome)
+        self._attempts[purpose] = attempt
+        return attempt
+
+    async def _connect(self, purpose: Purpose, outcome: asyncio.Future[Connection]) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self.next_attempt_at - loop.time()))
+        started = loop.time()
+        try:
+            connection = await Connection.open(self.node.host, self.node.port, self._options)
+        except KafkaError as error:
+            self._failed(purpose, outcome, error)
+            return
+        except Exception as error:
+            self._failed(purpose, outcome, KafkaConnectionError(f"{self}: {error!r}"))
+            raise  # a mistake of ours: the tasks' owner tells it
+        self._failures = 0
+        self.next_attempt_at = started + self._backoff.delay(1)
+        self._connections[purpose] = connection
+        connection.on_close = lambda error: self._on_close(purpose, connection, error)
+        del self._attempts[purpose]
+        outcome.set_result(connection)
+
+    def _failed(
+        self, purpose: Purpose, outcome: asyncio.Future[Connection], error: KafkaError
+    ) -> None:
+        self._failures += 1
+        self.next_attempt_at = asyncio.get_running_loop().time() + self._backoff.delay(
+            self._failures
+        )
+        del self._attempts[purpose]
+        outcome.set_exception(error)
+
+    def _on_close(
+        self, purpose: Purpose, connection: Connection, error: BaseException | None
+    ) -> None:
+        if self._connections.get(purpose) is connection:
+            del self._connections[purpose]
+            if error is not None:
+                self._on_lost(self, error)
+
+    def _drop(self, error: KafkaError) -> None:
+        """Close all connections and give up all attempts, so that all who wait get `error`."""
+        connections, self._connections = self._connections, {}
+        attempts, self._attempts = self._attempts, {}
+        for attempt in attempts.values():
+            attempt.task.cancel()
+            attempt.outcome.set_exception(error)
+        for connection in connections.values():
+            connection.close(error)
+
+    def __repr__(self) -> str:
+        name = f"broker {self.node_id}" if self.node_id >= 0 else "bootstrap address"
+        return f"{name} at {self.node.host}:{self.node.port}"
+
+
+def closed_error() -> IllegalStateError:
+    """What every call and wait gets once the cluster is closed."""
+    return IllegalStateError("The connection to the cluster is closed")

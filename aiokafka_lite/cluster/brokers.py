@@ -1,0 +1,102 @@
+"""All brokers of a cluster, and which of them to turn to.
+
+Known brokers come from the metadata and live as long as the client: one `Broker` a node id, even
+while the node is away. Seeds are the bootstrap addresses, turned to while no known broker answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import Broker
+from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.net.options import ConnectionOptions
+
+
+class Brokers:
+    """The brokers, by node id and by load.
+
+    Args:
+        addresses: The bootstrap list.
+        options: Of every connection.
+        tasks: Owner of the attempts to connect.
+        on_lost: Called with a broker and the error when a connection to it was lost.
+    """
+
+    def __init__(
+        self,
+        addresses: Iterable[tuple[str, int]],
+        options: ConnectionOptions,
+        tasks: TaskOwner,
+        on_lost: Callable[[Broker, BaseException], None],
+    ) -> None:
+        self._options = options
+        self._backoff = Backoff(options.reconnect_backoff, options.reconnect_backoff_max)
+        self._tasks = tasks
+        self._on_lost = on_lost
+        self._seeds = [
+            self._new(Node(-1 - i, host, port)) for i, (host, port) in enumerate(addresses)
+        ]
+        random.shuffle(self._seeds)  # so that a fleet's clients do not all begin with the first
+        self._known: dict[int, Broker] = {}  # every node id ever told; update() adds
+        self._live: list[Broker] = []  # those of the present metadata; update() replaces
+
+    def update(self, nodes: Collection[Node]) -> None:
+        """The metadata tells which nodes are alive, and where."""
+        for node in nodes:
+            if node.node_id in self._known:
+                self._known[node.node_id].move(node)
+            else:
+                self._known[node.node_id] = self._new(node)
+        self._live = [self._known[node.node_id] for node in nodes]
+
+    def __getitem__(self, node_id: int) -> Broker:
+        return self._known[node_id]
+
+    def least_loaded(self) -> Broker | None:
+        """The live one with the fewest requests in flight; None while all are blacked out.
+
+        Begins at a random one, and prefers a connected one among equals.
+        """
+        return next(iter(_by_load(self._live)), None)
+
+    def next_to_ask(self, tried: Collection[Broker] = ()) -> Broker | None:
+        """Where to turn next for something that any broker can tell.
+
+        The live ones by their load, then the seeds (KIP-899); while all of them are blacked out,
+        the one whose turn to be dialled comes first.
+
+        Returns:
+            None when everything worth trying is among `tried`.
+        """
+        for brokers in (self._live, self._seeds):
+            for broker in _by_load(brokers):
+                if broker not in tried:
+                    return broker
+        if tried:
+            return None
+        return min((*self._live, *self._seeds), key=lambda broker: broker.next_attempt_at)
+
+    def close(self) -> None:
+        """Close every connection, at once and for good."""
+        for broker in (*self._seeds, *self._known.values()):
+            broker.close()
+
+    def _new(self, node: Node) -> Broker:
+        return Broker(node, self._options, self._backoff, self._tasks, self._on_lost)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{seed.node.host}:{seed.node.port}" for seed in self._seeds)
+
+
+def _by_load(brokers: Iterable[Broker]) -> list[Broker]:
+    """Those not blacked out, least loaded first, in random order among equals."""
+    now = asyncio.get_running_loop().time()
+    usable = [b for b in brokers if b.connected() is not None or not b.blacked_out(now)]
+    random.shuffle(usable)
+    usable.sort(key=lambda broker: (broker.in_flight, broker.connected() is None))
+    return usable

@@ -1,0 +1,468 @@
+"""The client's one view of a Kafka cluster: its metadata, kept fresh, and its brokers.
+
+A `Cluster` begins at the bootstrap addresses, learns the brokers from the first that answers, and
+from then on asks whichever known broker has the least to do. When none of the known ones answers
+it begins again at the bootstrap addresses (KIP-899, KIP-1102), so that a cluster all of whose
+addresses changed is found again without a restart.
+
+Everything that decides is elsewhere and has no clock: `metadata` (what an answer means), `topics`
+(what to ask about), `refresh` (when). Here are the sockets, the one task, and those who wait.
+
+Non-obvious:
+- One task refreshes, so at most one refresh is under way. `request_update` and `add_topic` only
+  note a need and wake it; a need noted while a refresh is under way is the next one's.
+- `metadata` is replaced, never changed, between two awaits; listeners are called right then, in
+  the event loop, and must not block.
+- A broker that is asked for metadata and stays silent is given up after `PATIENCE`, long before
+  its request times out, and the next one asked: a stopped broker must not hide the failover that
+  its stopping caused.
+- An answer from a known broker that names another cluster id is not believed: somebody else lives
+  at that address now. From a bootstrap address it is, and then nothing of the old cluster counts.
+- Who waits, waits for the end of a refresh and then looks for itself whether it has what it needs;
+  cancelling one touches no other, and a wait ends by an answer, a lasting error, its deadline or
+  the closing, never by nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.bootstrap import parse_bootstrap
+from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
+from aiokafka_lite.cluster.brokers import Brokers
+from aiokafka_lite.cluster.coordinators import Coordinators
+from aiokafka_lite.cluster.metadata import EMPTY, Metadata, Node, Partition, merge, metadata_request
+from aiokafka_lite.cluster.refresh import RefreshSchedule
+from aiokafka_lite.cluster.topics import TOPIC_EXPIRY, TrackedTopics
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+    NodeNotReadyError,
+    for_code,
+)
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+)
+
+log = logging.getLogger(__name__)
+
+# Seconds that one broker is given to answer a metadata request (to connect as well, if it must)
+# before the next one is asked.
+PATIENCE = 5.0
+
+# The longest the refresh task sleeps at a time: no event loop takes an unbounded timer.
+_LONGEST_SLEEP = 3600.0
+
+Listener = Callable[[Metadata], None]
+
+
+class Cluster:
+    """Metadata and brokers of one cluster, for one client.
+
+    Args:
+        bootstrap: "host:port,..." or a sequence of those or of (host, port).
+        options: Of every connection.
+        metadata_max_age: Seconds after which good metadata is refreshed unasked.
+        retry_backoff: Pause between refreshes, in seconds; doubles while they fail.
+        retry_backoff_max: Its bound.
+        topic_expiry: Seconds after which a topic added by `add_topic` and no longer used is
+            forgotten.
+        allow_auto_create_topics: Whether asking about a topic may create it, where the broker is
+            set so. Brokers before 0.11 are not told and do as they are set.
+
+    Raises:
+        KafkaConfigurationError: from the constructor, for a bootstrap list that is none.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str | tuple[str, int]],
+        options: ConnectionOptions,
+        *,
+        metadata_max_age: float = 300.0,
+        retry_backoff: float = 0.1,
+        retry_backoff_max: float = 1.0,
+        topic_expiry: float = TOPIC_EXPIRY,
+        allow_auto_create_topics: bool = True,
+    ) -> None:
+        self.metadata: Metadata = EMPTY
+        self.closed = False
+        self.retry_backoff = Backoff(retry_backoff, retry_backoff_max)
+        self.coordinators = Coordinators()
+        self._allow_auto_create_topics = allow_auto_create_topics
+        self._topics = TrackedTopics(topic_expiry)
+        self._schedule = RefreshSchedule(metadata_max_age, self.retry_backoff)
+        self._listeners: list[Listener] = []
+
+        self._tasks = TaskOwner("cluster", self._on_task_error)
+        self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
+        self._last_error: KafkaError | None = None  # of the last refresh; None when it went well
+        self._started = False
+        self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
+        self._ended = asyncio.Event()  # set, and replaced, at the end of each refresh
+
+    # Life
+
+    async def start(self, deadline: float | None = None) -> None:
+        """Connect and learn the brokers.
+
+        Args:
+            deadline: Try again until then (loop time); without one every bootstrap address is
+                tried once.
+
+        Raises:
+            KafkaConnectionError: no address answered; the message tells what each one said.
+            KafkaError: all refused for one lasting reason (credentials, versions).
+
+        Cancellation: closes what was opened.
+        """
+        if self._started or self.closed:
+            raise IllegalStateError("The connection to the cluster was started or closed before")
+        self._started = True
+        try:
+            self._tasks.spawn(self._keep_fresh(), "refresh metadata")
+            async with asyncio.timeout_at(deadline):
+                while self.metadata.version == 0:
+                    await self._ended.wait()
+                    self.check_open()
+                    error = self._last_error
+                    if error is not None and (deadline is None or not error.retriable):
+                        raise error
+        except TimeoutError:
+            self.abort()
+            raise self._last_error or KafkaConnectionError(
+                f"Unable to bootstrap from {self._brokers}: no answer in time"
+            ) from None
+        except BaseException:
+            self.abort()
+            raise
+
+    async def close(self, deadline: float) -> None:
+        """Close every connection; end every wait with IllegalStateError. Idempotent.
+
+        Args:
+            deadline: Loop time by which this returns, whatever a broker does.
+        """
+        self.abort()
+        await self._tasks.close(deadline)
+
+    def abort(self) -> None:
+        """What `close` does, at once and without awaiting (from a finalizer, say). Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        self._brokers.close()
+        self._wake.set()  # ends the refresh task
+        self._end_refresh()
+
+    # Metadata
+
+    def add_topic(self, name: str) -> int:
+        """Note that a topic is used: keep metadata of it until it was unused for `topic_expiry`.
+
+        Returns:
+            The version to wait beyond to be told of it (see `wait_for_version`).
+        """
+        self._topics.add(name)
+        if name in self.metadata.topics:
+            return self.metadata.version - 1
+        return self._ask_for([name])
+
+    def set_topics(self, names: Iterable[str] | None) -> int:
+        """Keep metadata of exactly these topics (None: of all), beside those added.
+
+        Returns:
+            The version to wait beyond to be told of them all.
+        """
+        had_all = self._topics.all
+        self._topics.pin(names)
+        if self._topics.all:
+            return self.metadata.version - 1 if had_all else self.request_update()
+        unknown = [name for name in self._topics.names if name not in self.metadata.topics]
+        return self._ask_for(unknown) if unknown else self.metadata.version - 1
+
+    def request_update(self) -> int:
+        """Have everything asked for again, as soon as the backoff allows.
+
+        Returns:
+            The version to wait beyond: metadata newer than it was asked for after this call.
+        """
+        self._wake.set()
+        return self._schedule.request_all()
+
+    async def wait_for_version(self, newer_than: int, deadline: float) -> Metadata:
+        """The first metadata newer than a version.
+
+        Args:
+            newer_than: What `request_update` or `add_topic` returned.
+            deadline: In loop time.
+
+        Raises:
+            KafkaTimeoutError: nothing newer came by then; its cause is the last refresh's error.
+            KafkaError: a refresh failed for a lasting reason, such as refused credentials.
+            IllegalStateError: the cluster is closed, or not started.
+
+        Cancellation: stops this wait; the refresh goes on.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                self.check_open()
+                while self.metadata.version <= newer_than:
+                    await self._ended.wait()
+                    self.check_open()
+                    if self._last_error is not None and not self._last_error.retriable:
+                        raise self._last_error
+                return self.metadata
+        except TimeoutError:
+            why = f": {self._last_error}" if self._last_error else ""
+            raise KafkaTimeoutError(f"No newer metadata came in time{why}") from self._last_error
+
+    async def refresh(self, deadline: float) -> Metadata:
+        """Metadata that was asked for after this call; see `wait_for_version`.
+
+        However many callers wait, at most one refresh is under way and one more is due.
+        """
+        self.check_open()
+        return await self.wait_for_version(self.request_update(), deadline)
+
+    async def partitions_of(self, topic: str, deadline: float) -> dict[int, Partition]:
+        """The partitions of a topic, waiting for it to be known (and created, where allowed).
+
+        Args:
+            deadline: In loop time.
+
+        Raises:
+            InvalidTopicError, TopicAuthorizationFailedError: the broker's answer, at once.
+            KafkaTimeoutError: the topic was not known by then; its cause tells what was said.
+            IllegalStateError: the cluster is closed.
+
+        Cancellation: stops this wait only.
+        """
+        self.check_open()
+        self._topics.add(topic)
+        known = self.metadata.topics.get(topic)
+        if known is not None and known.error is None:
+            return dict(known.partitions)
+        # An error known so far was the answer to somebody else's question: ask again.
+        number = self._ask_for([topic])
+        try:
+            while True:
+                metadata = await self.wait_for_version(number, deadline)
+                number, known = metadata.version, metadata.topics.get(topic)
+                if known is None:  # forgotten as unused, so long we have waited
+                    number = self.add_topic(topic)
+                elif known.error is None:
+                    return dict(known.partitions)
+                elif not known.error.retriable:
+                    raise known.error(topic)
+        except KafkaTimeoutError as error:
+            said = error if known is None or known.error is None else known.error(topic)
+            raise KafkaTimeoutError(f"Topic {topic!r} was not known in time: {said}") from said
+
+    def apply_leader_hint(
+        self, topic: str, partition: int, leader: int, epoch: int, node: Node | None = None
+    ) -> bool:
+        """Believe a leader told in a produce or fetch response, if its epoch is newer.
+
+        Args:
+            node: The leader's address, if the response brought it (KIP-951).
+
+        Returns:
+            Whether it told something new; then listeners have been called. `metadata.version`
+            stays: no refresh took place.
+        """
+        told = self.metadata.with_leader(topic, partition, leader, epoch, node)
+        if told is self.metadata:
+            return False
+        self._adopt(told)
+        return True
+
+    def learn_node(self, node: Node) -> None:
+        """Know one node more, told by a coordinator look-up before any refresh does."""
+        told = self.metadata.with_node(node)
+        if told is not self.metadata:
+            self._adopt(told)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call `listener` with each new snapshot, in the event loop, right when it is adopted."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
+
+    # Brokers
+
+    def broker(self, node_id: int) -> Broker:
+        """The broker of a node id.
+
+        Raises:
+            NodeNotReadyError: the metadata does not name it (any more); refresh and look again.
+            IllegalStateError: the cluster is closed.
+        """
+        self.check_open()
+        if node_id not in self.metadata.brokers:
+            raise NodeNotReadyError(f"Broker {node_id} is not alive as far as is known")
+        return self._brokers[node_id]
+
+    def least_loaded(self) -> Broker | None:
+        """The live broker with the fewest requests in flight, beginning at a random one.
+
+        Among equals a connected one is preferred. None while all are blacked out.
+        """
+        self.check_open()
+        return self._brokers.least_loaded()
+
+    def any_broker(self) -> Broker:
+        """The least loaded broker or, while all are blacked out, the one to be dialled first.
+
+        While no known broker can be dialled it may be a bootstrap address.
+        """
+        self.check_open()
+        broker = self._brokers.next_to_ask()
+        if broker is None:
+            raise NoBrokersAvailable(f"No broker to ask, of those at {self._brokers}")
+        return broker
+
+    def check_open(self) -> None:
+        """Raises IllegalStateError if the cluster is closed or was not started."""
+        if self.closed:
+            raise closed_error()
+        if not self._started:
+            raise IllegalStateError("The connection to the cluster was not started")
+
+    def _on_lost(self, broker: Broker, error: BaseException) -> None:
+        """A connection was lost: the broker may have gone, and its partitions have moved."""
+        log.info("Connection to %s lost: %s", broker, error)
+        self.request_update()
+
+    # The refresh
+
+    def _ask_for(self, names: Iterable[str]) -> int:
+        self._wake.set()
+        return self._schedule.request_new(names)
+
+    async def _keep_fresh(self) -> None:
+        """The task: refreshes whenever the schedule says so, until the cluster is closed."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not self.closed:
+                pause = self._schedule.time_to_next(loop.time())
+                if pause <= 0:
+                    await self._refresh()
+                    continue
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(min(pause, _LONGEST_SLEEP)):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass  # the pause is over
+        finally:
+            self.abort()  # should it ever fail: better a closed client than one that hangs
+
+    async def _refresh(self) -> None:
+        """One refresh: asks one broker after the other until one answers."""
+        asked = self._schedule.take_names(self._topics.names)
+        if asked is None and not self._topics.all:
+            asked = self._topics.names
+        errors: dict[Broker, KafkaError] = {}
+        while not self.closed:
+            broker = self._brokers.next_to_ask(errors)
+            if broker is None:
+                break
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    response, api_version = await self._ask(broker, asked)
+                self._on_answer(broker, response, api_version, asked)
+                return
+            except KafkaError as error:
+                errors[broker] = error
+            except TimeoutError:
+                errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
+        self._schedule.on_failure(asyncio.get_running_loop().time())
+        self._last_error = _failure(errors)
+        log.warning("%s", self._last_error)
+        self._end_refresh()
+
+    async def _ask(
+        self, broker: Broker, asked: frozenset[str] | None
+    ) -> tuple[MetadataResponse, int]:
+        connection = await broker.connection(Purpose.GENERAL)
+        api_version = connection.version_of(MetadataRequest)
+        request = metadata_request(asked, api_version, self._allow_auto_create_topics)
+        return await connection.request(request, api_version), api_version
+
+    def _on_answer(
+        self,
+        broker: Broker,
+        response: MetadataResponse,
+        api_version: int,
+        asked: frozenset[str] | None,
+    ) -> None:
+        if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
+            raise for_code(response.error_code)(f"{broker} does not answer for the cluster")
+        is_seed = broker.node_id < 0
+        expected = self.metadata.cluster_id
+        if not is_seed and expected and response.cluster_id not in (None, expected):
+            broker.disconnect()
+            raise KafkaConnectionError(
+                f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
+            )
+        now = asyncio.get_running_loop().time()
+        told = merge(
+            self.metadata,
+            response,
+            now,
+            version=self._schedule.number,
+            api_version=api_version,
+            asked=asked,
+            keep=self._topics.__contains__,
+        )
+        self._topics.on_answer(now)
+        unsettled = {
+            name
+            for name in (self._topics.names if asked is None else asked)
+            if name in self._topics and (name not in told.topics or not told.topics[name].settled)
+        }
+        self._schedule.on_answer(now, unsettled)
+        self._last_error = None
+        self._adopt(told)
+        self._end_refresh()
+        if is_seed:
+            broker.disconnect()
+
+    def _adopt(self, told: Metadata) -> None:
+        """Make a snapshot the present one. No await from here to the last listener."""
+        self.metadata = told
+        self._brokers.update(told.brokers.values())
+        for listener in tuple(self._listeners):
+            try:
+                listener(told)
+            except Exception:
+                log.exception("A listener of the metadata failed: %r", listener)
+
+    def _end_refresh(self) -> None:
+        """Wake all who wait; each looks for itself whether it has what it waits for."""
+        ended, self._ended = self._ended, asyncio.Event()
+        ended.set()
+
+    def _on_task_error(self, name: str, error: BaseException) -> None:
+        """A task ended by a mistake of ours."""
+        log.error("%s failed", name, exc_info=error)
+
+
+def _failure(errors: dict[Broker, KafkaError]) -> KafkaError:
+    """One error for a refresh that nobody answered."""
+    said = "; ".join(f"{broker}: {error}" for broker, error in errors.items())
+    kinds = {type(error) for error in errors.values()}
+    if len(kinds) == 1 and not (kind := kinds.pop()).retriable:
+        return kind(said)
+    return KafkaConnectionError(f"No broker tells the metadata: {said}")

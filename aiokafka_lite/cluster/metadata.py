@@ -1,0 +1,302 @@
+"""What a client knows of the cluster: an immutable snapshot, and how an answer changes it.
+
+A `Metadata` never changes; `merge` makes the next one from the last and one MetadataResponse.
+So whoever holds a snapshot may read it across awaits, and a listener may compare the old one
+with the new one. Nothing here waits, sends or looks at a clock.
+
+What merging promises:
+
+- An older leader epoch never wins (KIP-320). A broker that lags may still answer with the leader
+  before the last; believing it would send requests in circles. Two things end the memory: the
+  topic id changed (KIP-516: the topic was deleted and made again), or the answer comes from
+  another cluster (its cluster id differs).
+- Before Metadata v9 the epochs in an answer are not reliable while partitions are reassigned
+  (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is compared with nothing.
+- A topic that has a passing error keeps the partitions known before, with the error told beside
+  them: a broker that has just started answers UNKNOWN_TOPIC_OR_PARTITION for a moment, and that
+  must not stop a producer that knows the leaders. A lasting error (authorization, bad name) takes
+  them away.
+- A topic that was asked for and is missing from the answer is an unknown topic, said so.
+
+Source: MetadataResponse.json, KIP-320, KIP-516, KIP-951.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    MetadataEmptyBrokerList,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka_lite.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+
+NO_LEADER = -1
+UNKNOWN_EPOCH = -1
+NO_CONTROLLER = -1
+
+# The first Metadata version whose leader epochs may be relied upon (Kafka 2.4).
+RELIABLE_EPOCHS_FROM = 9
+
+
+class Node(NamedTuple):
+    """One broker as the cluster names it: its id and the address it advertises."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Partition(NamedTuple):
+    """One partition as last told.
+
+    Attributes:
+        leader: Node id, or -1 while there is none.
+        leader_epoch: Epoch of that leadership, or -1 where the broker does not tell it.
+        offline: Replicas that are down.
+        error: What the broker said against it, or None.
+    """
+
+    partition: int
+    leader: int = NO_LEADER
+    leader_epoch: int = UNKNOWN_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    error: type[BrokerResponseError] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as last told.
+
+    Attributes:
+        topic_id: Its id, or None where the broker does not tell one (before Kafka 2.8).
+        error: What the broker said against it last, or None. With a passing error `partitions`
+            are those known before; with a lasting one there are none.
+    """
+
+    name: str
+    topic_id: UUID | None = None
+    error: type[BrokerResponseError] | None = None
+    is_internal: bool = False
+    partitions: Mapping[int, Partition] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether asking again would tell nothing new: each partition has a leader, or the error
+        is a lasting one."""
+        if self.error is not None:
+            return not self.error.retriable
+        return all(partition.leader != NO_LEADER for partition in self.partitions.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """A snapshot of the cluster: immutable, so it stays true to its moment.
+
+    Attributes:
+        version: The number of the refresh it came from (not of a leader hint): grows, with gaps
+            where a refresh failed. 0 before the first answer.
+        refreshed_at: The monotonic instant of that answer, in seconds.
+        brokers: Live brokers by node id.
+        controller_id: Node id, or -1 where unknown (always with Metadata v0).
+        cluster_id: None before Metadata v2.
+        topics: By name: those the client tracks, or all.
+        topic_names: Name by topic id, of the topics that have one.
+    """
+
+    version: int = 0
+    refreshed_at: float = 0.0
+    brokers: Mapping[int, Node] = field(default_factory=dict)
+    controller_id: int = NO_CONTROLLER
+    cluster_id: str | None = None
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+
+    def partition(self, topic: str, partition: int) -> Partition | None:
+        """The partition as last told, or None if nothing is known of it."""
+        known = self.topics.get(topic)
+        return None if known is None else known.partitions.get(partition)
+
+    def leader(self, topic: str, partition: int) -> Node | None:
+        """The node that leads the partition, or None while none is known or it is not alive."""
+        known = self.partition(topic, partition)
+        return None if known is None else self.brokers.get(known.leader)
+
+    def with_leader(
+        self, topic: str, partition: int, leader: int, epoch: int, node: Node | None = None
+    ) -> Metadata:
+        """The snapshot that believes a leader told in passing by a produce or fetch response.
+
+        Args:
+            epoch: Only an epoch newer than the known one is believed.
+            node: The leader's address, if the hint brought it.
+
+        Returns:
+            A new snapshot of the same `version`, or this very one if the hint tells nothing
+            newer, the partition is not known, or the leader's address is not.
+
+        Source: KIP-951.
+        """
+        known_topic = self.topics.get(topic)
+        known = self.partition(topic, partition)
+        if known_topic is None or known is None or epoch <= known.leader_epoch:
+            return self
+        if node is None and leader not in self.brokers:
+            return self
+        led = known._replace(leader=leader, leader_epoch=epoch, error=None)
+        topics = {
+            **self.topics,
+            topic: replace(known_topic, partitions={**known_topic.partitions, partition: led}),
+        }
+        brokers = self.brokers if node is None else {**self.brokers, node.node_id: node}
+        return replace(self, topics=topics, brokers=brokers)
+
+    def with_node(self, node: Node) -> Metadata:
+        """The snapshot that knows one node more (a coordinator may be found before a refresh)."""
+        if self.brokers.get(node.node_id) == node:
+            return self
+        return replace(self, brokers={**self.brokers, node.node_id: node})
+
+
+EMPTY = Metadata()
+
+
+def merge(
+    old: Metadata,
+    response: MetadataResponse,
+    now: float,
+    *,
+    version: int,
+    api_version: int,
+    asked: Collection[str] | None,
+    keep: Callable[[str], bool],
+) -> Metadata:
+    """The snapshot after one answer.
+
+    Args:
+        old: The snapshot so far.
+        response: The broker's answer.
+        now: When it came (monotonic seconds).
+        version: The number of the refresh it answers.
+        api_version: The version of the Metadata API it was spoken in.
+        asked: The names asked for, or None when all topics were.
+        keep: Of topics known before and not asked for now: whether to remember them.
+
+    Raises:
+        MetadataEmptyBrokerList: the answer names no broker; a broker that is just starting
+            (before Kafka 2.0) says so. Nothing can be done with it; ask again.
+    """
+    if not response.brokers:
+        raise MetadataEmptyBrokerList("The broker's metadata names no broker")
+    if None not in (old.cluster_id, response.cluster_id) and old.cluster_id != response.cluster_id:
+        old = EMPTY
+    topics: dict[str, Topic] = {}
+    if asked is not None:
+        topics = {name: topic for name, topic in old.topics.items() if keep(name)}
+        for name in asked:
+            topics[name] = _with_error(name, old.topics.get(name), UnknownTopicOrPartitionError)
+    for told in response.topics:
+        # Metadata v0 answers with all topics where none was asked for: those are skipped.
+        if told.name is not None and (asked is None or told.name in asked):
+            topics[told.name] = _merge_topic(
+                told.name, old.topics.get(told.name), told, api_version
+            )
+    return Metadata(
+        version=version,
+        refreshed_at=now,
+        brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
+        controller_id=response.controller_id,
+        cluster_id=response.cluster_id or old.cluster_id,
+        topics=topics,
+        topic_names={t.topic_id: t.name for t in topics.values() if t.topic_id is not None},
+    )
+
+
+def metadata_request(
+    asked: Collection[str] | None, api_version: int, auto_create: bool
+) -> MetadataRequest:
+    """The request for some topics, or (None) for all.
+
+    Metadata v0 has no way to ask for no topic at all: its empty list means all of them.
+    """
+    topics: list[MetadataRequestTopic] | None = None
+    if asked is not None:
+        topics = [MetadataRequestTopic(name=name) for name in sorted(asked)]
+    elif api_version == 0:
+        topics = []
+    return MetadataRequest(
+        topics=topics,
+        # Older versions cannot say no; the brokers do as their configuration says.
+        allow_auto_topic_creation=auto_create or api_version < 4,
+    )
+
+
+def _merge_topic(
+    name: str, old: Topic | None, told: MetadataResponseTopic, api_version: int
+) -> Topic:
+    if told.error_code:
+        return _with_error(name, old, for_code(told.error_code))
+    topic_id = None if told.topic_id == ZERO_UUID else told.topic_id
+    recreated = (
+        old is not None
+        and old.topic_id is not None
+        and topic_id is not None
+        and old.topic_id != topic_id
+    )
+    before: Mapping[int, Partition] = {} if old is None or recreated else old.partitions
+    partitions = (_partition(partition, api_version) for partition in told.partitions)
+    return Topic(
+        name=name,
+        topic_id=topic_id,
+        error=None,
+        is_internal=told.is_internal,
+        partitions={p.partition: _newer(before.get(p.partition), p) for p in partitions},
+    )
+
+
+def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) -> Topic:
+    """The topic after a broker spoke against it."""
+    if old is None or not error.retriable:
+        return Topic(name, None if old is None else old.topic_id, error)
+    partitions = old.partitions
+    if old.topic_id is None and error is UnknownTopicOrPartitionError:
+        # Without a topic id, a topic made again under this name could not be told from the one
+        # that is gone, and its epochs begin anew: the remembered ones must not stand in its way.
+        partitions = {
+            p: known._replace(leader_epoch=UNKNOWN_EPOCH) for p, known in partitions.items()
+        }
+    return replace(old, error=error, partitions=partitions)
+
+
+def _newer(old: Partition | None, told: Partition) -> Partition:
+    """What to believe of a partition: what is told, unless its epoch is older than the known."""
+    if old is not None and UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch:
+        return old
+    return told
+
+
+def _partition(told: MetadataResponsePartition, api_version: int) -> Partition:
+    return Partition(
+        partition=told.partition_index,
+        leader=told.leader_id,
+        leader_epoch=told.leader_epoch if api_version >= RELIABLE_EPOCHS_FROM else UNKNOWN_EPOCH,
+        replicas=tuple(told.replica_nodes),
+        isr=tuple(told.isr_nodes),
+        offline=tuple(told.offline_replicas),
+        error=for_code(told.error_code) if told.error_code else None,
+    )

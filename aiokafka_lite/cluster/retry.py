@@ -1,0 +1,276 @@
+"""Asking a question until it is answered: the one retry loop, and the routes a request can take.
+
+`call` finds the broker a route leads to, sends, looks for an error in the answer, and begins again
+after a backoff while the error is a passing one and the deadline has not come. What is passing,
+and what says that the metadata is old, is told by the errors table alone.
+
+A route knows where a request belongs and what to forget when an error shows that it was wrong:
+
+- `ANY`: any broker, the least loaded one;
+- `ToNode`: this very broker;
+- `CONTROLLER`: the broker that takes administrative changes;
+- `LeaderOf`: the leader of a partition;
+- `CoordinatorOf`: the coordinator of a group, a transactional id or a share-group partition, looked
+  up by FindCoordinator and remembered by the cluster.
+
+A repeated request may be carried out twice when an answer was lost (`error.ambiguous`). This is for
+requests that may be asked twice; producing has its own loop in the sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Node
+from aiokafka_lite.errors import (
+    GroupCoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+    NotControllerError,
+    NotCoordinatorForGroupError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka_lite.protocol.message import RequestOf, ResponseT
+from aiokafka_lite.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Route(Protocol):
+    """Where a request goes. Holds no state of a call, so it may be shared."""
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        """The broker to ask now.
+
+        Args:
+            newer_than: A version of the metadata that is known to be too old, or -1.
+
+        Raises:
+            KafkaError: none can be told now; retriable if one may be told later.
+        """
+        ...
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        """Whether an error says that the metadata misled this route; forgets what else did."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Any:
+    """Any broker, the least loaded one."""
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        return cluster.any_broker()
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        return error.invalid_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    """The controller, or any broker where the metadata does not tell it (Metadata v0)."""
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        metadata = await cluster.wait_for_version(newer_than, deadline)
+        if metadata.controller_id == NO_CONTROLLER:
+            return cluster.any_broker()
+        return cluster.broker(metadata.controller_id)
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        return error.invalid_metadata or isinstance(error, NotControllerError | NodeNotReadyError)
+
+
+ANY: Route = _Any()
+CONTROLLER: Route = _Controller()
+
+
+@dataclass(frozen=True, slots=True)
+class ToNode:
+    """One broker, by its node id."""
+
+    node_id: int
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        await cluster.wait_for_version(newer_than, deadline)
+        return cluster.broker(self.node_id)
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        return error.invalid_metadata or isinstance(error, NodeNotReadyError)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderOf:
+    """The leader of a partition."""
+
+    topic: str
+    partition: int
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        await cluster.wait_for_version(newer_than, deadline)
+        partitions = await cluster.partitions_of(self.topic, deadline)
+        if self.partition not in partitions:
+            # More may have been made than this broker knows yet.
+            raise UnknownTopicOrPartitionError(
+                f"{self.topic} has {len(partitions)} partitions, and no {self.partition} among them"
+            )
+        leader = cluster.metadata.leader(self.topic, self.partition)
+        if leader is None:
+            raise LeaderNotAvailableError(f"{self.topic}-{self.partition} has no leader now")
+        return cluster.broker(leader.node_id)
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        return error.invalid_metadata or isinstance(error, NodeNotReadyError)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorOf:
+    """The coordinator of a group id, a transactional id or a share-group partition.
+
+    Attributes:
+        key: The group id or transactional id; of SHARE, "groupId:topicId:partition".
+    """
+
+    key: str
+    kind: CoordinatorKind = CoordinatorKind.GROUP
+
+    async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
+        node_id = cluster.coordinators.get(self.kind, self.key)
+        if node_id is None:
+            node = await find_coordinator(cluster, self.key, self.kind, deadline)
+            cluster.learn_node(node)
+            cluster.coordinators.set(self.kind, self.key, node.node_id)
+            node_id = node.node_id
+        return cluster.broker(node_id)
+
+    def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        moved = (
+            GroupCoordinatorNotAvailableError
+            | NotCoordinatorForGroupError
+            | KafkaConnectionError
+            | NodeNotReadyError
+        )
+        if isinstance(error, moved):
+            cluster.coordinators.forget(self.kind, self.key)
+        return error.invalid_metadata
+
+
+async def find_coordinator(
+    cluster: Cluster, key: str, kind: CoordinatorKind, deadline: float
+) -> Node:
+    """Ask a broker which one coordinates a key; nothing is remembered.
+
+    Raises:
+        GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: at once.
+        UnsupportedVersionError: brokers before 0.11 coordinate no transactions, those before 4.1
+            no share groups.
+        KafkaTimeoutError: none was known by the deadline.
+
+    Source: FindCoordinatorRequest.json v0-v6, KIP-699, KIP-932.
+    """
+
+    def build(version: int) -> FindCoordinatorRequest:
+        if version >= 4:
+            return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        return FindCoordinatorRequest(key=key, key_type=kind)
+
+    def check(response: FindCoordinatorResponse) -> None:
+        told = response.coordinators[0] if response.coordinators else response
+        if told.error_code:
+            raise for_code(told.error_code)(told.error_message or f"coordinator of {key!r}")
+
+    response = await call(
+        cluster,
+        PerVersion(FindCoordinatorRequest, build),
+        ANY,
+        deadline,
+        check=check,
+        oldest={CoordinatorKind.TRANSACTION: 1, CoordinatorKind.SHARE: 6}.get(kind, 0),
+    )
+    told = response.coordinators[0] if response.coordinators else response
+    return Node(told.node_id, told.host, told.port)
+
+
+def raise_error_code(response: object) -> None:
+    """Raise what the top-level error code of a response says, where it has one."""
+    code: int = getattr(response, "error_code", 0)
+    if code:
+        raise for_code(code)(getattr(response, "error_message", None) or type(response).__name__)
+
+
+async def call(
+    cluster: Cluster,
+    request: RequestOf[ResponseT] | PerVersion[ResponseT],
+    route: Route,
+    deadline: float,
+    *,
+    check: Callable[[ResponseT], None] = raise_error_code,
+    purpose: Purpose = Purpose.GENERAL,
+    latest: int | None = None,
+    oldest: int = 0,
+    timeout: float | None = None,
+) -> ResponseT:
+    """Ask until there is an answer, a lasting error, or no time left.
+
+    Args:
+        request: What to ask, or how to make it for the version spoken.
+        route: Whom to ask; found anew for each attempt.
+        deadline: Loop time after which no attempt is made and none is waited for.
+        check: Raises the KafkaError that a response holds; the top-level code by default. If it
+            is retriable, the whole request is asked again.
+        purpose: Which of the broker's connections to use.
+        latest, oldest: Bounds of the version, as of `Broker.request`.
+        timeout: Seconds one attempt may take, as of `Broker.request`.
+
+    Raises:
+        KafkaTimeoutError: the deadline came; its cause is the last error, if there was one.
+        KafkaError: an error that will not pass by itself, as the errors table says.
+        IllegalStateError: the cluster is closed.
+
+    Cancellation: stops the wait; a request sent may be carried out all the same.
+    """
+    last: KafkaError | None = None
+    failures = 0
+    newer_than = -1
+    try:
+        async with asyncio.timeout_at(deadline):
+            while True:
+                try:
+                    broker = await route.find(cluster, newer_than, deadline)
+                    response = await broker.request(
+                        request, purpose, latest=latest, oldest=oldest, timeout=timeout
+                    )
+                    check(response)
+                    return response
+                except KafkaError as error:
+                    cluster.check_open()
+                    if not error.retriable:
+                        raise
+                    last = error
+                if route.is_stale(cluster, last):
+                    newer_than = cluster.request_update()
+                failures += 1
+                pause = cluster.retry_backoff.delay(failures)
+                log.debug("%s again in %.3f s: %s", _name(request), pause, last)
+                await asyncio.sleep(pause)
+    except TimeoutError:
+        why = f": {last}" if last else ""
+        raise KafkaTimeoutError(f"{_name(request)} was not done in time{why}") from last
+
+
+def _name(request: RequestOf[ResponseT] | PerVersion[ResponseT]) -> str:
+    named = request.request_class if isinstance(request, PerVersion) else request
+    return str(named.name)

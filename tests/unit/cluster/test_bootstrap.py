@@ -1,0 +1,35 @@
+"""What users write as bootstrap_servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafka_lite.cluster.bootstrap import parse_bootstrap
+from aiokafka_lite.errors import KafkaConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("written", "addresses"),
+    [
+        ("localhost", [("localhost", 9092)]),
+        ("a:1,b:2", [("a", 1), ("b", 2)]),
+        (" a:1 , b ,", [("a", 1), ("b", 9092)]),
+        (["a:1", "b:2,c:3"], [("a", 1), ("b", 2), ("c", 3)]),
+        ([("a", 1)], [("a", 1)]),
+        (("a:1", "a:1"), [("a", 1)]),
+        ("[::1]:1", [("::1", 1)]),
+        ("[::1]", [("::1", 9092)]),
+        ("::1", [("::1", 9092)]),
+    ],
+)
+def test_addresses(written, addresses):
+    assert parse_bootstrap(written) == addresses
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", ",", [], ":9092", "a:", "a:b", "a:0", "a:65536", "a:-1", "[::1]x", [("", 1)], "a:٣"],
+)
+def test_refused(written):
+    with pytest.raises(KafkaConfigurationError, match="bootstrap_servers"):
+        parse_bootstrap(written)

@@ -1,0 +1,408 @@
+"""The merge of metadata: tables of single answers, and a model that forgets nothing by accident."""
+
+from __future__ import annotations
+
+import dataclasses
+from uuid import UUID
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from aiokafka_lite.cluster.metadata import (
+    EMPTY,
+    Metadata,
+    Node,
+    Partition,
+    merge,
+    metadata_request,
+)
+from aiokafka_lite.errors import (
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    MetadataEmptyBrokerList,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID, Reader
+
+ID_1, ID_2 = UUID(int=1), UUID(int=2)
+
+
+def told_partition(partition: int, leader: int, epoch: int, error: int = 0):
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[1, 2],
+        isr_nodes=[leader],
+        offline_replicas=[],
+    )
+
+
+def told_topic(name: str, *partitions, topic_id: UUID = ID_1, error: int = 0):
+    return MetadataResponseTopic(
+        error_code=error, name=name, topic_id=topic_id, partitions=list(partitions)
+    )
+
+
+def answer(*topics, brokers=(1, 2), cluster_id="c", controller_id=1):
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(n, f"host{n}", 9090 + n, f"rack{n}") for n in brokers],
+        cluster_id=cluster_id,
+        controller_id=controller_id,
+        topics=list(topics),
+    )
+
+
+def merged(
+    old: Metadata,
+    *topics,
+    asked=("t",),
+    version=None,
+    api_version=13,
+    keep=lambda name: True,
+    **of_answer,
+):
+    return merge(
+        old,
+        answer(*topics, **of_answer),
+        now=10.0,
+        version=old.version + 1 if version is None else version,
+        api_version=api_version,
+        asked=asked,
+        keep=keep,
+    )
+
+
+def test_an_answer_becomes_a_snapshot():
+    told = merged(
+        EMPTY,
+        MetadataResponseTopic(
+            name="t",
+            topic_id=ID_1,
+            is_internal=True,
+            partitions=[MetadataResponsePartition(0, 0, 2, 7, [1, 2], [2], [1])],
+        ),
+        version=4,
+    )
+    assert told.version == 4
+    assert told.refreshed_at == 10.0
+    assert told.brokers == {1: Node(1, "host1", 9091, "rack1"), 2: Node(2, "host2", 9092, "rack2")}
+    assert (told.controller_id, told.cluster_id) == (1, "c")
+    topic = told.topics["t"]
+    assert (topic.topic_id, topic.is_internal, topic.error) == (ID_1, True, None)
+    assert topic.partitions == {0: Partition(0, 2, 7, (1, 2), (2,), (1,), None)}
+    assert told.topic_names == {ID_1: "t"}
+    assert told.leader("t", 0) == Node(2, "host2", 9092, "rack2")
+    assert told.leader("t", 1) is None
+    assert told.leader("other", 0) is None
+
+
+def test_a_snapshot_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EMPTY.version = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "topic_id", "leader"),
+    [
+        pytest.param(5, 6, ID_1, 2, id="newer epoch wins"),
+        pytest.param(5, 5, ID_1, 2, id="equal epoch is taken: replicas may have changed"),
+        pytest.param(5, 4, ID_1, 1, id="older epoch never wins"),
+        pytest.param(5, 0, ID_2, 2, id="made again: another topic id begins anew"),
+        pytest.param(5, -1, ID_1, 2, id="an unknown epoch is compared with nothing"),
+        pytest.param(-1, 0, ID_1, 2, id="nor is one compared with an unknown"),
+        pytest.param(5, 4, ZERO_UUID, 1, id="older, from a broker that tells no topic id"),
+    ],
+)
+def test_leader_epochs(before, now, topic_id, leader):
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, before)))
+    new = merged(old, told_topic("t", told_partition(0, 2, now), topic_id=topic_id))
+    assert new.partition("t", 0).leader == leader
+    assert new.topics["t"].topic_id == (None if topic_id == ZERO_UUID else topic_id)
+
+
+def test_epochs_before_metadata_v9_are_not_relied_upon():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+    new = merged(old, told_topic("t", told_partition(0, 2, 3)), api_version=8)
+    assert new.partition("t", 0).leader == 2
+    assert new.partition("t", 0).leader_epoch == -1
+
+
+def test_a_passing_error_keeps_the_partitions_and_is_told():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+    new = merged(old, told_topic("t", error=3))
+    assert new.topics["t"].error is UnknownTopicOrPartitionError
+    assert new.topics["t"].partitions == old.topics["t"].partitions
+    assert not new.topics["t"].settled
+    # ... and the epochs are remembered through it
+    later = merged(new, told_topic("t", told_partition(0, 2, 4)))
+    assert later.partition("t", 0).leader == 1
+
+
+def test_without_topic_ids_an_unknown_topic_forgets_its_epochs():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5), topic_id=ZERO_UUID))
+    gone = merged(old, told_topic("t", error=3, topic_id=ZERO_UUID))
+    assert gone.partition("t", 0).leader == 1
+    again = merged(gone, told_topic("t", told_partition(0, 2, 0), topic_id=ZERO_UUID))
+    assert again.partition("t", 0).leader == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(29, TopicAuthorizationFailedError), (17, InvalidTopicError)]
+)
+def test_a_lasting_error_takes_the_partitions_away(code, error):
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+    new = merged(old, told_topic("t", error=code))
+    assert new.topics["t"].error is error
+    assert new.topics["t"].partitions == {}
+    assert new.topics["t"].settled
+
+
+def test_asked_for_and_missing_is_unknown():
+    new = merged(EMPTY, asked=("t", "u"))
+    assert new.topics["t"].error is new.topics["u"].error is UnknownTopicOrPartitionError
+
+
+def test_partition_without_leader():
+    new = merged(EMPTY, told_topic("t", told_partition(0, -1, 5, error=5)))
+    assert new.partition("t", 0).error is LeaderNotAvailableError
+    assert new.leader("t", 0) is None
+    assert not new.topics["t"].settled
+
+
+def test_a_partition_that_is_no_longer_told_is_gone():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5), told_partition(1, 1, 5)))
+    new = merged(old, told_topic("t", told_partition(0, 1, 0), topic_id=ID_2))
+    assert set(new.topics["t"].partitions) == {0}
+
+
+def test_a_few_topics_leave_the_others_alone_but_for_the_forgotten_ones():
+    old = merged(
+        EMPTY,
+        told_topic("kept", told_partition(0, 1, 1)),
+        told_topic("forgotten", told_partition(0, 1, 1), topic_id=ID_2),
+        asked=("kept", "forgotten"),
+    )
+    new = merged(
+        old,
+        told_topic("t", told_partition(0, 1, 1), topic_id=UUID(int=3)),
+        keep=lambda name: name == "kept",
+    )
+    assert set(new.topics) == {"t", "kept"}
+    assert set(new.topic_names) == {ID_1, UUID(int=3)}
+
+
+def test_all_topics_drop_those_not_told():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 1)))
+    assert merged(old, asked=None).topics == {}
+
+
+def test_v0_tells_all_topics_where_none_was_asked_for_and_little_of_the_cluster():
+    row = MetadataResponsePartition(0, 0, 1, replica_nodes=[1], isr_nodes=[1])
+    sent = MetadataResponse(
+        brokers=[MetadataResponseBroker(1, "host1", 9091)],
+        topics=[MetadataResponseTopic(name="t", partitions=[row])],
+    )
+    wire = bytearray()
+    sent.encode(wire, 0)
+    received = MetadataResponse.decode(Reader(bytes(wire)), 0)
+
+    def after(asked):
+        return merge(
+            EMPTY, received, 0.0, version=1, api_version=0, asked=asked, keep=lambda name: True
+        )
+
+    assert after(asked=()).topics == {}
+    told = after(asked=None)
+    assert (told.controller_id, told.cluster_id) == (-1, None)
+    assert told.brokers == {1: Node(1, "host1", 9091, None)}
+    assert told.topics["t"].partitions == {0: Partition(0, 1, -1, (1,), (1,), (), None)}
+
+
+def test_another_cluster_is_another_world():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)), told_topic("u"), asked="tu")
+    new = merged(old, told_topic("t", told_partition(0, 2, 1)), cluster_id="d")
+    assert new.partition("t", 0).leader == 2
+    assert "u" not in new.topics
+
+
+def test_a_broker_that_tells_no_cluster_id_changes_none():
+    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+    new = merged(old, told_topic("t", told_partition(0, 2, 4)), cluster_id=None)
+    assert new.cluster_id == "c"
+    assert new.partition("t", 0).leader == 1
+
+
+def test_no_brokers_is_no_answer():
+    with pytest.raises(MetadataEmptyBrokerList):
+        merged(EMPTY, brokers=())
+
+
+class TestLeaderHints:
+    known = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+
+    def test_newer(self):
+        new = self.known.with_leader("t", 0, 2, 6)
+        assert new.partition("t", 0)[:3] == (0, 2, 6)
+        assert new.version == self.known.version
+        assert self.known.partition("t", 0).leader == 1
+
+    def test_with_a_node_not_known_before(self):
+        node = Node(3, "host3", 9093, None)
+        assert self.known.with_leader("t", 0, 3, 6, node).leader("t", 0) == node
+
+    @pytest.mark.parametrize(
+        ("topic", "partition", "leader", "epoch"),
+        [
+            pytest.param("t", 0, 2, 5, id="same epoch"),
+            pytest.param("t", 0, 2, 4, id="older"),
+            pytest.param("t", 1, 2, 6, id="unknown partition"),
+            pytest.param("u", 0, 2, 6, id="unknown topic"),
+            pytest.param("t", 0, 3, 6, id="address not known"),
+        ],
+    )
+    def test_what_tells_nothing(self, topic, partition, leader, epoch):
+        assert self.known.with_leader(topic, partition, leader, epoch) is self.known
+
+    def test_an_answer_of_before_does_not_undo_it(self):
+        new = merged(self.known.with_leader("t", 0, 2, 6), told_topic("t", told_partition(0, 1, 5)))
+        assert new.partition("t", 0).leader == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "api_version", "topics"),
+    [
+        pytest.param(None, 0, [], id="v0 all: the empty list"),
+        pytest.param(None, 1, None, id="v1 all: null"),
+        pytest.param(frozenset(), 1, [], id="v1 none: the empty list"),
+        pytest.param({"b", "a"}, 0, ["a", "b"], id="v0 some"),
+        pytest.param({"b", "a"}, 13, ["a", "b"], id="v13 some"),
+    ],
+)
+@pytest.mark.parametrize("auto_create", [True, False])
+def test_requests(asked, api_version, topics, auto_create):
+    request = metadata_request(asked, api_version, auto_create)
+    request.encode(bytearray(), api_version)  # nothing is set that the version lacks
+    assert (request.topics and [t.name for t in request.topics]) == topics
+    assert request.allow_auto_topic_creation is (auto_create or api_version < 4)
+
+
+class MergeModel(RuleBasedStateMachine):
+    """Random answers against a model that keeps, for each partition, what to believe and why.
+
+    The model: (topic id, leader, epoch) a partition, in one flat dictionary; a told partition
+    replaces it unless same topic, both epochs known, and older.
+    """
+
+    names = ("a", "b", "c")
+
+    def __init__(self):
+        super().__init__()
+        self.metadata = EMPTY
+        self.kept = set(self.names)
+        self.partitions: dict[tuple[str, int], tuple[int, int]] = {}
+        self.ids: dict[str, UUID | None] = {}
+        self.errors: dict[str, int] = {}
+
+    @rule(
+        asked=st.none() | st.frozensets(st.sampled_from(names)),
+        told=st.dictionaries(
+            st.sampled_from(names),
+            st.tuples(
+                st.sampled_from([0, 0, 0, 3, 5, 29]),
+                st.sampled_from([ZERO_UUID, ID_1, ID_2]),
+                st.dictionaries(
+                    st.integers(0, 2), st.tuples(st.integers(-1, 2), st.integers(-1, 4))
+                ),
+            ),
+        ),
+        kept=st.sets(st.sampled_from(names)),
+    )
+    def answered(self, asked, told, kept):
+        topics = []
+        for name, (error, topic_id, partitions) in told.items():
+            if error:
+                topics.append(told_topic(name, error=error, topic_id=ZERO_UUID))
+            else:
+                rows = [told_partition(p, leader, e) for p, (leader, e) in partitions.items()]
+                topics.append(told_topic(name, *rows, topic_id=topic_id))
+        self.metadata = merged(self.metadata, *topics, asked=asked, keep=kept.__contains__)
+        self._believe(asked, told, kept)
+
+    def _believe(self, asked, told, kept):
+        for name in self.names:
+            known = {p: v for (n, p), v in self.partitions.items() if n == name}
+            concerned = asked is None or name in asked
+            if not concerned:
+                if name not in kept:
+                    self._forget(name)
+                continue
+            if name not in told and asked is None:
+                self._forget(name)
+                continue
+            error, topic_id, partitions = told.get(name, (3, ZERO_UUID, {}))
+            self._forget_partitions(name)
+            self.errors[name] = error
+            self.ids.setdefault(name, None)
+            if error == 29:
+                continue
+            if error:
+                if error == 3 and self.ids[name] is None:
+                    known = {p: (leader, -1) for p, (leader, _) in known.items()}
+                self.partitions.update({(name, p): v for p, v in known.items()})
+                continue
+            new_id = None if topic_id == ZERO_UUID else topic_id
+            same = None in (new_id, self.ids[name]) or new_id == self.ids[name]
+            self.ids[name] = new_id
+            for p, (leader, epoch) in partitions.items():
+                before = known.get(p)
+                older = before is not None and same and epoch != -1 and epoch < before[1]
+                self.partitions[name, p] = before if older else (leader, epoch)
+
+    def _forget_partitions(self, name):
+        self.partitions = {k: v for k, v in self.partitions.items() if k[0] != name}
+
+    def _forget(self, name):
+        self._forget_partitions(name)
+        self.ids.pop(name, None)
+        self.errors.pop(name, None)
+
+    @rule(
+        name=st.sampled_from(names),
+        partition=st.integers(0, 2),
+        leader=st.integers(1, 2),
+        epoch=st.integers(0, 6),
+    )
+    def hinted(self, name, partition, leader, epoch):
+        if not self.metadata.brokers:
+            return
+        before = self.partitions.get((name, partition))
+        self.metadata = self.metadata.with_leader(name, partition, leader, epoch)
+        if before is not None and epoch > before[1]:
+            self.partitions[name, partition] = (leader, epoch)
+
+    @invariant()
+    def agrees(self):
+        assert {
+            (topic.name, p): (known.leader, known.leader_epoch)
+            for topic in self.metadata.topics.values()
+            for p, known in topic.partitions.items()
+        } == self.partitions
+        assert {t.name: t.topic_id for t in self.metadata.topics.values()} == self.ids
+        assert {
+            t.name: t.error.errno if t.error else 0 for t in self.metadata.topics.values()
+        } == self.errors
+
+
+MergeModel.TestCase.settings = settings(max_examples=150, stateful_step_count=12, deadline=None)
+TestMergeModel = MergeModel.TestCase
