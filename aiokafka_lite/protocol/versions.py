@@ -1,0 +1,153 @@
+"""What both sides speak: a broker's answer to ApiVersions, or a guess by its release.
+
+Brokers since 0.10.0 tell the range of versions of each API. 0.8.2 and 0.9 close the connection or
+stay silent when asked; their ranges are known, as are those of every release since (`RELEASES`),
+which also lets the embedded broker pose as any of them.
+
+Source: KIP-35, KIP-511, KIP-584; ApiVersionsResponse.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite.errors import UnsupportedVersionError
+from aiokafka_lite.protocol.message import Message, RequestOf, Response
+from aiokafka_lite.protocol.registry import ApiKey, api_name
+from aiokafka_lite.protocol.releases import RANGES
+
+if TYPE_CHECKING:
+    from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
+
+
+class _Releases(Mapping[str, dict[ApiKey, tuple[int, int]]]):
+    """`RANGES`, parsed when asked for."""
+
+    def __getitem__(self, release: str) -> dict[ApiKey, tuple[int, int]]:
+        ranges = {}
+        for entry in RANGES[release].split():
+            api_key, _, versions = entry.partition(":")
+            low, _, high = versions.partition("-")
+            ranges[ApiKey(int(api_key))] = (int(low), int(high or low))
+        return ranges
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(RANGES)
+
+    def __len__(self) -> int:
+        return len(RANGES)
+
+
+RELEASES: Final[Mapping[str, dict[ApiKey, tuple[int, int]]]] = _Releases()
+"""By release ("0.8.2" to the newest, oldest first): the versions its brokers take of each API."""
+
+
+def versions_of(release: str) -> BrokerVersions:
+    """What a broker of a release speaks.
+
+    Args:
+        release: "2.8", or with a patch level: "2.8.2".
+
+    Raises:
+        ValueError: no such release is known.
+    """
+    parts = release.split(".")
+    for length in range(len(parts), 1, -1):
+        known = ".".join(parts[:length])
+        if known in RANGES:
+            return BrokerVersions(RELEASES[known], release=known)
+    raise ValueError(f"unknown Kafka release {release!r}; known: {', '.join(RANGES)}")
+
+
+class BrokerVersions:
+    """The versions one broker takes, by API. Immutable.
+
+    Args:
+        ranges: Oldest and newest version, both inclusive, by API key.
+        release: The release when it was guessed rather than told.
+        features: Finalized features of the cluster: its level by name (KIP-584).
+    """
+
+    __slots__ = ("_ranges", "features", "release")
+
+    def __init__(
+        self,
+        ranges: Mapping[int, tuple[int, int]],
+        *,
+        release: str | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        self._ranges: dict[int, tuple[int, int]] = {int(key): ranges[key] for key in ranges}
+        self.release = release
+        self.features: Mapping[str, int] = dict(features or {})
+
+    @classmethod
+    def from_response(cls, response: ApiVersionsResponse) -> BrokerVersions:
+        """From what the broker told."""
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+            features={
+                feature.name: feature.max_version_level for feature in response.finalized_features
+            },
+        )
+
+    def range_of(self, api_key: int) -> tuple[int, int] | None:
+        """Oldest and newest version the broker takes; None when it does not know the API."""
+        return self._ranges.get(api_key)
+
+    def supports(self, api_key: int, version: int = 0) -> bool:
+        """Whether the broker takes the API in `version` or a newer one."""
+        found = self._ranges.get(api_key)
+        return found is not None and found[1] >= version
+
+    def pick(
+        self,
+        request: type[Message] | RequestOf[Response],
+        latest: int | None = None,
+        oldest: int = 0,
+    ) -> int:
+        """The newest version that both sides speak.
+
+        Args:
+            request: The request, or its class.
+            latest: Newest version the caller can use; None for the newest this client speaks.
+            oldest: Oldest version the caller can use, for what it wants to say.
+
+        Raises:
+            UnsupportedVersionError: there is none.
+        """
+        found = self._ranges.get(request.api_key)
+        newest = request.max_version if latest is None else min(latest, request.max_version)
+        least = max(oldest, request.min_version)
+        if found is not None:
+            version = min(newest, found[1])
+            if version >= max(least, found[0]):
+                return version
+        raise UnsupportedVersionError(self._refusal(request.name, found, least, newest))
+
+    def _refusal(self, name: str, found: tuple[int, int] | None, least: int, newest: int) -> str:
+        broker = "the broker" if self.release is None else f"the broker (taken for {self.release})"
+        wanted = f"{least} to {newest}" if least < newest else f"{least}"
+        if found is None:
+            return f"{broker} does not have the {name} API (version {wanted} wanted)"
+        return f"{broker} has {name} {found[0]} to {found[1]}; version {wanted} is needed"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ranges)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BrokerVersions):
+            return NotImplemented
+        return self._ranges == other._ranges and self.features == other.features
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._ranges.items()))
+
+    def __repr__(self) -> str:
+        told = "" if self.release is None else f"release={self.release!r}, "
+        shown = ", ".join(f"{api_name(key)} {low}-{high}" for key, (low, high) in self._items())
+        return f"BrokerVersions({told}{shown})"
+
+    def _items(self) -> list[tuple[int, tuple[int, int]]]:
+        return sorted(self._ranges.items())
