@@ -1,8 +1,8 @@
 """Which versions of which API every release of Kafka takes, as one line of text each.
 
-An entry is `key:oldest-newest`, `key:only` where there is one version. Told here are the APIs that clients use (those of
-`API_MODULES`), stable versions only, whether the cluster runs on ZooKeeper or on KRaft. Parsed by
-`versions.RELEASES`.
+An entry is `key:oldest-newest`, `key:only` where there is one version. Told here are the APIs
+that clients use (those of `API_MODULES`), stable versions only, whether the cluster runs on
+ZooKeeper or on KRaft. Parsed by `versions.RELEASES`.
 
 Source: `ApiKeys` in the kafka-clients jar of each release since 0.10.0; for 0.8.2 and 0.9, which
 cannot tell, `KafkaApis` and the request classes of kafka.api. What real brokers answer to
@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 RANGES: Final[dict[str, str]] = {
-    "0.8.2": ("0:0 1:0 2:0 3:0 8:0-1 9:0-1 10:0"),
-    "0.9": ("0:0-1 1:0-1 2:0 3:0 8:0-2 9:0-1 10:0 11:0 12:0 13:0 14:0 15:0 16:0"),
-    "0.10.0": ("0:0-2 1:0-2 2:0 3:0-1 8:0-2 9:0-1 10:0 11:0 12:0 13:0 14:0 15:0 16:0 17:0 18:0"),
+    "0.8.2": "0:0 1:0 2:0 3:0 8:0-1 9:0-1 10:0",
+    "0.9": "0:0-1 1:0-1 2:0 3:0 8:0-2 9:0-1 10:0 11:0 12:0 13:0 14:0 15:0 16:0",
+    "0.10.0": "0:0-2 1:0-2 2:0 3:0-1 8:0-2 9:0-1 10:0 11:0 12:0 13:0 14:0 15:0 16:0 17:0 18:0",
     "0.10.1": (
         "0:0-2 1:0-3 2:0-1 3:0-2 8:0-2 9:0-1 10:0 11:0-1 12:0 13:0 14:0 15:0 16:0 17:0 18:0 "
         "19:0 20:0"

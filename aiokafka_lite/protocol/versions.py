@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
 
 
+def _parse(text: str) -> Iterator[tuple[int, tuple[int, int]]]:
+    for entry in text.split():
+        api_key, _, versions = entry.partition(":")
+        low, _, high = versions.partition("-")
+        yield int(api_key), (int(low), int(high or low))
+
+
 class _Releases(Mapping[str, dict[ApiKey, tuple[int, int]]]):
     """`RANGES`, parsed when asked for."""
 
     def __getitem__(self, release: str) -> dict[ApiKey, tuple[int, int]]:
-        ranges = {}
-        for entry in RANGES[release].split():
-            api_key, _, versions = entry.partition(":")
-            low, _, high = versions.partition("-")
-            ranges[ApiKey(int(api_key))] = (int(low), int(high or low))
-        return ranges
+        return {ApiKey(api_key): versions for api_key, versions in _parse(RANGES[release])}
 
     def __iter__(self) -> Iterator[str]:
         return iter(RANGES)
@@ -56,7 +58,7 @@ def versions_of(release: str) -> BrokerVersions:
     for length in range(len(parts), 1, -1):
         known = ".".join(parts[:length])
         if known in RANGES:
-            return BrokerVersions(RELEASES[known], release=known)
+            return BrokerVersions(dict(_parse(RANGES[known])), release=known)
     raise ValueError(f"unknown Kafka release {release!r}; known: {', '.join(RANGES)}")
 
 
@@ -78,7 +80,7 @@ class BrokerVersions:
         release: str | None = None,
         features: Mapping[str, int] | None = None,
     ) -> None:
-        self._ranges: dict[int, tuple[int, int]] = {int(key): ranges[key] for key in ranges}
+        self._ranges = dict(ranges)
         self.release = release
         self.features: Mapping[str, int] = dict(features or {})
 
