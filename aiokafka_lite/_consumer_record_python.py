@@ -16,7 +16,8 @@ class ConsumerRecord(Generic[KT, VT]):
         partition: Number of the partition it was read from.
         offset: Its place in that partition.
         timestamp: Milliseconds since the epoch; -1 when the record has none (message format v0).
-        timestamp_type: 0 CreateTime (the producer's clock), 1 LogAppendTime (the broker's).
+        timestamp_type: 0 CreateTime (the producer's clock), 1 LogAppendTime (the broker's), -1
+            when there is no timestamp.
         key: The key as the key deserializer returned it (bytes without one), or None.
         value: The value as the value deserializer returned it (bytes without one), or None.
         checksum: CRC-32 of the message in formats v0 and v1; None in v2, where the CRC is the

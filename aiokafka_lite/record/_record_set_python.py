@@ -1,0 +1,338 @@
+"""The pure-Python twin of RecordSet: its specification, and what runs without a compiler."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.errors import (
+    CorruptRecordException,
+    KafkaError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from aiokafka_lite.record.aborted import AbortedTransactions, is_abort_marker
+from aiokafka_lite.record.compression import DEFAULT_LIMIT, Bytes, decompress
+from aiokafka_lite.record.header import (
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_END,
+    MAGIC_AT,
+    BatchHeader,
+    crc_matches,
+)
+from aiokafka_lite.record.message_set import MESSAGE_OVERHEAD, read_messages
+
+Record = ConsumerRecord[bytes, bytes]
+
+_MAX_INT64: Final = 2**63 - 1
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint of up to 64 bits at ``at``, and where it ends.
+
+    Raises:
+        ValueError: It does not fit into 64 bits.
+        IndexError: It is cut off.
+    """
+    rest = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        rest |= (byte & 127) << shift
+        if byte < 128:
+            if rest >> 64:
+                raise ValueError("a varint of more than 64 bits")
+            return (rest >> 1) ^ -(rest & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a varint of more than 64 bits")
+
+
+class RecordSet:
+    """The records of one partition in one fetch response, of any message format, read lazily.
+
+    Control batches, aborted transactions and what compaction removed are passed over, and the
+    position with them. A batch cut off at the end is ignored, as every fetch may end in one. What
+    is corrupt raises: whatever stands before it is delivered first, then every ``read()`` raises
+    the same error, and the position stays until the application seeks past it.
+
+    Args:
+        data: The ``records`` field. It is not copied, so its memory must stay as it is until the
+            set is exhausted or closed.
+        topic: Name of the topic.
+        partition: Number of the partition.
+        offset: The position wanted; records below it are skipped.
+        check_crcs: Whether to compare the CRC of every batch.
+        aborted: (producer id, first offset) of the aborted transactions in ``data``, for
+            read_committed; none hides nothing.
+        decompressed_limit: Bytes one compressed batch may decompress to.
+
+    Attributes:
+        next_offset: The position after what was read.
+        exhausted: Nothing more can come. Known at the latest when ``read()`` gave less than asked.
+        only_partial: ``data`` held nothing but the beginning of one batch: it is larger than what
+            the fetch asked for. Known when exhausted.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_after",
+        "_at",
+        "_batch",
+        "_check_crcs",
+        "_data",
+        "_error",
+        "_limit",
+        "_taken",
+        "exhausted",
+        "next_offset",
+        "only_partial",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        data: Bytes,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        check_crcs: bool = True,
+        aborted: Iterable[tuple[int, int]] = (),
+        decompressed_limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        aborted = tuple(aborted)
+        self.topic = topic
+        self.partition = partition
+        self.next_offset = offset
+        self.exhausted = False
+        self.only_partial = False
+        self._check_crcs = check_crcs
+        self._aborted = AbortedTransactions(aborted) if aborted else None
+        self._limit = decompressed_limit
+        self._data = memoryview(data).cast("B")
+        self._at = 0  # where the next batch begins
+        self._batch: list[Record] = []  # the records wanted of the batch being read
+        self._taken = 0  # how many of them were read
+        self._after = 0  # the position once all of them were
+        self._error: tuple[type[KafkaError], str] | None = None  # what comes after them
+
+    def read(self, max_records: int) -> list[Record]:
+        """The next records in offset order, at most ``max_records``.
+
+        Returns:
+            Fewer than asked only when the set is exhausted or an error is next; [] when exhausted.
+
+        Raises:
+            CorruptRecordException: A CRC, a length, a count, a varint or compressed data is wrong,
+                or the message format is unknown.
+            RecordTooLargeError: A batch decompresses to more than the limit.
+            UnsupportedCodecError: A batch's codec is unknown.
+        """
+        out: list[Record] = []
+        while len(out) < max_records and (self._taken < len(self._batch) or self._open_next()):
+            part = self._batch[self._taken : self._taken + max_records - len(out)]
+            self._taken += len(part)
+            self.next_offset = part[-1].offset + 1
+            out += part
+            if self._taken == len(self._batch):
+                self._batch, self._taken = [], 0
+                if self._error is None:
+                    self.next_offset = max(self.next_offset, self._after)
+        if self._taken == len(self._batch):
+            self._open_next()  # so that `exhausted` and the position are known as soon as can be
+        if self._error is not None and not out and max_records > 0:
+            kind, message = self._error
+            raise kind(message)
+        return out
+
+    def close(self) -> None:
+        """Let go of ``data`` before the set is exhausted; nothing more is read."""
+        self._batch, self._taken = [], 0
+        self._error = None
+        self.exhausted = True
+        self._data = memoryview(b"")
+
+    def _open_next(self) -> bool:
+        """Go to the next batch that has records to deliver; False at the end and at an error."""
+        try:
+            while self._error is None and not self.exhausted:
+                size, magic = self._measure()
+                if not size:
+                    self.only_partial = self._at == 0 and len(self._data) > 0
+                    self.close()
+                    return False
+                self._batch = self._open_batch(size) if magic == 2 else self._open_messages(size)
+                self._at += size
+                if self._batch:
+                    return True
+                if self._error is None:
+                    self.next_offset = max(self.next_offset, self._after)
+        except (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError) as error:
+            self._fail(type(error), str(error.args[0]), self.next_offset)
+        return False
+
+    def _measure(self) -> tuple[int, int]:
+        """Size in bytes and magic of the entry that begins here; size 0 where none does."""
+        data, at = self._data, self._at
+        left = len(data) - at
+        if left < LENGTH_END:
+            return 0, 0
+        size = int.from_bytes(data[at + LENGTH_AT : at + LENGTH_END], signed=True) + LENGTH_END
+        if size < LENGTH_END + MESSAGE_OVERHEAD:
+            raise CorruptRecordException(f"A batch claims a length of {size - LENGTH_END}")
+        if size > left:
+            return 0, 0
+        magic = data[at + MAGIC_AT]
+        if magic > 2:
+            raise CorruptRecordException(f"Message format v{magic} is unknown")
+        return size, magic
+
+    def _open_batch(self, size: int) -> list[Record]:
+        data, at = self._data, self._at
+        if size < HEADER_SIZE:
+            raise CorruptRecordException(f"A v2 batch claims a length of {size - LENGTH_END}")
+        if self._check_crcs and not crc_matches(data, at, size):
+            raise CorruptRecordException("A batch's CRC does not match its bytes")
+        header = BatchHeader.read(data, at)
+        if (
+            header.base_offset < 0
+            or header.last_offset_delta < 0
+            or header.record_count < 0
+            or header.last_offset >= _MAX_INT64
+        ):
+            raise CorruptRecordException("A batch header has impossible offsets or counts")
+        self._after = header.last_offset + 1
+        if self._aborted is not None and self._hidden(self._aborted, header, size):
+            return []
+        if header.control or self._after <= self.next_offset:
+            return []
+        return self._records(header, self._payload(header, size))
+
+    def _payload(self, header: BatchHeader, size: int) -> bytes:
+        records = self._data[self._at + HEADER_SIZE : self._at + size]
+        if not header.codec:
+            return bytes(records)  # slices of bytes are cheaper than slices of a view
+        return decompress(records, header.codec, limit=self._limit)
+
+    def _hidden(self, aborted: AbortedTransactions, header: BatchHeader, size: int) -> bool:
+        hidden = aborted.hides(
+            header.producer_id, header.last_offset, transactional=header.transactional
+        )
+        if header.control:
+            try:
+                marker = next(self._parsed(header, self._payload(header, size)), None)
+                if marker is not None and is_abort_marker(marker[2]):
+                    aborted.on_abort_marker(header.producer_id)
+            except (IndexError, ValueError) as error:
+                raise CorruptRecordException(f"A control batch is malformed ({error})") from error
+        return hidden
+
+    def _records(self, header: BatchHeader, payload: bytes) -> list[Record]:
+        """The wanted records of a batch; where one is malformed, those before it and the error."""
+        out: list[Record] = []
+        position = wanted = self.next_offset
+        kind = header.timestamp_type
+        epoch = header.leader_epoch
+        try:
+            for offset, timestamp, key, value, headers in self._parsed(header, payload):
+                position = offset + 1
+                if offset < wanted:
+                    continue
+                record = ConsumerRecord(
+                    self.topic,
+                    self.partition,
+                    offset,
+                    timestamp,
+                    kind,
+                    key,
+                    value,
+                    None,
+                    -1 if key is None else len(key),
+                    -1 if value is None else len(value),
+                    headers,
+                    leader_epoch=epoch,
+                )
+                out.append(record)
+        except (IndexError, ValueError) as error:
+            why = f"A record is malformed ({error})"
+            self._fail(CorruptRecordException, why, max(position, wanted))
+        return out
+
+    def _parsed(
+        self, header: BatchHeader, data: bytes
+    ) -> Iterator[
+        tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+    ]:
+        """(offset, timestamp, key, value, headers) of each record; IndexError past the end."""
+        base_offset, last_delta = header.base_offset, header.last_offset_delta
+        base_timestamp = header.base_timestamp
+        fixed_timestamp = header.max_timestamp if header.timestamp_type else None
+        previous = -1
+        at = 0
+        for _ in range(header.record_count):
+            length, at = read_varint(data, at)
+            end = at + length
+            if length < 0 or end > len(data):
+                raise ValueError("a record's length")
+            at += 1  # attributes: none are defined
+            delta, at = read_varint(data, at)
+            if fixed_timestamp is None:
+                timestamp = base_timestamp + delta
+                if not -(2**63) <= timestamp <= _MAX_INT64:
+                    timestamp = (timestamp + 2**63) % 2**64 - 2**63  # as Java wraps
+            else:
+                timestamp = fixed_timestamp
+            delta, at = read_varint(data, at)
+            if not previous < delta <= last_delta:
+                raise ValueError("an offset out of order")
+            previous = delta
+            key, at = _nullable(data, at)
+            value, at = _nullable(data, at)
+            count, at = read_varint(data, at)
+            if count < 0 or 2 * count > end - at:
+                raise ValueError("a header count")
+            headers: tuple[tuple[str, bytes | None], ...] = ()
+            if count:
+                headers, at = _headers(data, at, count)
+            if at != end:
+                raise ValueError("a record that does not end where it should")
+            yield base_offset + delta, timestamp, key, value, headers
+        if at != len(data):
+            raise ValueError("bytes after the last record")
+
+    def _open_messages(self, size: int) -> list[Record]:
+        entry = self._data[self._at : self._at + size]
+        messages = read_messages(entry, check_crcs=self._check_crcs, limit=self._limit)
+        self._after = messages[-1].offset + 1
+        if self._after <= self.next_offset:
+            return []
+        return [
+            message.consumer_record(self.topic, self.partition)
+            for message in messages
+            if message.offset >= self.next_offset
+        ]
+
+    def _fail(self, kind: type[KafkaError], why: str, offset: int) -> None:
+        where = f"topic {self.topic!r}, partition {self.partition}, offset {offset}"
+        self._error = (kind, f"{why}: {where}")
+
+
+def _nullable(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = read_varint(data, at)
+    if length < 0:
+        return None, at
+    return data[at : at + length], at + length
+
+
+def _headers(data: bytes, at: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    out: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _nullable(data, at)
+        if name is None:
+            raise ValueError("a header without a name")
+        value, at = _nullable(data, at)
+        # Java reads what is not UTF-8 as replacement characters; a consumer must not get stuck.
+        out.append((name.decode(errors="replace"), value))
+    return tuple(out), at

@@ -1,0 +1,171 @@
+"""Reading message formats v0 and v1, which brokers before 0.11 speak and old logs still hold.
+
+    offset int64, size int32, then the message:
+    crc int32 (CRC-32 of everything after it), magic int8, attributes int8 (0-2 codec,
+    3 LogAppendTime), [v1: timestamp int64], key and value (int32 length, -1 null, and bytes)
+
+A compressed message wraps a message set in its value. Its offset is that of the last message in
+it; the inner offsets are absolute in v0 and count from 0 in v1. With LogAppendTime the wrapper's
+timestamp holds for all of them. Source: org.apache.kafka.common.record.LegacyRecord, KIP-31,
+KIP-32.
+"""
+
+import struct
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka_lite.record._lz4_v0 import with_right_checksum
+from aiokafka_lite.record.compression import DEFAULT_LIMIT, Compression, decompress
+
+MESSAGE_OVERHEAD: Final = 14  # bytes of a v0 message without key and value
+
+ENTRY: Final = struct.Struct(">qi")
+V0: Final = struct.Struct(">IBB")
+V1: Final = struct.Struct(">IBBq")
+INT: Final = struct.Struct(">i")
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+CRC_END: Final = 4  # within the message: where the CRC's coverage begins
+
+
+class Message(NamedTuple):
+    """One message as it stands in the log."""
+
+    offset: int
+    timestamp: int  # ms; -1 in v0
+    timestamp_type: int  # 0 CreateTime, 1 LogAppendTime, -1 in v0, as Java's NO_TIMESTAMP_TYPE
+    key: bytes | None
+    value: bytes | None
+    crc: int
+
+    def consumer_record(self, topic: str, partition: int) -> ConsumerRecord[bytes, bytes]:
+        return ConsumerRecord(
+            topic,
+            partition,
+            self.offset,
+            self.timestamp,
+            self.timestamp_type,
+            self.key,
+            self.value,
+            self.crc,
+            -1 if self.key is None else len(self.key),
+            -1 if self.value is None else len(self.value),
+            (),
+        )
+
+
+class _Entry(NamedTuple):
+    """One message before its compression is looked into."""
+
+    message: Message
+    magic: int
+    codec: int
+
+
+def read_messages(
+    entry: memoryview, *, check_crcs: bool = True, limit: int = DEFAULT_LIMIT
+) -> list[Message]:
+    """Read one whole entry of a message set: one message, or all that it wraps.
+
+    Args:
+        entry: Exactly one entry, its offset and size included.
+        check_crcs: Whether to compare the CRCs, the wrapped messages' too.
+        limit: Bytes the wrapped message set may have.
+
+    Returns:
+        At least one message, offsets ascending.
+
+    Raises:
+        CorruptRecordException: Anything in it is malformed.
+        RecordTooLargeError: More than ``limit`` bytes are wrapped.
+        UnsupportedCodecError: The codec is unknown, or not one of these formats'.
+    """
+    wrapper = _read_entry(entry, check_crcs)
+    if not wrapper.codec:
+        return [wrapper.message]
+    if wrapper.codec > Compression.LZ4:
+        raise UnsupportedCodecError(
+            f"Compression codec {wrapper.codec} is unknown to message format v{wrapper.magic}"
+        )
+    compressed = wrapper.message.value
+    if compressed is None:
+        raise CorruptRecordException("A compressed message holds nothing")
+    if wrapper.codec == Compression.LZ4 and wrapper.magic == 0:
+        compressed = with_right_checksum(compressed)
+    inner = _read_wrapped(decompress(compressed, wrapper.codec, limit=limit), wrapper, check_crcs)
+    if wrapper.magic == 0:
+        messages = inner
+    else:
+        base = wrapper.message.offset - inner[-1].offset
+        messages = [message._replace(offset=base + message.offset) for message in inner]
+        if wrapper.message.timestamp_type == 1:
+            stamp = wrapper.message.timestamp
+            messages = [m._replace(timestamp=stamp, timestamp_type=1) for m in messages]
+    previous = -1
+    for message in messages:
+        if message.offset <= previous:
+            raise CorruptRecordException("Wrapped messages have offsets out of order")
+        previous = message.offset
+    return messages
+
+
+def _read_wrapped(data: bytes, wrapper: _Entry, check_crcs: bool) -> list[Message]:
+    messages: list[Message] = []
+    view = memoryview(data)
+    at = 0
+    while at < len(data):
+        if len(data) - at < ENTRY.size:
+            raise CorruptRecordException("A wrapped message is cut off")
+        _offset, size = ENTRY.unpack_from(data, at)
+        end = at + ENTRY.size + size
+        if size < MESSAGE_OVERHEAD or end > len(data):
+            raise CorruptRecordException(f"A wrapped message claims a size of {size}")
+        inner = _read_entry(view[at:end], check_crcs)
+        if inner.codec or inner.magic != wrapper.magic:
+            raise CorruptRecordException(
+                "A wrapped message is compressed itself or of another format than its wrapper"
+            )
+        messages.append(inner.message)
+        at = end
+    if not messages:
+        raise CorruptRecordException("A compressed message wraps no message")
+    return messages
+
+
+def _read_entry(entry: memoryview, check_crcs: bool) -> _Entry:
+    offset, _size = ENTRY.unpack_from(entry)
+    message = entry[ENTRY.size :]
+    crc, magic, attributes = V0.unpack_from(message)
+    if check_crcs and crc32(message[CRC_END:]) != crc:
+        raise CorruptRecordException("A message's CRC does not match its bytes")
+    if offset < 0 or offset == 2**63 - 1:
+        raise CorruptRecordException(f"A message has the impossible offset {offset}")
+    timestamp, timestamp_type, at = -1, -1, V0.size
+    if magic == 1:
+        if len(message) < MESSAGE_OVERHEAD + 8:
+            raise CorruptRecordException("A v1 message is too small")
+        timestamp = V1.unpack_from(message)[3]
+        timestamp_type = 1 if attributes & _LOG_APPEND_TIME else 0
+        at = V1.size
+    elif magic:
+        raise CorruptRecordException(f"A message of format v{magic} among messages")
+    key, at = _nullable(message, at)
+    value, at = _nullable(message, at)
+    if at != len(message):
+        raise CorruptRecordException("A message does not end where it should")
+    fields = Message(offset, timestamp, timestamp_type, key, value, crc)
+    return _Entry(fields, magic, attributes & _CODEC_MASK)
+
+
+def _nullable(message: memoryview, at: int) -> tuple[bytes | None, int]:
+    if len(message) - at < 4:
+        raise CorruptRecordException("A message is too small for its fields")
+    (length,) = INT.unpack_from(message, at)
+    at += 4
+    if length > len(message) - at:
+        raise CorruptRecordException(f"A field of a message claims {length} bytes")
+    if length < 0:
+        return None, at
+    return bytes(message[at : at + length]), at + length
