@@ -1,0 +1,68 @@
+"""ApiVersions, v0-v5: which APIs this broker speaks, and in which versions.
+
+- a version that is not spoken is answered in v0 with UNSUPPORTED_VERSION and the range of
+  ApiVersions alone (KIP-511); the dispatcher asks for ``unsupported_version`` then;
+- v3 checks the client's software name and version (KIP-511);
+- v5 checks that the client reached the cluster and the broker that it meant (KIP-1242).
+"""
+
+import re
+from typing import Final
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from aiokafka_lite.testing.context import ApiRanges, RequestContext
+
+VERSIONS: Final = (0, 5)
+_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    try:
+        context.check()
+        _check_software(request, context.version)
+        _check_destination(request, context)
+    except BrokerResponseError as error:
+        return ApiVersionsResponse(error_code=error.errno)
+    return ApiVersionsResponse(api_keys=_entries(context.offered))
+
+
+def unsupported_version(offered: ApiRanges, api_key: int) -> ApiVersionsResponse:
+    """The answer, to be sent in v0, to a version that this broker does not speak."""
+    return ApiVersionsResponse(
+        error_code=UnsupportedVersionError.errno,
+        api_keys=_entries({api_key: offered[api_key]}),
+    )
+
+
+def _entries(ranges: ApiRanges) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=first, max_version=last)
+        for key, (first, last) in sorted(ranges.items())
+    ]
+
+
+def _check_software(request: ApiVersionsRequest, version: int) -> None:
+    if version < 3:
+        return
+    for value in (request.client_software_name, request.client_software_version):
+        if not _SOFTWARE_NAME.fullmatch(value):
+            raise InvalidRequestError(f"{value!r} is not the name or version of a software")
+
+
+def _check_destination(request: ApiVersionsRequest, context: RequestContext) -> None:
+    if request.cluster_id is None or request.node_id == -1:
+        return
+    if (request.cluster_id, request.node_id) != (context.state.cluster_id, context.node_id):
+        raise RebootstrapRequiredError(
+            f"broker {request.node_id} of cluster {request.cluster_id} was meant"
+        )

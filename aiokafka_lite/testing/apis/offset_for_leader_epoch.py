@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch, v0-v4: where a leader epoch ended, so that a client finds out what it has
+of a log that was cut (KIP-101, KIP-320).
+
+v1 answers the epoch too; v2 checks the client's current epoch; v4 is flexible.
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import BrokerResponseError
+from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from aiokafka_lite.testing.context import RequestContext
+
+VERSIONS: Final = (0, 4)
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end(topic.topic, wanted, context) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(name: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+    try:
+        partition = context.led_partition(
+            context.topic(name), wanted.partition, wanted.current_leader_epoch
+        )
+    except BrokerResponseError as error:
+        return EpochEndOffset(error_code=error.errno, partition=wanted.partition)
+    epoch, end = partition.log.end_of_epoch(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end)

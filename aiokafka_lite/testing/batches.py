@@ -1,0 +1,149 @@
+"""Whether a client's record batch may enter a log: what a broker checks, without its records.
+
+The checks, their order and their answers are those of Kafka's ``ProduceRequest.validateRecords``,
+``UnifiedLog`` and ``LogValidator``; only the 61 bytes of the header are read and the checksum is
+computed. The records themselves stay as they came, compressed or not.
+"""
+
+from struct import Struct
+from typing import Final
+
+from aiokafka_lite.errors import (
+    CorruptRecordException,
+    InvalidRecordError,
+    MessageSizeTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import (
+    ATTRIBUTES_AT,
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    BatchHeader,
+    crc_matches,
+    write_crc,
+)
+
+__all__ = ["check_batch", "last_sequence", "only_batch", "size_at", "stamp_append_time"]
+
+SMALLEST_LENGTH: Final = 14
+"""A v0 message without key and value: Java's ``LegacyRecord.RECORD_OVERHEAD_V0``."""
+ZSTD_SINCE_PRODUCE: Final = 7  # KIP-110
+MAX_TIMESTAMP_AT: Final = 35
+
+_LENGTH: Final = Struct(">i")
+_ATTRIBUTES: Final = Struct(">h")
+_TIMESTAMP: Final = Struct(">q")
+
+
+def last_sequence(header: BatchHeader) -> int:
+    """Sequence of a batch's last record; after 2**31 - 1 comes 0."""
+    return (header.base_sequence + header.last_offset_delta) & 0x7FFFFFFF
+
+
+def size_at(records: memoryview, position: int) -> int:
+    """Bytes of the batch or message at ``position``, or 0 when it is not there whole.
+
+    Raises:
+        CorruptRecordException: a length too small for any record, or an unknown magic.
+    """
+    remaining = len(records) - position
+    if remaining < LENGTH_END:
+        return 0
+    (length,) = _LENGTH.unpack_from(records, position + LENGTH_AT)
+    if length < SMALLEST_LENGTH:
+        raise CorruptRecordException(f"a record length of {length} is less than any record's")
+    if remaining < length + LENGTH_END:
+        return 0
+    magic = records[position + MAGIC_AT]
+    if magic > 2:
+        raise CorruptRecordException(f"magic {magic} is not one of 0, 1, 2")
+    return int(length) + LENGTH_END
+
+
+def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchHeader]:
+    """The single batch, and its header, that a Produce request v3+ must hold for a partition.
+
+    Args:
+        records: the partition's ``records`` field.
+        version: version of the Produce request, which decides whether zstd is allowed.
+
+    Raises:
+        InvalidRecordError: no batch, more than one, or an older message format.
+        CorruptRecordException: the length or magic of the batch cannot be.
+        UnsupportedCompressionTypeError: zstd before Produce v7.
+    """
+    view = memoryview(b"" if records is None else records)
+    size = size_at(view, 0)
+    if not size:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} must have at least one record batch"
+            " per partition"
+        )
+    if view[MAGIC_AT] != 2:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are only allowed to contain record batches"
+            " with magic version 2"
+        )
+    if size < HEADER_SIZE:
+        raise CorruptRecordException(f"a batch of {size} bytes is shorter than its header")
+    if len(view) > size and size_at(view, size):
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are only allowed to contain exactly one"
+            " record batch per partition"
+        )
+    header = BatchHeader.read(view)
+    if header.codec == Compression.ZSTD and version < ZSTD_SINCE_PRODUCE:
+        raise UnsupportedCompressionTypeError(
+            f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        )
+    return view[:size], header
+
+
+def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) -> None:
+    """Refuse a client's batch that may not enter a log; ``batch`` is exactly its bytes.
+
+    Raises:
+        CorruptRecordException: the checksum is not that of the bytes.
+        MessageSizeTooLargeError: larger than the topic's ``max.message.bytes``.
+        InvalidRecordError: a header that contradicts itself, or that only a broker may write.
+    """
+    if header.base_offset != 0:
+        raise InvalidRecordError(
+            f"the base offset of an appended batch should be 0, but it is {header.base_offset}"
+        )
+    if header.size > max_message_bytes:
+        raise MessageSizeTooLargeError(
+            f"the record batch is {header.size} bytes, which exceeds the maximum configured value"
+            f" of {max_message_bytes}"
+        )
+    if not crc_matches(batch, 0, header.size):
+        raise CorruptRecordException(f"record is corrupt (stored crc = {header.crc})")
+    if header.codec > Compression.ZSTD:
+        raise InvalidRecordError(f"compression {header.codec} is unknown")
+    if header.record_count <= 0:
+        raise InvalidRecordError(f"invalid reported count of records: {header.record_count}")
+    if header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecordError(
+            f"inconsistent offset range [0, {header.last_offset_delta}] and count of records"
+            f" {header.record_count}"
+        )
+    if header.control:
+        raise InvalidRecordError("clients are not allowed to write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecordError(
+            f"invalid sequence number {header.base_sequence} in a batch of producer"
+            f" {header.producer_id}"
+        )
+
+
+def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
+    """Give every record of a writable v2 batch the broker's time (``LogAppendTime``)."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp_ms)
+    write_crc(batch, 0, len(batch))

@@ -1,0 +1,108 @@
+"""What an API's ``handle`` gets beside its request, and the ways it may answer.
+
+An answer is a response message, ``None`` (there is no response: Produce with acks=0), a
+``Delayed`` that becomes a response later, or ``CloseConnection`` raised.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+from aiokafka_lite.errors import for_code
+from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.state import ClusterState
+from aiokafka_lite.testing.topics import Partition, Topic, Watchers
+
+__all__ = ["Answer", "ApiRanges", "CloseConnection", "Delayed", "InjectedError", "RequestContext"]
+
+ApiRanges: TypeAlias = dict[int, tuple[int, int]]
+"""Versions offered, first and last, by api key."""
+
+InjectedError: TypeAlias = Callable[[str | None, int | None], int]
+"""(topic, partition) -> the error code a fault puts there, 0 for none."""
+
+
+class CloseConnection(Exception):
+    """The broker ends the connection instead of answering, as Kafka does on a request it cannot
+    make sense of. The text tells why; the client only sees the end."""
+
+
+class Delayed(ABC):
+    """A response that waits for something to happen (Kafka's purgatory).
+
+    The connection asks for ``take_if_ready`` whenever one of ``watched`` changes and, after
+    ``timeout``, for ``take_now``; until then it answers nothing else.
+
+    Attributes:
+        timeout: seconds that it may wait.
+        watched: what can make it ready.
+    """
+
+    timeout: float
+    watched: Sequence[Watchers]
+
+    @abstractmethod
+    def take_if_ready(self) -> Response | None:
+        """The response, if what was waited for is there."""
+
+    @abstractmethod
+    def take_now(self) -> Response:
+        """The response as things are: time is up."""
+
+
+Answer: TypeAlias = Response | Delayed | None
+
+
+def _no_error(topic: str | None, partition: int | None) -> int:
+    return 0
+
+
+class RequestContext:
+    """Who asks, whom, and in which version.
+
+    Attributes:
+        state: the cluster.
+        node_id: the broker that was asked.
+        version: version of the request, and of the response.
+        client_id: as in the request's header.
+        offered: the versions that this cluster offers.
+    """
+
+    __slots__ = ("_injected_error", "client_id", "node_id", "offered", "state", "version")
+
+    def __init__(
+        self,
+        state: ClusterState,
+        node_id: int,
+        version: int,
+        client_id: str | None,
+        offered: ApiRanges,
+        injected_error: InjectedError | None = None,
+    ) -> None:
+        self.state = state
+        self.node_id = node_id
+        self.version = version
+        self.client_id = client_id
+        self.offered = offered
+        self._injected_error = injected_error or _no_error
+
+    def check(self, topic: str | None = None, partition: int | None = None) -> None:
+        """Raise the error that a fault puts on a partition, on a topic, or on the whole request.
+
+        Raises:
+            BrokerResponseError: the injected one.
+        """
+        code = self._injected_error(topic, partition)
+        if code:
+            raise for_code(code)("injected by a test")
+
+    def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
+        """The topic of an id, or without one of a name; see ``ClusterState.topic``."""
+        return self.state.topic(name, topic_id)
+
+    def led_partition(self, topic: Topic, index: int, leader_epoch: int = -1) -> Partition:
+        """A partition that this broker leads, or an error, injected or real."""
+        self.check(topic.name, index)
+        return self.state.led_partition(self.node_id, topic, index, leader_epoch)

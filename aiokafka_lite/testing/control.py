@@ -1,0 +1,191 @@
+"""Faults on demand, and the record of every request seen.
+
+A ``Fault`` waits for requests of one API (or any) and strikes the next ``times`` of them. It
+strikes before the broker handles the request, so that nothing happened, or ``after_handling``, so
+that everything did and only the answer suffers. Faults are tried in the order they were made.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from aiokafka_lite.protocol.message import Request, Response, Struct
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing.tampering import Tampering
+
+__all__ = ["Control", "Fault", "SeenRequest", "overwrite_error_codes"]
+
+REQUESTS_KEPT: Final = 10_000
+LARGEST_BODY_KEPT: Final = 4096
+"""Bytes of a request up to which its body is kept: larger ones would hold on to their records."""
+
+Condition: TypeAlias = Callable[[Any], bool]  # Any: the request class of the fault's API
+Replacement: TypeAlias = Response | Callable[[Any], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """One request that a broker received.
+
+    Attributes:
+        node_id: the broker.
+        connection_id: counts the connections of the cluster, from 0.
+        api_key: which API.
+        version: of the request.
+        correlation_id: as in its header.
+        client_id: as in its header.
+        size: bytes of the frame, without its length.
+        at: the loop's time, in seconds.
+        body: the request itself; None if it is large (``LARGEST_BODY_KEPT``) or unreadable.
+    """
+
+    node_id: int
+    connection_id: int
+    api_key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    size: int
+    at: float
+    body: Request | None
+
+
+class Fault:
+    """What happens to the requests it strikes; made by ``FakeCluster.control``, which tells all.
+
+    Attributes:
+        hits: requests struck so far.
+        left: requests that it will still strike; None for all.
+    """
+
+    def __init__(
+        self,
+        api_key: int | None,
+        *,
+        times: int | None,
+        node: int | None,
+        when: Condition | None,
+        after_handling: bool,
+        delay: float,
+        error: int,
+        partitions: Iterable[tuple[str, int | None]] | None,
+        respond_with: Replacement | None,
+        edit: Callable[[Any], None] | None,
+        tamper: Tampering | None,
+        drop: bool,
+        disconnect: bool | int,
+    ) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: a fault strikes at least once; None means for ever")
+        if delay < 0:
+            raise ValueError(f"delay={delay} is negative; it is in seconds")
+        self.api_key = api_key
+        self.left = times
+        self.hits = 0
+        self.node = node
+        self.when = when
+        self.after_handling = after_handling
+        self.delay = delay
+        self.error = error
+        self.partitions = None if partitions is None else frozenset(partitions)
+        self.respond_with = respond_with
+        self.edit = edit
+        self.tamper = tamper
+        self.drop = drop
+        self.disconnect = disconnect is True
+        self.bytes_sent = None if isinstance(disconnect, bool) else disconnect
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def strikes(self, node_id: int, api_key: int, request: Request) -> bool:
+        """Whether it strikes this request; counts it if so."""
+        if (
+            self.left == 0
+            or (self.api_key is not None and self.api_key != api_key)
+            or (self.node is not None and self.node != node_id)
+            or (self.when is not None and not self.when(request))
+        ):
+            return False
+        if self.left is not None:
+            self.left -= 1
+        self.hits += 1
+        for wanted, future in self._waiting:
+            if self.hits >= wanted and not future.done():
+                future.set_result(None)
+        return True
+
+    def remove(self) -> None:
+        """Strike no more."""
+        self.left = 0
+
+    async def struck(self, times: int = 1) -> None:
+        """Wait until ``times`` requests were struck. Cancelling only ends the wait."""
+        if self.hits >= times:
+            return
+        future = asyncio.get_running_loop().create_future()
+        entry = (times, future)
+        self._waiting.append(entry)
+        try:
+            await future
+        finally:
+            self._waiting.remove(entry)
+
+    def error_for(self, topic: str | None, partition: int | None) -> int:
+        """The error code it puts on a partition, a topic (partition None) or a whole request."""
+        if self.after_handling or not self.error:
+            return 0
+        if self.partitions is None:
+            # A whole request is refused once, at its lowest level: not topic *and* partitions.
+            return self.error
+        return self.error if (topic, partition) in self.partitions else 0
+
+    def replacement(self, request: Request) -> Response | None:
+        """The response to send in place of the broker's own, if it has one."""
+        if callable(self.respond_with):
+            return self.respond_with(request)
+        return self.respond_with
+
+    def finish(self, response: Response) -> None:
+        """Change a response that the broker made."""
+        if self.after_handling and self.error:
+            overwrite_error_codes(response, self.error)
+        if self.edit is not None:
+            self.edit(response)
+
+
+class Control:
+    """The faults of a cluster, and what its brokers were asked."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
+        self.counts: Counter[int] = Counter()
+
+    def on_request(self, seen: SeenRequest, request: Request | None) -> Fault | None:
+        """Note a request; the fault that strikes it, if one does. None is one not served."""
+        self.requests.append(seen)
+        self.counts[seen.api_key] += 1
+        if not self.faults or request is None:
+            return None
+        struck_by = None
+        for fault in self.faults:
+            if fault.strikes(seen.node_id, seen.api_key, request):
+                struck_by = fault
+                break
+        self.faults = [fault for fault in self.faults if fault.left != 0]
+        return struck_by
+
+
+def overwrite_error_codes(response: Struct, code: int) -> bool:
+    """Set every ``error_code`` that has no other one below it; whether there was any."""
+    found = False
+    for name in response.__slots__:
+        value = getattr(response, name)
+        for item in value if isinstance(value, list) else (value,):
+            if isinstance(item, Struct) and overwrite_error_codes(item, code):
+                found = True
+    if not found and hasattr(response, "error_code"):
+        response.error_code = code
+        found = True
+    return found

@@ -1,0 +1,73 @@
+"""Cuts requests out of what a connection receives. No I/O: the transport writes into its buffer.
+
+Small requests go through one scratch buffer and are copied out of it; a request that is larger
+than that is received in place, into the bytes it is handed over in. Either way the frame owns its
+bytes.
+"""
+
+from struct import Struct
+from typing import Final
+
+from aiokafka_lite.errors import KafkaProtocolError
+
+__all__ = ["LARGEST_REQUEST", "FrameReceiver"]
+
+SCRATCH_BYTES: Final = 64 * 1024
+LARGEST_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
+_LENGTH: Final = Struct(">i")
+
+
+class FrameReceiver:
+    """``get_buffer`` where received bytes belong, ``on_bytes`` when they are there."""
+
+    __slots__ = ("_filled", "_large", "_large_filled", "_scratch")
+
+    def __init__(self) -> None:
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_filled = 0
+
+    def get_buffer(self) -> memoryview:
+        """Room for at least one byte; valid until the next ``on_bytes``."""
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return self._scratch[self._filled :]
+
+    def on_bytes(self, count: int) -> list[bytes | bytearray]:
+        """``count`` bytes were written into the buffer; the requests that are whole now.
+
+        Raises:
+            KafkaProtocolError: a length that no request has.
+        """
+        if self._large is not None:
+            self._large_filled += count
+            if self._large_filled < len(self._large):
+                return []
+            frame, self._large = self._large, None
+            return [frame]
+        self._filled += count
+        return self._take_from_scratch()
+
+    def _take_from_scratch(self) -> list[bytes | bytearray]:
+        frames: list[bytes | bytearray] = []
+        scratch, filled, position = self._scratch, self._filled, 0
+        while filled - position >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(scratch, position)
+            if not 0 <= length <= LARGEST_REQUEST:
+                raise KafkaProtocolError(f"a request of {length} bytes")
+            begin, end = position + _LENGTH.size, position + _LENGTH.size + length
+            if end > filled:
+                if length + _LENGTH.size > len(scratch):
+                    self._large = bytearray(length)
+                    self._large_filled = filled - begin
+                    self._large[: self._large_filled] = bytes(scratch[begin:filled])
+                    position = filled
+                break
+            frames.append(bytes(scratch[begin:end]))
+            position = end
+        rest = filled - position
+        if position and rest:
+            scratch[:rest] = bytes(scratch[position:filled])  # a partial request moves to the front
+        self._filled = rest
+        return frames

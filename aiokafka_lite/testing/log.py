@@ -1,0 +1,287 @@
+"""One partition's log: batches as they came, found by offset and by timestamp. No I/O, no clock.
+
+Batches lie back to back in segments of plain memory, and only their base offset and leader epoch
+are written over. A read is a slice of a segment, or one join where it runs over a segment's end.
+A segment never grows, so a slice that someone holds stays valid while the log goes on.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from aiokafka_lite.record.header import BatchHeader, rebase
+from aiokafka_lite.testing.batches import stamp_append_time
+
+__all__ = ["FoundOffset", "PartitionLog"]
+
+FIRST_SEGMENT_BYTES: Final = 16 * 1024
+LARGEST_SEGMENT_BYTES: Final = 4 * 1024 * 1024
+
+_EMPTY: Final = memoryview(b"")
+
+
+class FoundOffset(NamedTuple):
+    """A record found by its timestamp (ms), and the leader epoch it was appended in."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class _Segment:
+    """A run of whole batches, and where each of them ends and begins."""
+
+    __slots__ = (
+        "base_offset",
+        "largest_timestamps",
+        "last_offsets",
+        "positions",
+        "size",
+        "start_position",
+        "view",
+    )
+
+    def __init__(self, base_offset: int, start_position: int, capacity: int) -> None:
+        self.base_offset = base_offset
+        self.start_position = start_position
+        """Bytes appended to the log before this segment: makes distances a subtraction."""
+        self.view = memoryview(bytearray(capacity))
+        self.size = 0
+        self.positions = array("q")
+        self.last_offsets = array("q")
+        self.largest_timestamps = array("q")
+        """Largest timestamp of the *log* up to and with this batch, so that it can be bisected."""
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch begins that holds ``offset``, or the next one after it."""
+        index = bisect_left(self.last_offsets, offset)
+        return self.positions[index] if index < len(self.positions) else self.size
+
+    def batch_end(self, position: int) -> int:
+        """Where the batch ends that begins at ``position``."""
+        index = bisect_right(self.positions, position)
+        return self.positions[index] if index < len(self.positions) else self.size
+
+
+class PartitionLog:
+    """The records of one partition.
+
+    Attributes:
+        start_offset: first offset that may be read (``log start offset``).
+        end_offset: offset that the next record will get (``log end offset``).
+        epochs: ``(leader epoch, first offset appended in it)``, oldest first.
+        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none.
+    """
+
+    __slots__ = (
+        "_max_timestamp_offset",
+        "_segments",
+        "end_offset",
+        "epochs",
+        "max_timestamp",
+        "start_offset",
+    )
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.epochs: list[tuple[int, int]] = []
+        self.max_timestamp = -1
+        self._max_timestamp_offset = -1  # base offset of the batch that has it
+        self._segments: list[_Segment] = []
+
+    @property
+    def high_watermark(self) -> int:
+        """Every append counts as replicated at once, so this is the end."""
+        return self.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """No transaction is ever open yet, so this is the high watermark."""
+        return self.end_offset
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A new leader appends from here on."""
+        while self.epochs and self.epochs[-1][1] >= self.end_offset:
+            del self.epochs[-1]  # nothing was appended in it
+        self.epochs.append((leader_epoch, self.end_offset))
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch that ``offset`` was, or would be, appended in; -1 if none began yet."""
+        index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
+        return self.epochs[index - 1][0] if index else -1
+
+    def append(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        append_time_ms: int | None = None,
+    ) -> int:
+        """Copy a checked v2 batch to the end of the log and give it its offsets.
+
+        Args:
+            batch: exactly the bytes of the batch.
+            header: its header, already read and checked.
+            leader_epoch: epoch of the leader that appends.
+            append_time_ms: replaces the records' timestamps (topics with ``LogAppendTime``).
+
+        Returns:
+            The offset of the batch's first record.
+        """
+        size = len(batch)
+        segment = self._segment_for(size)
+        position = segment.size
+        stored = segment.view[position : position + size]
+        stored[:] = batch
+        base_offset = self.end_offset
+        rebase(stored, 0, base_offset, leader_epoch)
+        timestamp = header.max_timestamp
+        if append_time_ms is not None:
+            timestamp = append_time_ms
+            stamp_append_time(stored, append_time_ms)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self._max_timestamp_offset = base_offset
+        last_offset = base_offset + header.last_offset_delta
+        segment.positions.append(position)
+        segment.last_offsets.append(last_offset)
+        segment.largest_timestamps.append(self.max_timestamp)
+        segment.size = position + size
+        self.end_offset = last_offset + 1
+        return base_offset
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        below: int | None = None,
+    ) -> memoryview | bytes:
+        """The batches from the one that holds ``offset``; the last one may be cut off.
+
+        Args:
+            offset: from ``start_offset`` to ``end_offset``; the first batch may begin before it.
+            max_bytes: what is returned ends there, in the middle of a batch if need be.
+            at_least_one: return the first batch whole even if it is larger (KIP-74); without,
+                one that does not fit is held back.
+            below: leave out batches from this offset on (the last stable offset).
+        """
+        end = self.end_offset if below is None else min(below, self.end_offset)
+        if offset >= end:
+            return _EMPTY
+        index = self._segment_index(offset)
+        segment = self._segments[index]
+        position = segment.position_of(offset)
+        first_size = segment.batch_end(position) - position
+        if first_size > max_bytes:
+            if not at_least_one:
+                return _EMPTY
+            max_bytes = first_size
+        pieces = []
+        while True:
+            limit = segment.size if end == self.end_offset else segment.position_of(end)
+            piece = segment.view[position : min(limit, position + max_bytes)]
+            pieces.append(piece.toreadonly())
+            max_bytes -= len(piece)
+            index += 1
+            if max_bytes <= 0 or limit < segment.size or index == len(self._segments):
+                break
+            segment = self._segments[index]
+            position = 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def available_bytes(self, offset: int) -> int:
+        """Bytes that a read from ``offset`` without a limit would return; costs no read."""
+        if offset >= self.end_offset:
+            return 0
+        last = self._segments[-1]
+        segment = self._segments[self._segment_index(offset)]
+        begin = segment.start_position + segment.position_of(offset)
+        return last.start_position + last.size - begin
+
+    def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record that is at least as late as ``timestamp_ms``, if there is one."""
+        for segment in self._segments:
+            largest = segment.largest_timestamps
+            if not largest or largest[-1] < timestamp_ms:
+                continue
+            index = bisect_left(largest, timestamp_ms)
+            while index < len(segment.positions):
+                found = self._find_in_batch(segment, index, timestamp_ms)
+                if found is not None:
+                    return found
+                index += 1
+        return None
+
+    def find_max_timestamp(self) -> FoundOffset | None:
+        """The first record that has the log's largest timestamp (KIP-734), if there is any."""
+        if self._max_timestamp_offset < 0:
+            return None
+        segment = self._segments[self._segment_index(self._max_timestamp_offset)]
+        index = bisect_left(segment.last_offsets, self._max_timestamp_offset)
+        return self._find_in_batch(segment, index, self.max_timestamp)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Where a leader epoch ended (KIP-101).
+
+        Returns:
+            ``(epoch, end offset)`` with the largest epoch not after ``epoch``; ``(-1, -1)`` when
+            ``epoch`` is after all that are known.
+        """
+        if not self.epochs or epoch < 0 or epoch > self.epochs[-1][0]:
+            return (-1, -1)
+        index = bisect_right(self.epochs, epoch, key=lambda entry: entry[0])
+        end = self.epochs[index][1] if index < len(self.epochs) else self.end_offset
+        return (self.epochs[index - 1][0] if index else epoch, end)
+
+    def delete_before(self, offset: int) -> None:
+        """Move the log start to ``offset``; whole segments before it are dropped."""
+        self.start_offset = max(self.start_offset, min(offset, self.end_offset))
+        while self._segments and self._segments[0].last_offsets[-1] < self.start_offset:
+            del self._segments[0]
+        if self._max_timestamp_offset < self.start_offset:
+            self._find_max_timestamp_again()
+
+    def _segment_for(self, size: int) -> _Segment:
+        """The segment that has room for ``size`` more bytes: the last, or a new one."""
+        if not self._segments:
+            capacity, position = FIRST_SEGMENT_BYTES, 0
+        else:
+            last = self._segments[-1]
+            if last.size + size <= len(last.view):
+                return last
+            capacity = min(2 * len(last.view), LARGEST_SEGMENT_BYTES)
+            position = last.start_position + last.size
+        segment = _Segment(self.end_offset, position, max(capacity, size))
+        self._segments.append(segment)
+        return segment
+
+    def _segment_index(self, offset: int) -> int:
+        """Index of the segment that holds ``offset``; the log must hold it."""
+        index = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
+        return max(index - 1, 0)
+
+    def _find_in_batch(
+        self, segment: _Segment, index: int, timestamp_ms: int
+    ) -> FoundOffset | None:
+        from aiokafka_lite.testing.conversion import records_of  # decoding is rare: import late
+
+        position = segment.positions[index]
+        batch = segment.view[position : segment.batch_end(position)]
+        for record in records_of(batch, self.start_offset):
+            if record.timestamp >= timestamp_ms:
+                epoch = BatchHeader.read(batch).leader_epoch
+                return FoundOffset(record.offset, record.timestamp, epoch)
+        return None
+
+    def _find_max_timestamp_again(self) -> None:
+        """After a deletion: the largest timestamp of the batches that are left."""
+        self.max_timestamp, self._max_timestamp_offset = -1, -1
+        for segment in self._segments:
+            for position, last_offset in zip(segment.positions, segment.last_offsets, strict=True):
+                header = BatchHeader.read(segment.view, position)
+                if header.max_timestamp > self.max_timestamp and last_offset >= self.start_offset:
+                    self.max_timestamp = header.max_timestamp
+                    self._max_timestamp_offset = header.base_offset

@@ -1,0 +1,300 @@
+"""What all brokers of a cluster share: the nodes, the topics, who leads what. No I/O.
+
+It is the controller and the metadata cache in one: a change is known to every broker at once.
+"""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    FencedLeaderEpochError,
+    GroupCoordinatorNotAvailableError,
+    InvalidPartitionsError,
+    InvalidReplicationAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    NotLeaderForPartitionError,
+    TopicAlreadyExistsError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.configs import checked_configs
+from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
+
+__all__ = ["ClusterState", "Node"]
+
+ANY_EPOCH: Final = -1
+LARGEST_REPLICATION: Final = 3  # of topics that do not say
+
+
+class Node:
+    """One broker as the others know it. ``port`` is 0 until it listens for the first time."""
+
+    __slots__ = ("alive", "host", "node_id", "port", "rack")
+
+    def __init__(self, node_id: int, host: str, rack: str | None) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = 0
+        self.rack = rack
+        self.alive = False
+
+
+class ClusterState:
+    """Nodes, topics and counters of one cluster.
+
+    Args:
+        nodes: every broker, dead or alive.
+        clock: milliseconds since the epoch.
+        random: where ids come from; the same seed gives the same ids.
+        default_partitions: partitions of a topic that does not say (``num.partitions``).
+        auto_create_topics: create a topic that metadata is asked for
+            (``auto.create.topics.enable``).
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        *,
+        clock: Callable[[], int],
+        random: Random,
+        default_partitions: int = 1,
+        auto_create_topics: bool = True,
+    ) -> None:
+        self.nodes = {node.node_id: node for node in nodes}
+        self.clock = clock
+        self.default_partitions = default_partitions
+        self.auto_create_topics = auto_create_topics
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        self._random = random
+        self._next_producer_id = 0
+        self.cluster_id = base64.urlsafe_b64encode(self._new_uuid().bytes).rstrip(b"=").decode()
+
+    @property
+    def alive(self) -> list[Node]:
+        """The brokers that are up, by node id."""
+        return [node for node in self.nodes.values() if node.alive]
+
+    @property
+    def controller_id(self) -> int:
+        """The first broker that is up; -1 when none is."""
+        return next((node.node_id for node in self.alive), -1)
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Create a topic, its partitions' leaders going round the brokers from the first one on.
+
+        Args:
+            name: its name.
+            partitions: how many; -1 for the default, and with ``assignments``.
+            replication_factor: replicas of each; -1 for the default, and with ``assignments``.
+            assignments: partition -> node ids of its replicas, the leader first.
+            configs: the topic's own configurations.
+            validate_only: check only; what is returned is not part of the cluster.
+
+        Raises:
+            BrokerResponseError: the error to answer with; nothing was created.
+        """
+        check_topic_name(name)
+        if name in self.topics:
+            raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
+        collided = name.replace(".", "_")
+        for other in self.topics:
+            if other.replace(".", "_") == collided:
+                raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
+        topic = Topic(name, self._new_uuid(), checked_configs(configs or {}))
+        for replicas in self._place(partitions, replication_factor, assignments):
+            self._add_partition(topic, replicas)
+        if not validate_only:
+            self.topics[name] = topic
+            self.topics_by_id[topic.topic_id] = topic
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; fetches that wait for it are answered."""
+        topic = self.topics.pop(name)
+        del self.topics_by_id[topic.topic_id]
+        for partition in topic.partitions:
+            partition.lead(NO_LEADER)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic grow to ``total`` partitions."""
+        topic = self.topics[name]
+        if total <= len(topic.partitions):
+            raise InvalidPartitionsError(
+                f"The topic {name} currently has {len(topic.partitions)} partition(s);"
+                f" {total} would not be an increase."
+            )
+        factor = len(topic.partitions[0].replicas)
+        for replicas in self._place(total, factor, None)[len(topic.partitions) :]:
+            self._add_partition(topic, replicas)
+
+    def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
+        """The topic of an id, or without one of a name.
+
+        Raises:
+            UnknownTopicIdError, UnknownTopicOrPartitionError: there is none.
+        """
+        if topic_id != ZERO_UUID:
+            topic = self.topics_by_id.get(topic_id)
+            if topic is None:
+                raise UnknownTopicIdError(f"no topic has the id {topic_id}")
+            return topic
+        topic = self.topics.get(name or "")
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"no topic has the name {name}")
+        return topic
+
+    def led_partition(
+        self, node_id: int, topic: Topic, index: int, leader_epoch: int = ANY_EPOCH
+    ) -> Partition:
+        """A partition, for a request to the broker that should lead it.
+
+        Args:
+            node_id: the broker that was asked.
+            topic: its topic.
+            index: its number.
+            leader_epoch: the epoch that the client knows (KIP-320); -1 for any.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic has no such partition.
+            NotLeaderForPartitionError: another broker leads it, or none does.
+            FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer.
+        """
+        if not 0 <= index < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"{topic.name} has no partition {index}")
+        partition = topic.partitions[index]
+        if partition.leader != node_id:
+            raise NotLeaderForPartitionError(f"broker {node_id} does not lead {partition}")
+        if leader_epoch != ANY_EPOCH and leader_epoch != partition.leader_epoch:
+            detail = f"{partition} is in leader epoch {partition.leader_epoch}, not {leader_epoch}"
+            if leader_epoch < partition.leader_epoch:
+                raise FencedLeaderEpochError(detail)
+            raise UnknownLeaderEpochError(detail)
+        return partition
+
+    # Nodes
+
+    def on_node_up(self, node_id: int) -> None:
+        """A broker listens (again)."""
+        self.nodes[node_id].alive = True
+        alive = [node.node_id for node in self.alive]
+        for partition in self._partitions_on(node_id):
+            partition.on_node_up(node_id, alive)
+
+    def on_node_down(self, node_id: int) -> None:
+        """A broker was killed."""
+        self.nodes[node_id].alive = False
+        for partition in self._partitions_on(node_id):
+            partition.on_node_down(node_id)
+
+    def coordinator(self, key: str) -> Node:
+        """The broker that coordinates a group, a transactional id or a share group.
+
+        Raises:
+            GroupCoordinatorNotAvailableError: no broker is up.
+        """
+        alive = self.alive
+        if not alive:
+            raise GroupCoordinatorNotAvailableError(f"no broker can coordinate {key}")
+        return alive[sum(key.encode()) % len(alive)]
+
+    def next_producer_id(self) -> int:
+        """An id that no producer has had."""
+        producer_id = self._next_producer_id
+        self._next_producer_id += 1
+        return producer_id
+
+    def _place(
+        self,
+        partitions: int,
+        replication_factor: int,
+        assignments: Mapping[int, Sequence[int]] | None,
+    ) -> list[Sequence[int]]:
+        """The replicas of each partition, by its number."""
+        if assignments:
+            return self._place_as_told(partitions, replication_factor, assignments)
+        if partitions == 0 or partitions < -1:
+            raise InvalidPartitionsError(
+                "Number of partitions was set to an invalid non-positive value."
+            )
+        node_ids = list(self.nodes)
+        if replication_factor == 0 or replication_factor < -1:
+            raise InvalidReplicationFactorError(
+                "Replication factor must be larger than 0, or -1 to use the default value."
+            )
+        if replication_factor > len(node_ids):
+            raise InvalidReplicationFactorError(
+                f"Unable to replicate the partition {replication_factor} time(s): only"
+                f" {len(node_ids)} broker(s) are registered."
+            )
+        count = self.default_partitions if partitions == -1 else partitions
+        factor = min(len(node_ids), LARGEST_REPLICATION)
+        factor = factor if replication_factor == -1 else replication_factor
+        twice = node_ids * 2
+        starts = (partition % len(node_ids) for partition in range(count))
+        return [twice[start : start + factor] for start in starts]
+
+    def _place_as_told(
+        self,
+        partitions: int,
+        replication_factor: int,
+        assignments: Mapping[int, Sequence[int]],
+    ) -> list[Sequence[int]]:
+        if replication_factor != -1 or partitions != -1:
+            raise InvalidRequestError(
+                "A manual partition assignment was specified, but replication factor or"
+                " numPartitions was not set to -1."
+            )
+        if sorted(assignments) != list(range(len(assignments))):
+            raise InvalidReplicationAssignmentError(
+                "partitions should be a consecutive 0-based integer sequence"
+            )
+        replicas = [assignments[index] for index in range(len(assignments))]
+        for nodes in replicas:
+            if not nodes or len(set(nodes)) != len(nodes) or len(nodes) != len(replicas[0]):
+                raise InvalidReplicationAssignmentError(
+                    f"the replicas {list(nodes)} are empty, repeated or not as many as those of"
+                    " partition 0"
+                )
+            unknown = [node for node in nodes if node not in self.nodes]
+            if unknown:
+                raise InvalidReplicationAssignmentError(
+                    f"The manual partition assignment includes broker {unknown[0]}, but no such"
+                    " broker is registered."
+                )
+        return replicas
+
+    def _add_partition(self, topic: Topic, replicas: Sequence[int]) -> None:
+        partition = topic.add_partition(replicas)
+        for node in self.nodes.values():
+            if not node.alive and node.node_id in replicas and self.alive:
+                partition.on_node_down(node.node_id)
+
+    def _partitions_on(self, node_id: int) -> list[Partition]:
+        return [
+            partition
+            for topic in self.topics.values()
+            for partition in topic.partitions
+            if node_id in partition.replicas
+        ]
+
+    def _new_uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)

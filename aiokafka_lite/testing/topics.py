@@ -1,0 +1,223 @@
+"""A topic and its partitions: who leads, in which epoch, who is in sync, and the log itself.
+
+Replicas are names only: there is one log a partition, and every broker that becomes its leader
+serves that. So nothing acknowledged is lost when a broker is killed.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    InvalidTopicError,
+    InvalidTxnState,
+    NotEnoughReplicasError,
+)
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing.batches import check_batch, last_sequence
+from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
+from aiokafka_lite.testing.log import PartitionLog
+from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
+
+__all__ = ["NO_LEADER", "Partition", "Topic", "Watchers", "check_topic_name"]
+
+NO_LEADER: Final = -1
+ALL_IN_SYNC: Final = -1  # acks=all
+
+MAX_TOPIC_NAME: Final = 249
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse a name that Kafka refuses.
+
+    Raises:
+        InvalidTopicError: empty, '.', '..', longer than 249, or with other characters than ASCII
+            letters, digits, '.', '_' and '-'.
+    """
+    if name in ("", ".", ".."):
+        raise InvalidTopicError(f"Topic name is invalid: {name!r} is not allowed")
+    if len(name) > MAX_TOPIC_NAME:
+        raise InvalidTopicError(
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length"
+            f" {MAX_TOPIC_NAME}"
+        )
+    if not _LEGAL_NAME.fullmatch(name):
+        raise InvalidTopicError(
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII"
+            " alphanumerics, '.', '_' and '-'"
+        )
+
+
+class Watchers:
+    """The callbacks of those who wait for something to change here; no order is promised."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def add(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def remove(self, callback: Callable[[], None]) -> None:
+        self._callbacks.remove(callback)
+
+    def notify(self) -> None:
+        for callback in self._callbacks.copy():
+            callback()
+
+
+class Partition:
+    """One partition of a topic.
+
+    Attributes:
+        leader: node id, or ``NO_LEADER`` while every replica is down.
+        leader_epoch: grows by one at every change of leader, and never falls.
+        replicas: node ids, the preferred leader first.
+        isr: those of the replicas that are in sync.
+        watchers: told after every append and every change of leader.
+    """
+
+    __slots__ = (
+        "index",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "producers",
+        "replicas",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(self, topic: "Topic", index: int, replicas: Sequence[int]) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas = list(replicas)
+        self.isr = list(replicas)
+        self.leader = self.replicas[0]
+        self.leader_epoch = 0
+        self.log = PartitionLog()
+        self.log.begin_epoch(self.leader_epoch)
+        self.producers = ProducerTable()
+        self.watchers = Watchers()
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int
+    ) -> AppendedBatch:
+        """Check a client's v2 batch and append it, or recognise it as one already appended.
+
+        Args:
+            batch: exactly the bytes of the batch.
+            header: its header, already read.
+            acks: the request's acks; -1 (all) asks for ``min.insync.replicas``.
+            now_ms: the broker's clock, ms since the epoch.
+
+        Returns:
+            Where it lies, with its log append time (-1 where the records' own times are kept).
+
+        Raises:
+            BrokerResponseError: the error to answer with; nothing was appended.
+        """
+        topic = self.topic
+        if acks == ALL_IN_SYNC and len(self.isr) < topic.min_insync_replicas:
+            raise NotEnoughReplicasError(
+                f"the size of the current ISR {self.isr} is insufficient to satisfy the min.isr"
+                f" requirement of {topic.min_insync_replicas} for {self}"
+            )
+        check_batch(batch, header, topic.max_message_bytes)
+        if header.transactional:
+            raise InvalidTxnState("record was not part of an ongoing transaction")
+        if header.producer_id >= 0:
+            duplicate = self.producers.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        append_time = now_ms if topic.log_append_time else None
+        base_offset = self.log.append(batch, header, self.leader_epoch, append_time)
+        timestamp = header.max_timestamp if append_time is None else append_time
+        if header.producer_id >= 0:
+            self.producers.on_append(header, base_offset, timestamp)
+        self.watchers.notify()
+        return AppendedBatch(
+            header.base_sequence,
+            last_sequence(header),
+            base_offset,
+            -1 if append_time is None else append_time,
+        )
+
+    def lead(self, leader: int) -> None:
+        """Make a node (or ``NO_LEADER``) the leader of a new epoch."""
+        self.leader = leader
+        self.leader_epoch += 1
+        if leader != NO_LEADER:
+            self.log.begin_epoch(self.leader_epoch)
+        self.watchers.notify()
+
+    def on_node_down(self, node_id: int) -> None:
+        """A broker died: it leaves the ISR, unless it was the last, and what it led moves on."""
+        if len(self.isr) > 1 and node_id in self.isr:
+            self.isr.remove(node_id)
+        if self.leader == node_id:
+            in_sync = [replica for replica in self.replicas if replica in self.isr]
+            self.lead(in_sync[0] if in_sync[0] != node_id else NO_LEADER)
+
+    def on_node_up(self, node_id: int, alive: Collection[int]) -> None:
+        """A broker is back: it leads what waited for it, and all who are up are in sync again."""
+        if self.leader == NO_LEADER and node_id in self.isr:
+            self.lead(node_id)
+        if self.leader != NO_LEADER:
+            self.isr = [replica for replica in self.replicas if replica in alive]
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}-{self.index}"
+
+
+class Topic:
+    """A topic; deleted and created again it is another one, with another id."""
+
+    __slots__ = (
+        "configs",
+        "is_internal",
+        "log_append_time",
+        "max_message_bytes",
+        "min_insync_replicas",
+        "name",
+        "partitions",
+        "topic_id",
+    )
+
+    def __init__(self, name: str, topic_id: UUID, configs: Mapping[str, str]) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.is_internal = name in INTERNAL_TOPICS
+        self.partitions: list[Partition] = []
+        self.configure(configs)
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Replace the topic's own configurations by checked ones; they count from now on."""
+        self.configs = dict(configs)
+        # Read at every append, so kept as what they mean.
+        self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
+        self.max_message_bytes = int(self.config("max.message.bytes"))
+        self.min_insync_replicas = int(self.config("min.insync.replicas"))
+
+    def config(self, name: str) -> str:
+        """The value in force: the topic's own, or Kafka's default."""
+        return self.configs.get(name, TOPIC_DEFAULTS[name])
+
+    def leader_of(self, index: int) -> tuple[int, int]:
+        """(node id, epoch) of a partition's leader; (-1, -1) if there is no such partition."""
+        if not 0 <= index < len(self.partitions):
+            return (NO_LEADER, -1)
+        partition = self.partitions[index]
+        return (partition.leader, partition.leader_epoch)
+
+    def add_partition(self, replicas: Sequence[int]) -> Partition:
+        partition = Partition(self, len(self.partitions), replicas)
+        self.partitions.append(partition)
+        return partition
