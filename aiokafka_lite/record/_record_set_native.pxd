@@ -22,6 +22,9 @@ cdef struct RawRecord:
 cdef const char *parse_record(
     const uint8_t *p, const uint8_t *end, RawRecord *record) noexcept nogil
 
+# The headers, or None where they are malformed.
+cdef tuple parse_headers(RawRecord *record)
+
 
 cdef class RecordSet:
     cdef readonly str topic

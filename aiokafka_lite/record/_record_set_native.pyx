@@ -82,7 +82,6 @@ cdef inline object bytes_or_none(const uint8_t *data, int64_t length):
 
 
 cdef tuple parse_headers(RawRecord *record):
-    """The headers, or None where they are malformed."""
     cdef const uint8_t *p = record.headers
     cdef const uint8_t *end = record.end
     cdef int64_t length = 0

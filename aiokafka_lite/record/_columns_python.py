@@ -1,0 +1,117 @@
+"""The twin of the column reader: its specification, and what runs without a compiler."""
+
+from array import array
+from typing import Final
+
+from aiokafka_lite.record.record_set import RecordSet
+
+_INT32: Final = "i"
+_INT64: Final = "q"
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Columns:
+    """Consecutive records of one partition, a column a field.
+
+    Row ``i``'s value is ``data[value_starts[i] : value_starts[i] + value_lengths[i]]``, or None
+    where the length is -1; its key likewise.
+
+    Attributes:
+        topic: Name of the topic.
+        partition: Number of the partition.
+        count: Rows.
+        data: What the starts count from: the record set's own memory, or a decompressed batch.
+        offsets: int64 a row.
+        timestamps: int64 a row, ms since the epoch; -1 none.
+        timestamp_types: int8 a row: 0 CreateTime, 1 LogAppendTime, -1 none.
+        key_starts: int32 a row.
+        key_lengths: int32 a row; -1 null.
+        value_starts: int32 a row.
+        value_lengths: int32 a row; -1 null.
+        headers: Row -> headers, of the rows that have any.
+    """
+
+    __slots__ = (
+        "count",
+        "data",
+        "headers",
+        "key_lengths",
+        "key_starts",
+        "offsets",
+        "partition",
+        "timestamp_types",
+        "timestamps",
+        "topic",
+        "value_lengths",
+        "value_starts",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        count: int,
+        data: bytes | bytearray | memoryview,
+        offsets: bytearray,
+        timestamps: bytearray,
+        timestamp_types: bytearray,
+        key_starts: bytearray,
+        key_lengths: bytearray,
+        value_starts: bytearray,
+        value_lengths: bytearray,
+        headers: dict[int, Headers],
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.count = count
+        self.data = data
+        self.offsets = offsets
+        self.timestamps = timestamps
+        self.timestamp_types = timestamp_types
+        self.key_starts = key_starts
+        self.key_lengths = key_lengths
+        self.value_starts = value_starts
+        self.value_lengths = value_lengths
+        self.headers = headers
+
+
+def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
+    """The next records of the set as columns; None when it is exhausted.
+
+    Gives fewer than ``max_records`` rows where the next batch lies in other memory (it is
+    compressed), so call it until None. It may be mixed with ``record_set.read()``.
+
+    Args:
+        record_set: The set; its position moves as with ``read()``.
+        max_records: Most rows, at least 1.
+
+    Raises:
+        CorruptRecordException: And the others of ``RecordSet.read()``, under the same rule: what
+            stands before the bad batch is given first.
+    """
+    records = record_set.read(max_records)
+    if not records:
+        return None
+    data = bytearray()
+    starts: tuple[array[int], array[int]] = (array(_INT32), array(_INT32))
+    lengths: tuple[array[int], array[int]] = (array(_INT32), array(_INT32))
+    for record in records:
+        for column, field in enumerate((record.key, record.value)):
+            starts[column].append(len(data))
+            lengths[column].append(-1 if field is None else len(field))
+            data += field or b""
+    return Columns(
+        record_set.topic,
+        record_set.partition,
+        len(records),
+        data,
+        bytearray(array(_INT64, (record.offset for record in records))),
+        bytearray(array(_INT64, (record.timestamp for record in records))),
+        bytearray(record.timestamp_type & 0xFF for record in records),
+        bytearray(starts[0]),
+        bytearray(lengths[0]),
+        bytearray(starts[1]),
+        bytearray(lengths[1]),
+        {row: record.headers for row, record in enumerate(records) if record.headers},
+    )

@@ -1,0 +1,14 @@
+"""murmur2 as the Java client hashes record keys; native where that was compiled."""
+
+from typing import TYPE_CHECKING
+
+from aiokafka_lite._build import pick
+
+if TYPE_CHECKING:
+    from aiokafka_lite.record._murmur2_python import murmur2
+else:
+    murmur2 = pick(
+        "aiokafka_lite.record._murmur2_native", "aiokafka_lite.record._murmur2_python"
+    ).murmur2
+
+__all__ = ["murmur2"]
