@@ -1,0 +1,121 @@
+"""The SASL step of a connection: whose turn it is, not what is said.
+
+What is said is a `Mechanism`: a generator that yields this client's tokens and is sent the
+broker's. Here they are carried: inside SaslAuthenticate requests, or bare, each behind its length
+only, to brokers before 1.0.
+
+Source: KIP-43 (SaslHandshake), KIP-152 (SaslAuthenticate), KIP-368 (session lifetime).
+"""
+
+from collections.abc import Generator
+from typing import Protocol, TypeAlias
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, for_code
+from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.protocol.message import RequestOf, ResponseT
+from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from aiokafka_lite.protocol.versions import BrokerVersions
+
+Exchange: TypeAlias = Generator[bytes, bytes, None]
+"""Yields the client's tokens, is sent the broker's, and returns once the client is content.
+
+It raises AuthenticationFailedError when the broker's token proves nothing.
+"""
+
+
+class Mechanism(Protocol):
+    """One way to prove who this client is; it serves any number of connections."""
+
+    @property
+    def name(self) -> str:
+        """As brokers call it: "SCRAM-SHA-512"."""
+        ...
+
+    async def begin(self, host: str) -> Exchange:
+        """A new exchange with the broker at `host`; may take time, to fetch a token say."""
+        ...
+
+
+class Channel(Protocol):
+    """What a connection offers to this step."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def versions(self) -> BrokerVersions: ...
+    async def request(self, request: RequestOf[ResponseT], version: int) -> ResponseT: ...
+    async def exchange_raw(self, token: bytes) -> bytes: ...
+
+
+async def authenticate(channel: Channel, mechanism: Mechanism) -> float | None:
+    """Prove to the broker who this client is.
+
+    Returns:
+        Seconds until the broker wants to be told again; None when it does not.
+
+    Raises:
+        AuthenticationFailedError: (or the broker's code for it, a subclass) it was not believed,
+            or it does not offer the mechanism.
+        KafkaConnectionError: the connection was lost.
+
+    Cancellation: leaves the connection half authenticated: close it.
+    """
+    if channel.versions.supports(ApiKey.SASL_AUTHENTICATE):
+        await _choose(channel, mechanism, 1)
+        exchange = await mechanism.begin(channel.host)
+        return await _exchange_requests(channel, exchange)
+    if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
+        await _choose(channel, mechanism, 0)
+    # Brokers 0.9 know GSSAPI only, and no SaslHandshake to choose it by.
+    exchange = await mechanism.begin(channel.host)
+    try:
+        await _exchange_raw(channel, exchange)
+    except KafkaConnectionError as error:
+        raise AuthenticationFailedError(
+            f"{channel.host} closed the connection during {mechanism.name}, which is how brokers "
+            "before 1.0 refuse credentials"
+        ) from error
+    return None
+
+
+async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
+    """Agree on the mechanism; version 1 announces SaslAuthenticate, version 0 bare tokens."""
+    response = await channel.request(SaslHandshakeRequest(mechanism.name), version)
+    if response.error_code:
+        offered = ", ".join(response.mechanisms) or "none"
+        raise for_code(response.error_code)(
+            f"{channel.host} refused the SASL mechanism {mechanism.name}; it offers: {offered}"
+        )
+
+
+async def _exchange_requests(channel: Channel, exchange: Exchange) -> float | None:
+    version = channel.versions.pick(SaslAuthenticateRequest)
+    try:
+        token = next(exchange)
+        while True:
+            response = await channel.request(SaslAuthenticateRequest(token), version)
+            if response.error_code:
+                raise for_code(response.error_code)(
+                    response.error_message or f"{channel.host} refused the credentials"
+                )
+            try:
+                token = exchange.send(response.auth_bytes)
+            except StopIteration:
+                lifetime = response.session_lifetime_ms
+                return lifetime / 1000 if lifetime > 0 else None
+    finally:
+        exchange.close()
+
+
+async def _exchange_raw(channel: Channel, exchange: Exchange) -> None:
+    try:
+        token = next(exchange)
+        while True:
+            answer = await channel.exchange_raw(token)
+            try:
+                token = exchange.send(answer)
+            except StopIteration:
+                return
+    finally:
+        exchange.close()

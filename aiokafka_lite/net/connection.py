@@ -1,0 +1,422 @@
+"""A connection to one broker: requests in, futures of responses out.
+
+`Connection.open` dials, finds out what the broker speaks, and authenticates. After that `send`
+is synchronous: it encodes, queues, and returns a future; the transport lets everything that was
+sent during one pass of the event loop leave together.
+
+A connection fails as a whole. The socket is lost, a response is overdue, bytes make no sense, or
+an answer is out of order: then every pending future gets KafkaConnectionError, `on_close` is
+called, and nothing more can be sent. Reconnecting is somebody else's business.
+
+Non-obvious:
+- One timer watches all deadlines and idleness. It is armed for the earliest one that it has heard
+  of and looks again when it fires, so that a response costs it nothing.
+- A future whose caller has gone (cancelled) still holds its place in the order; only its response
+  is not decoded. A future that fails and is never awaited does not warn.
+- Each future gets an exception object of its own: a shared one would collect the tracebacks of
+  all who await.
+- Responses to large requests are views into memory that is lent again as soon as the last view
+  is gone, by itself (see `buffers`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Literal, Self, TypeVar, overload
+
+from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from aiokafka_lite.net.authenticate import authenticate
+from aiokafka_lite.net.dial import dial
+from aiokafka_lite.net.frames import Frame, FrameReceiver
+from aiokafka_lite.net.handshake import decode, find_versions, ladder
+from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.transport import FrameTransport
+from aiokafka_lite.protocol.framing import encode_request
+from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
+from aiokafka_lite.protocol.versions import BrokerVersions
+
+log = logging.getLogger(__name__)
+
+LAST_CORRELATION_ID: Final = 2**31 - 1
+
+
+class Connection:
+    """An open connection; made by `open` only.
+
+    Attributes:
+        host: As it was dialled.
+        port: As it was dialled.
+        versions: What the broker speaks.
+        session_lifetime: Seconds until the broker wants credentials again (KIP-368), or None.
+        last_error: Why it was closed; None while it is open, and when it was closed on purpose.
+        on_close: Called once, when it closes, with `last_error`.
+    """
+
+    def __init__(self, host: str, port: int, options: ConnectionOptions) -> None:
+        self.host = host
+        self.port = port
+        self.versions = BrokerVersions({})
+        self.session_lifetime: float | None = None
+        self.last_error: KafkaError | None = None
+        self.on_close: Callable[[KafkaError | None], None] | None = None
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._receiver = FrameReceiver(options.max_response_bytes, options.buffers)
+        self._transport = FrameTransport(self._receiver, self._on_frame, self._on_lost)
+        self._in_flight = InFlight()
+        self._leaving = InFlight()  # those that get no response, until the socket has taken them
+        self._correlation_id = 0
+        self._closed = False
+        self._last_used = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, options: ConnectionOptions) -> Self:
+        """Connect to a broker, agree on versions, and authenticate.
+
+        Args:
+            host: Name or address of the broker; all addresses of a name are tried in turn.
+            port: TCP port.
+            options: See there. What is learned about the broker is remembered in them.
+
+        Raises:
+            KafkaConnectionError: no address took the connection, or it was lost.
+            AuthenticationFailedError: the broker refused this client, or the other way round.
+            UnsupportedVersionError: there is no common version of ApiVersions.
+            KafkaProtocolError: what answers is not a Kafka broker.
+
+        Cancellation: closes what was opened.
+        """
+        known = options.known.recall(host, port)
+        no_answer = KafkaConnectionError(f"{host}:{port} was not asked anything")
+        for rung in ladder(options, known):
+            self = cls(host, port, options)
+            try:
+                await dial(host, port, options, self._transport)
+                self._arm_for_idleness()
+                try:
+                    self.versions, learned = await find_versions(self, rung, options, known)
+                except KafkaConnectionError as error:
+                    log.debug("%s gave no answer to %s", self, rung.value)
+                    no_answer = error
+                    continue
+                if options.mechanism is not None:
+                    self.session_lifetime = await authenticate(self, options.mechanism)
+                if self._closed:
+                    # It was lost after the last answer, before this coroutine went on.
+                    raise self._lost_error(self.last_error)
+            except BaseException:
+                self.close()
+                raise
+            options.known.remember(host, port, learned)
+            return self
+        options.known.forget(host, port)
+        raise no_answer
+
+    # Sending
+
+    @overload
+    def send(
+        self,
+        request: RequestOf[ResponseT],
+        version: int,
+        *,
+        timeout: float | None = None,
+        expect_response: Literal[True] = True,
+    ) -> asyncio.Future[ResponseT]: ...
+    @overload
+    def send(
+        self,
+        request: RequestOf[Response],
+        version: int,
+        *,
+        timeout: float | None = None,
+        expect_response: Literal[False],
+    ) -> asyncio.Future[None]: ...
+    def send(
+        self,
+        request: RequestOf[Response],
+        version: int,
+        *,
+        timeout: float | None = None,
+        expect_response: bool = True,
+    ) -> asyncio.Future[Any]:
+        """Send a request; the answer comes to the future.
+
+        Nothing is awaited: look at `writable` first, or await `drain`, so as not to queue without
+        bound.
+
+        Args:
+            request: The body. It is encoded here and now.
+            version: To encode it in; see `version_of`.
+            timeout: Seconds until the missing answer fails the whole connection; by default the
+                option `request_timeout`.
+            expect_response: False for a produce request with acks=0, which gets no answer.
+
+        Returns:
+            A future of the response; without one, of None, done once the socket has taken the
+            request. It fails with KafkaConnectionError when the connection closes first (is closed
+            already), and with KafkaProtocolError when the answer cannot be read. Cancelling it
+            drops the answer, not the request.
+
+        Raises:
+            UnsupportedVersionError: the version cannot say what the request says.
+        """
+        self._correlation_id = (
+            self._correlation_id + 1 if self._correlation_id < LAST_CORRELATION_ID else 0
+        )
+        data = encode_request(request, version, self._correlation_id, self._options.client_id)
+        pending = self._pend(
+            request.name,
+            request.api_key,
+            version,
+            self._correlation_id,
+            request.response,
+            self._options.request_timeout if timeout is None else timeout,
+        )
+        if self._closed:
+            self._fail(pending, self.last_error)
+        elif expect_response:
+            self._in_flight.add(pending)
+            self._transport.write(data)
+        else:
+            self._leaving.add(pending)
+            self._transport.write(data, self._on_written)
+        return pending.future
+
+    async def request(
+        self, request: RequestOf[ResponseT], version: int, *, timeout: float | None = None
+    ) -> ResponseT:
+        """Send a request and await its response. See `send`.
+
+        Cancellation: drops the response, not the request.
+        """
+        return await self.send(request, version, timeout=timeout)
+
+    async def exchange_raw(self, token: bytes) -> bytes:
+        """Send bare bytes behind their length, await bare bytes: SASL with brokers before 1.0."""
+        pending = self._pend("a SASL token", -1, 0, RAW, None, self._options.request_timeout)
+        if self._closed:
+            self._fail(pending, self.last_error)
+        else:
+            self._receiver.smallest = 0
+            self._in_flight.add(pending)
+            self._transport.write(len(token).to_bytes(4, "big") + token)
+        try:
+            answer: bytes = await pending.future
+        finally:
+            self._receiver.smallest = 4
+        return answer
+
+    def version_of(
+        self,
+        request: type[Message] | RequestOf[Response],
+        latest: int | None = None,
+        oldest: int = 0,
+    ) -> int:
+        """The newest version of a request that both sides speak.
+
+        Args:
+            request: The request or its class.
+            latest: Newest version that the caller can use; None for any.
+            oldest: Oldest version that the caller can use.
+
+        Raises:
+            UnsupportedVersionError: there is none.
+        """
+        return self.versions.pick(request, latest, oldest)
+
+    # State
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose response is still to come."""
+        return len(self._in_flight)
+
+    @property
+    def writable(self) -> bool:
+        """A request sent now would leave soon: what was sent before is with the socket."""
+        return not self._closed and self._transport.writable
+
+    @property
+    def closed(self) -> bool:
+        """Nothing can be sent any more."""
+        return self._closed
+
+    async def drain(self) -> None:
+        """Wait until the connection is writable.
+
+        Raises:
+            KafkaConnectionError: it is closed.
+        """
+        await self._transport.drain()
+        if self._closed:
+            raise self._lost_error(self.last_error)
+
+    # Closing
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """Close the connection; idempotent.
+
+        Every pending future fails with KafkaConnectionError. Without an error, requests that were
+        sent before are still given to the socket, for two seconds at most.
+
+        Args:
+            error: Why; None when nothing is wrong.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self.last_error = error
+        log.debug("%s closes: %s", self, error or "on purpose")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if error is None:
+            self._transport.close()
+        else:
+            self._transport.abort()
+        for pending in (*self._in_flight.take_all(), *self._leaving.take_all()):
+            self._fail(pending, error)
+        if self.on_close is not None:
+            self.on_close(error)
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, after `close`. Cancellation: stops the wait."""
+        await self._transport.wait_lost()
+
+    def release(self, response: Response) -> None:
+        """Say that nobody will look at a response again.
+
+        Nothing depends on it: its memory is lent again when the last view into it is gone.
+        """
+
+    # Inside
+
+    def _pend(
+        self,
+        name: str,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        response: type[Response] | None,
+        timeout: float,
+    ) -> Pending:
+        self._last_used = now = self._loop.time()
+        deadline = now + timeout
+        self._arm(deadline)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        return Pending(name, api_key, version, correlation_id, response, deadline, future)
+
+    def _on_frame(self, frame: Frame) -> None:
+        self._last_used = self._loop.time()
+        try:
+            pending = self._in_flight.take_answered(frame)
+        except KafkaProtocolError as error:
+            self.close(_chained(type(error)(f"{self}: {error.args[0]}"), error))
+            return
+        future = pending.future
+        if future.done():
+            return  # cancelled: the response is dropped
+        response: object = None
+        try:
+            if pending.response is None:
+                response = bytes(frame)
+            else:
+                response = decode(frame, pending.response, pending.version)
+        except Exception as error:
+            # Whatever a decoder stumbles over, a bug of its own included, must neither leave the
+            # caller waiting nor let the stream go on as if nothing had happened.
+            text = f"{self}: the response to {pending} cannot be read: {error}"
+            future.set_exception(_chained(KafkaProtocolError(text), error))
+            _quieten(future)
+            self.close(_chained(KafkaProtocolError(text), error))
+            return
+        future.set_result(response)
+
+    def _on_written(self) -> None:
+        pending = self._leaving.take_oldest()
+        if not pending.future.done():
+            pending.future.set_result(None)
+
+    def _on_lost(self, reason: Exception | None) -> None:
+        if isinstance(reason, KafkaProtocolError):
+            self.close(_chained(type(reason)(f"{self}: {reason.args[0]}"), reason))
+        elif reason is None:
+            self.close(KafkaConnectionError(f"{self}: the broker closed the connection"))
+        else:
+            error = KafkaConnectionError(f"{self}: the connection was lost: {reason}")
+            self.close(_chained(error, reason))
+
+    def _fail(self, pending: Pending, reason: KafkaError | None) -> None:
+        if not pending.future.done():
+            pending.future.set_exception(self._lost_error(reason))
+            _quieten(pending.future)
+
+    def _lost_error(self, reason: KafkaError | None) -> KafkaConnectionError:
+        """A new error for one future: the connection is closed, for that reason."""
+        if isinstance(reason, KafkaConnectionError):
+            return _chained(KafkaConnectionError(*reason.args), reason.__cause__)
+        if reason is None:
+            return KafkaConnectionError(f"{self}: the connection was closed")
+        return _chained(
+            KafkaConnectionError(f"{self}: the connection was closed: {reason}"), reason
+        )
+
+    # The timer
+
+    def _arm(self, at: float) -> None:
+        """Have the timer fire no later than `at`."""
+        if self._closed:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._on_timer)
+
+    def _arm_for_idleness(self) -> None:
+        if self._options.connections_max_idle is not None:
+            self._arm(self._last_used + self._options.connections_max_idle)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for queue in (self._in_flight, self._leaving):
+            overdue = queue.overdue(now)
+            if overdue is not None:
+                what = "was not answered" if queue is self._in_flight else "could not be sent"
+                self.close(KafkaConnectionError(f"{self}: {overdue} {what} in time"))
+                return
+            deadline = queue.next_deadline()
+            if deadline is not None:
+                self._arm(deadline)
+        max_idle = self._options.connections_max_idle
+        if max_idle is not None and not self._in_flight and not self._leaving:
+            if now - self._last_used >= max_idle:
+                log.debug("%s was idle for %g s", self, max_idle)
+                self.close()
+                return
+            self._arm_for_idleness()
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.in_flight} in flight"
+        return f"<Connection to {self}: {state}>"
+
+
+ErrorT = TypeVar("ErrorT", bound=KafkaError)
+
+
+def _chained(error: ErrorT, cause: BaseException | None) -> ErrorT:
+    """The error, as if it had been raised from its cause."""
+    error.__cause__ = cause
+    return error
+
+
+def _quieten(future: asyncio.Future[Any]) -> None:
+    """Mark a failed future's exception as seen: asyncio shall not warn if nobody awaits it."""
+    future.exception()

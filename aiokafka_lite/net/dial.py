@@ -1,0 +1,127 @@
+"""From a host name to a connected socket: every address in turn, options set, TLS spoken."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import Any, Final, TypeAlias
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.net.options import ConnectionOptions
+
+log = logging.getLogger(__name__)
+
+_AddressInfo: TypeAlias = tuple[int, int, int, str, Any]
+"""What getaddrinfo says: family, type, protocol, canonical name, address."""
+
+TLS_CLOSING_TIME: Final = 1.0
+"""Seconds to say goodbye in TLS; the transport gives up after twice that."""
+
+
+async def dial(
+    host: str, port: int, options: ConnectionOptions, protocol: asyncio.BaseProtocol
+) -> None:
+    """Connect a socket, and TLS on it, to the first address of a host that takes it.
+
+    Args:
+        host: Name or address; TLS checks the certificate against it.
+        port: TCP port.
+        options: `connect_timeout` holds for each address anew.
+        protocol: Gets the socket, connected.
+
+    Raises:
+        KafkaConnectionError: no address took it; the text tells what each of them said.
+        AuthenticationFailedError: the broker's certificate is not trusted.
+
+    Cancellation: gives up the attempt and closes its socket.
+    """
+    failures = []
+    for info in await resolve(host, port, options.connect_timeout):
+        address = info[4]
+        try:
+            await _connect(host, info, options, protocol)
+            return
+        except ssl.SSLCertVerificationError as error:
+            raise AuthenticationFailedError(
+                f"the certificate of {host}:{port} is not trusted: {error.verify_message}"
+            ) from error
+        except OSError as error:
+            # TimeoutError and ssl.SSLError are OSErrors, too.
+            log.debug("cannot connect to %s (%s): %r", host, address, error)
+            failures.append((address, error))
+    raise KafkaConnectionError(
+        f"cannot connect to {host}:{port}: "
+        + "; ".join(f"{address[0]}: {_reason(error, options)}" for address, error in failures)
+    ) from failures[-1][1]
+
+
+async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
+    """The addresses of a host, in the order in which the system wants them tried.
+
+    Raises:
+        KafkaConnectionError: there is none, or it took longer than `timeout` seconds to tell.
+    """
+    try:
+        # Reads the text only, so it may be done here; what it refuses is a name.
+        return list(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        )
+    except (OSError, UnicodeError):
+        pass
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout):
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise KafkaConnectionError(f"cannot resolve {host!r}: {error!r}") from error
+    if not infos:
+        raise KafkaConnectionError(f"cannot resolve {host!r}: it has no address")
+    return list(infos)
+
+
+async def _connect(
+    host: str,
+    info: _AddressInfo,
+    options: ConnectionOptions,
+    protocol: asyncio.BaseProtocol,
+) -> None:
+    loop = asyncio.get_running_loop()
+    family, kind, number, _, address = info
+    async with asyncio.timeout(options.connect_timeout):
+        connected = socket.socket(family, kind, number)
+        try:
+            connected.setblocking(False)
+            _set_options(connected, options)
+            await loop.sock_connect(connected, address)
+        except BaseException:
+            connected.close()
+            raise
+        # From here on the event loop owns the socket, and closes it if this fails.
+        if not options.tls:
+            await loop.create_connection(lambda: protocol, sock=connected)
+            return
+        await loop.create_connection(
+            lambda: protocol,
+            sock=connected,
+            ssl=options.ssl_context,
+            server_hostname=host,
+            ssl_handshake_timeout=options.connect_timeout,
+            ssl_shutdown_timeout=TLS_CLOSING_TIME,
+        )
+
+
+def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None:
+    # Requests are small and wait for answers: never hold one back for the next.
+    unconnected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Before connecting, because the window's scale is agreed upon then.
+    if options.send_buffer_bytes is not None:
+        unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+    if options.receive_buffer_bytes is not None:
+        unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+
+
+def _reason(error: OSError, options: ConnectionOptions) -> str:
+    if isinstance(error, TimeoutError) and not error.args:
+        return f"no answer within {options.connect_timeout:g} s"
+    return str(error) or type(error).__name__

@@ -1,0 +1,140 @@
+"""Finding out what a broker speaks.
+
+A broker since 0.10 says it: ApiVersions. One that does not know the version it is asked in says
+so in version 0, with the range it has since 2.4 (KIP-511), and is asked again. Brokers 0.8.2 and
+0.9 do not know ApiVersions at all and close the connection, or stay silent. So there is a ladder;
+each rung but the first is tried on a connection of its own, when the one before it got no answer:
+
+1. ApiVersions in the newest version;
+2. ApiVersions 0, in case it is only the newer ones that are not borne (by a proxy, say);
+3. ListGroups 0, which came with 0.9: whoever answers is taken for 0.9;
+4. Metadata 0: whoever answers is taken for 0.8.2.
+
+A modern broker that dies while it is asked is no 0.9: it does not answer the later rungs either,
+unless it has come back by then, for which rung 2 comes first. What was found is remembered by the
+broker's address (`known`). The option `api_version` with a release before 0.10 is believed without
+a question. With SASL only the first two rungs are tried: an old broker wants to be named there.
+"""
+
+import logging
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, Protocol
+
+from aiokafka_lite.errors import UnsupportedVersionError, for_code
+from aiokafka_lite.net.frames import Frame
+from aiokafka_lite.net.known import Known
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.framing import decode_response
+from aiokafka_lite.protocol.message import RequestOf, ResponseT
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
+from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.versions import BrokerVersions, versions_of
+
+log = logging.getLogger(__name__)
+
+FIRST_ASKED: Final = 4
+"""Version 5 only adds the broker's id to check (KIP-1242), which is not told here yet."""
+UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
+
+
+class Rung(Enum):
+    """A way to find out."""
+
+    NEGOTIATE = "ApiVersions"
+    NEGOTIATE_PLAINLY = "ApiVersions 0"
+    LIST_GROUPS = "ListGroups 0"
+    METADATA = "Metadata 0"
+    ASSUME = "nothing: its release is known"
+
+
+class Channel(Protocol):
+    """What a connection offers to this step."""
+
+    async def request(
+        self, request: RequestOf[ResponseT], version: int, *, timeout: float | None = None
+    ) -> ResponseT: ...
+
+
+def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
+    """The rungs to try for one broker, in order."""
+    if options.api_version is not None and is_before_api_versions(options.api_version):
+        return (Rung.ASSUME,)
+    if known is not None:
+        return (Rung.ASSUME,) if known.release is not None else (Rung.NEGOTIATE,)
+    if options.sasl:
+        return (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY)
+    return (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY, Rung.LIST_GROUPS, Rung.METADATA)
+
+
+def is_before_api_versions(release: str) -> bool:
+    """Whether a release's brokers do not know ApiVersions, which came with 0.10."""
+    return tuple(int(part) for part in release.split(".")) < (0, 10)
+
+
+async def find_versions(
+    channel: Channel, rung: Rung, options: ConnectionOptions, known: Known | None
+) -> tuple[BrokerVersions, Known]:
+    """What the broker speaks, found out by one rung; and what is worth remembering of it.
+
+    Raises:
+        KafkaConnectionError: it hung up or said nothing: the next rung is to be tried.
+        KafkaProtocolError: it answered in another protocol.
+        BrokerResponseError: it answered with an error.
+    """
+    if rung is Rung.ASSUME:
+        release = known.release if known is not None else None
+        release = release or options.api_version
+        if release is None:
+            raise ValueError("there is no release to assume")
+        return versions_of(release), Known(release=release)
+    if rung in (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY):
+        version = 0
+        if rung is Rung.NEGOTIATE:
+            version = FIRST_ASKED if known is None else known.api_versions
+        return await _negotiate(channel, options, version)
+    if rung is Rung.LIST_GROUPS:
+        release = "0.9"
+        await channel.request(ListGroupsRequest(), 0, timeout=options.connect_timeout)
+    else:
+        release = "0.8.2"
+        # Version 0 with no topic asks for all of them: naming one might create it.
+        await channel.request(MetadataRequest(topics=[]), 0, timeout=options.connect_timeout)
+    log.info("%s does not know ApiVersions and is taken for Kafka %s", channel, release)
+    return versions_of(release), Known(release=release)
+
+
+async def _negotiate(
+    channel: Channel, options: ConnectionOptions, version: int
+) -> tuple[BrokerVersions, Known]:
+    while True:
+        request = ApiVersionsRequest(
+            client_software_name=options.client_software_name if version >= 3 else "",
+            client_software_version=options.client_software_version if version >= 3 else "",
+        )
+        response = await channel.request(request, version, timeout=options.connect_timeout)
+        if response.error_code == 0:
+            return BrokerVersions.from_response(response), Known(api_versions=version)
+        offered = next(
+            (api.max_version for api in response.api_keys if api.api_key == request.api_key), 0
+        )
+        if response.error_code != UNSUPPORTED_VERSION or offered >= version:
+            raise for_code(response.error_code)(f"{channel} refused ApiVersions {version}")
+        version = offered
+
+
+def decode(frame: Frame, response: type[ResponseT], version: int) -> ResponseT:
+    """A response, also one to ApiVersions that is in version 0 because the asked one is unknown.
+
+    Raises:
+        KafkaProtocolError: the bytes are not that.
+    """
+    if response is ApiVersionsRequest.response and _refuses_version(frame):
+        version = 0
+    return decode_response(frame, response, version)[1]
+
+
+def _refuses_version(frame: Frame) -> bool:
+    """Whether an answer to ApiVersions says UNSUPPORTED_VERSION, right behind its id."""
+    return int.from_bytes(frame[4:6], "big", signed=True) == UNSUPPORTED_VERSION

@@ -1,0 +1,119 @@
+"""Requests whose responses are still to come, in the order in which they were sent.
+
+A broker answers the requests of a connection one after the other, so a response belongs to the
+oldest of them or the stream is broken. Times are told, not read: nothing here knows a clock.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from aiokafka_lite.errors import CorrelationIdError
+from aiokafka_lite.net.frames import Frame
+from aiokafka_lite.protocol.framing import peek_correlation_id
+from aiokafka_lite.protocol.message import Response
+
+FIND_COORDINATOR: Final = 10
+RAW: Final = -1
+"""Correlation id of bytes that carry none: the SASL tokens of brokers before 1.0."""
+
+
+class Pending:
+    """A request that waits for its response.
+
+    Attributes:
+        name: What it is called in error texts.
+        api_key: Of its API.
+        version: In which it was encoded, and its response will be.
+        correlation_id: RAW, or the number that the response repeats.
+        response: Class of the response; None for raw bytes.
+        deadline: Instant after which the connection is given up.
+        future: Gets the response. May be cancelled: then the response is dropped when it comes.
+    """
+
+    __slots__ = (
+        "api_key",
+        "correlation_id",
+        "deadline",
+        "future",
+        "name",
+        "response",
+        "version",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        response: type[Response] | None,
+        deadline: float,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.name = name
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.response = response
+        self.deadline = deadline
+        self.future = future
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version} (correlation id {self.correlation_id})"
+
+
+class InFlight:
+    """The queue of one connection's pending requests."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Pending] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, pending: Pending) -> None:
+        """It was sent after all the others."""
+        self._queue.append(pending)
+
+    def take_answered(self, frame: Frame) -> Pending:
+        """Remove the request that a frame answers: the oldest.
+
+        Raises:
+            CorrelationIdError: it answers another one, or none is pending.
+            KafkaProtocolError: the frame is too short to tell.
+        """
+        if not self._queue:
+            raise CorrelationIdError("a response came although no request waits for one")
+        oldest = self._queue[0]
+        if oldest.correlation_id != RAW:
+            correlation_id = peek_correlation_id(frame)
+            # Brokers 0.8.2 answer FindCoordinator v0 (then ConsumerMetadata) with id 0 at times.
+            excused = correlation_id == 0 and (oldest.api_key, oldest.version) == (
+                FIND_COORDINATOR,
+                0,
+            )
+            if correlation_id != oldest.correlation_id and not excused:
+                raise CorrelationIdError(
+                    f"a response to correlation id {correlation_id} came, but the oldest "
+                    f"request is {oldest}"
+                )
+        return self._queue.popleft()
+
+    def take_oldest(self) -> Pending:
+        """Remove the oldest request, which there must be."""
+        return self._queue.popleft()
+
+    def take_all(self) -> list[Pending]:
+        """Remove every request: the connection is gone."""
+        pending = list(self._queue)
+        self._queue.clear()
+        return pending
+
+    def next_deadline(self) -> float | None:
+        """The earliest deadline, None when nothing is pending."""
+        return min((pending.deadline for pending in self._queue), default=None)
+
+    def overdue(self, now: float) -> Pending | None:
+        """A request whose deadline has passed, None when there is none."""
+        return next((pending for pending in self._queue if pending.deadline <= now), None)

@@ -1,0 +1,209 @@
+"""The asyncio side of a connection: bytes of a socket in and out, frames to a callback.
+
+Requests that are written during one pass of the event loop leave together at its end, in as few
+system calls as it takes. When the socket takes no more, they wait here, not in the event loop's
+own buffer, which would copy them; that is also when `writable` turns false.
+
+Non-obvious:
+- `on_lost` is called exactly once, and only after `connection_made`; by the event loop, never
+  from inside a call into this object.
+- `get_buffer` gives a memoryview (see `frames`).
+- The loop's write buffer is given a high-water mark of one byte, so that "paused" means that the
+  kernel's buffer is full. (With zero, asyncio's TLS would pause an empty buffer for ever.)
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias, cast
+
+from aiokafka_lite.net.frames import Frame, FrameReceiver
+
+JOINED: Final = 32 * 1024
+"""Bytes up to which a request is copied to leave in one piece with its neighbours."""
+MOST_WAITING: Final = 1024 * 1024
+"""Bytes that may wait here before `writable` turns false, even if the socket takes them all."""
+CLOSING_TIME: Final = 2.0
+"""Seconds that a closing transport has to send what the socket has not taken yet."""
+
+_Written: TypeAlias = Callable[[], None] | None
+
+
+class FrameTransport(asyncio.BufferedProtocol):
+    """One socket, between being connected and being lost.
+
+    Args:
+        receiver: Splits what comes in.
+        on_frame: Called with each frame, in order. It does not raise.
+        on_lost: Called when the socket is gone, with the reason, or None after `close` or when
+            the other side closed.
+    """
+
+    def __init__(
+        self,
+        receiver: FrameReceiver,
+        on_frame: Callable[[Frame], None],
+        on_lost: Callable[[Exception | None], None],
+    ) -> None:
+        self._receiver = receiver
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[tuple[bytes | bytearray, _Written]] = deque()
+        self._waiting_bytes = 0
+        self._flush_is_due = False
+        self._paused = False  # by the event loop: the socket takes no more
+        self._closing = False
+        self._error: Exception | None = None  # why this side aborted
+        self._abort_timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None  # shared by all who wait in drain()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+
+    # What the connection calls
+
+    @property
+    def writable(self) -> bool:
+        """A request written now would reach the socket soon."""
+        return not self._paused and not self._closing and self._waiting_bytes < MOST_WAITING
+
+    def write(self, data: bytes | bytearray, written: _Written = None) -> None:
+        """Send a request with its neighbours, at the end of this pass of the event loop.
+
+        Args:
+            data: The whole frame; it must not change any more.
+            written: Called once the socket's side has taken it all.
+        """
+        if self._closing:
+            return
+        self._waiting.append((data, written))
+        self._waiting_bytes += len(data)
+        if not self._flush_is_due and not self._paused:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+
+    async def drain(self) -> None:
+        """Wait until the transport is writable or closing.
+
+        Cancellation: stops the wait.
+        """
+        while not self.writable and not self._closing:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+
+    def close(self) -> None:
+        """Send what was written, then close; what is not taken in two seconds is dropped."""
+        if self._closing:
+            return
+        self._flush()
+        self._closing = True
+        self._wake()
+        if self._transport is None:
+            self._lost.set_result(None)
+            return
+        self._abort_timer = self._loop.call_later(CLOSING_TIME, self.abort)
+        if not self._waiting:
+            self._transport.close()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Close now; `error` is the reason that `on_lost` is told."""
+        self._closing = True
+        self._error = self._error or error
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._wake()
+        if self._transport is not None:
+            self._transport.abort()
+        elif not self._lost.done():
+            self._lost.set_result(None)
+
+    async def wait_lost(self) -> None:
+        """Wait until the socket is gone. Cancellation: stops the wait."""
+        await asyncio.shield(self._lost)
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=1)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiver.window()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._receiver.on_received(nbytes):
+            if self._closing:
+                return
+            self._on_frame(frame)
+        if self._receiver.error is not None and not self._closing:
+            self.abort(self._receiver.error)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return  # a TLS handshake that failed: whoever dialled knows
+        self._closing = True
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+        self._wake()
+        if not self._lost.done():
+            self._lost.set_result(None)
+        self._on_lost(self._error or exc)
+
+    # Inside
+
+    def _flush(self) -> None:
+        """Hand over as much as the socket takes."""
+        self._flush_is_due = False
+        transport = self._transport
+        if transport is None:
+            return
+        waiting = self._waiting
+        while waiting and not self._paused:
+            data, written = waiting.popleft()
+            size = len(data)
+            if size < JOINED and waiting:
+                size = self._send_joined(transport, data, written)
+            else:
+                # A view, because what the socket leaves over is a slice: of a bytearray, a copy.
+                transport.write(memoryview(data))
+                if written is not None:
+                    written()
+            self._waiting_bytes -= size
+        if self._closing and not waiting:
+            transport.close()
+        if self.writable:
+            self._wake()
+
+    def _send_joined(
+        self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written
+    ) -> int:
+        """Send a small request and the small ones behind it as one piece; tell its size."""
+        waiting = self._waiting
+        pieces = [data]
+        callbacks = [written]
+        size = len(data)
+        while waiting and size + len(waiting[0][0]) <= JOINED:
+            data, written = waiting.popleft()
+            pieces.append(data)
+            callbacks.append(written)
+            size += len(data)
+        transport.write(b"".join(pieces))
+        for written in callbacks:
+            if written is not None:
+                written()
+        return size
+
+    def _wake(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None

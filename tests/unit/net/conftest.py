@@ -1,0 +1,64 @@
+"""Every test here that has a loop runs twice: on asyncio's and on uvloop's."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.options import ConnectionOptions
+from tests.unit.net.scripted import ScriptedBroker, Script
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Callable[..., Any]]:
+    """Starts scripted brokers; the test may not leave an error in one of their scripts."""
+    brokers: list[ScriptedBroker] = []
+
+    async def start(*scripts: Script, context: ssl.SSLContext | None = None) -> ScriptedBroker:
+        broker = ScriptedBroker(scripts)
+        await broker.start(context)
+        brokers.append(broker)
+        return broker
+
+    yield start
+    for broker in brokers:
+        await broker.stop()
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[..., Any]]:
+    """Opens connections, and closes them in the end."""
+    connections: list[Connection] = []
+
+    async def open_one(broker: ScriptedBroker, host: str = "127.0.0.1", **given: Any) -> Connection:
+        options = given.pop("options", None) or ConnectionOptions(**given)
+        connection = await Connection.open(host, broker.port, options)
+        connections.append(connection)
+        return connection
+
+    yield open_one
+    for connection in connections:
+        connection.close()
+        async with asyncio.timeout(5):
+            await connection.wait_closed()
+
+
+@pytest.fixture
+def server_tls(tls_files: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*tls_files)
+    return context
+
+
+@pytest.fixture
+def client_tls(tls_files: tuple[Path, Path]) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(tls_files[0]))
