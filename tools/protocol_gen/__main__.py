@@ -6,11 +6,10 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 from tools.protocol_gen import jars
-from tools.protocol_gen.emit_module import emit_api_keys, emit_module, module_name
+from tools.protocol_gen.emit_module import by_module, emit_api_keys, emit_module
 from tools.protocol_gen.merge import messages
 from tools.protocol_gen.schema import Message
 
@@ -21,12 +20,9 @@ MESSAGES_HEAD = '"""Kafka\'s messages, generated from its schemas: one module pe
 
 def generate() -> dict[str, str]:
     """All generated files, unformatted, by path below `aiokafka_lite/protocol`."""
-    modules: dict[str, list[Message]] = defaultdict(list)
-    for message in messages():
-        modules[module_name(message)].append(message)
     files = {"messages/__init__.py": MESSAGES_HEAD}
-    apis = []
-    for name, members in modules.items():
+    apis: list[Message] = []
+    for name, members in by_module(messages()).items():
         files[f"messages/{name}.py"] = emit_module(members)
         apis += [message for message in members if message.kind == "request"]
     files["api_keys.py"] = emit_api_keys(_all_api_keys(), apis)

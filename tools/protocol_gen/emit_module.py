@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable
 
 from tools.protocol_gen.emit_struct import StructEmitter
@@ -25,11 +26,21 @@ def module_name(message: Message) -> str:
     return snake_case(message.api_name)
 
 
+def by_module(messages: Iterable[Message]) -> dict[str, list[Message]]:
+    """The messages that share a module, their structs' Python names decided."""
+    modules: dict[str, list[Message]] = defaultdict(list)
+    for message in messages:
+        modules[module_name(message)].append(message)
+    for members in modules.values():
+        _name_structs(members)
+    return modules
+
+
 def emit_module(messages: list[Message]) -> str:
-    """The module of one API (its request and its response) or of one other schema."""
+    """The module of one API (its request and its response) or of one other schema; the structs
+    have their names from `by_module`."""
     layouts: dict[str, str] = {}
     classes: dict[str, str] = {}
-    _name_structs(messages)
     for message in messages:
         for struct in [*message.structs, message.root]:
             source = StructEmitter(message, struct, layouts).source()

@@ -6,7 +6,8 @@ matched by name within their struct. The two disagree elsewhere only in ways tha
 of a version both speak (checked against both jars by tools.oracle):
 
 - a field of the newer gets an upper bound where a later version replaced it (Produce 13's names);
-- `ignorable` was relaxed for those fields;
+- `ignorable` was relaxed for those fields, and withdrawn from the header's client id with the one
+  version that lacks it: what either release ignores is ignored;
 - fields were renamed (`TxnOffsetCommit.GenerationId`): the newer name stays;
 - the unstable first versions of the share group APIs in 3.9 were never released: they are left out.
 """
@@ -14,6 +15,7 @@ of a version both speak (checked against both jars by tools.oracle):
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,11 +41,7 @@ def messages() -> list[Message]:
     oldest = jars.read_schemas(jars.OLDEST)
     chosen = []
     for name in sorted(newest):
-        request = (
-            newest[name.removesuffix("Response") + "Request"]
-            if name.endswith("Response")
-            else newest[name]
-        )
+        request = newest[re.sub("Response$", "Request", name) if _is_rpc(newest[name]) else name]
         api = name.removesuffix("Request").removesuffix("Response")
         if (
             name in DATA_SCHEMAS
@@ -54,8 +52,12 @@ def messages() -> list[Message]:
     return chosen
 
 
+def _is_rpc(schema: dict[str, Any]) -> bool:
+    return schema["type"] in ("request", "response")
+
+
 def _merged(name: str, newest: dict[str, Any], oldest: dict[str, dict[str, Any]]) -> Message:
-    request = oldest.get(name.removesuffix("Response") + "Request")
+    request = oldest.get(re.sub("Response$", "Request", name))
     older = oldest.get(name)
     if older is not None and request is not None and request.get("latestVersionUnstable"):
         older = None
@@ -99,6 +101,8 @@ def _merge_fields(
         if old["name"] in names:
             place = names.index(old["name"])
             item = merged[place]
+            if old.get("ignorable") and dropped:
+                item["ignorable"] = True
             if "fields" in old and "fields" in item:
                 item["fields"] = _merge_fields(item["fields"], old["fields"], dropped)
             place += 1

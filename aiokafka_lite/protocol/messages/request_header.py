@@ -51,8 +51,6 @@ class RequestHeader(Message):
         out += _2I16_I32.pack(self.request_api_key, self.request_api_version, self.correlation_id)
         if version >= 1:
             write_nullable_string(out, self.client_id, False)
-        elif self.client_id != "":
-            raise unsupported(self, "client_id", version)
         if flexible:
             write_tagged_fields(out, self.unknown_tagged_fields)
         elif self.unknown_tagged_fields:

@@ -1,0 +1,84 @@
+"""The golden corpus: bytes that the Java client wrote, and what they mean, for machines without it.
+
+One JSON line a case: the message, the version, Java's bytes in hex, and the fields that differ
+from their defaults in plain JSON. The test decodes the bytes, compares, encodes and compares.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from aiokafka_lite.protocol.message import Struct
+from tools.oracle import java, judge
+from tools.protocol_gen import jars
+from tools.protocol_gen.emit_module import module_name
+
+CORPUS = Path(__file__).resolve().parents[2] / "tests" / "golden" / "messages.jsonl"
+SEED = 20_4_4
+LONGEST = 150
+"""Bytes of a case: small ones are kept, or the corpus would be megabytes."""
+
+
+def plain(value: Any) -> Any:
+    """A message in plain JSON, defaults left out."""
+    if isinstance(value, Struct):
+        blank = type(value)()
+        told = {
+            name: plain(getattr(value, name))
+            for name in value.__slots__
+            if getattr(value, name) != getattr(blank, name)
+        }
+        if value.unknown_tagged_fields:
+            told["unknown_tagged_fields"] = {
+                str(tag): field.hex() for tag, field in value.unknown_tagged_fields.items()
+            }
+        return told
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"hex": bytes(value).hex()}
+    return {"uuid": str(value)} if isinstance(value, UUID) else value
+
+
+def rewrite() -> int:
+    """Ask Java for a new corpus; its cases are judged on the way."""
+    chance = random.Random(SEED)
+    cases = []
+    for message, version in judge.spoken(judge.known_messages()):
+        drawn = [
+            case
+            for case in judge.cases_of(message, version, 60, chance)
+            if case.kind != "absent"
+            and case.style == "random"
+            and len(case.ours() or b"") <= LONGEST
+        ]
+        tagged = [case for case in drawn if case.kind == "tags"]
+        same = [case for case in drawn if case.kind == "same"]
+        if same:
+            cases.append(max(same, key=lambda case: len(set(case.ours() or b""))))
+        if tagged and version == message.versions.high:
+            cases.append(max(tagged, key=lambda case: len(case.ours() or b"")))
+    lines = []
+    for release in jars.RELEASES:
+        mine = [case for case in cases if case.release == release]
+        answers = java.ask(release, [case.question() for case in mine])
+        for case, answer in zip(mine, answers, strict=True):
+            if problem := judge.verdict(case, answer):
+                raise SystemExit(f"golden: {case}: {problem}")
+            told = {
+                "module": module_name(case.message),
+                "message": case.message.name,
+                "version": case.version,
+                "kafka": release,
+                "hex": answer,
+                "value": plain(case.value),
+            }
+            lines.append(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
+    CORPUS.parent.mkdir(parents=True, exist_ok=True)
+    CORPUS.write_text("\n".join(sorted(lines)) + "\n")
+    print(f"golden: {len(lines)} cases, {CORPUS.stat().st_size} bytes in {CORPUS}")
+    return 0

@@ -1,0 +1,67 @@
+"""The Java side as a function: a list of questions in, a list of answers out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.protocol_gen.jars import JarsUnavailable, clients_jar, maven_copy
+
+JACKSON = "2.16.2"
+SOURCE = Path(__file__).with_name("Oracle.java")
+SECONDS = 900.0
+
+
+def class_path(release: str) -> str:
+    """The jars that one release's oracle needs.
+
+    Raises:
+        JarsUnavailable: they are not cached and Maven cannot bring them.
+    """
+    group = "com.fasterxml.jackson.core"
+    jars = [clients_jar(release)]
+    for artifact in ("jackson-databind", "jackson-core", "jackson-annotations"):
+        jars.append(maven_copy(group, artifact, JACKSON))
+    jars.append(maven_copy("org.slf4j", "slf4j-api", "1.7.36"))
+    jars.append(maven_copy("org.slf4j", "slf4j-nop", "1.7.36"))
+    return os.pathsep.join(str(jar) for jar in jars)
+
+
+def java() -> str:
+    """The java command.
+
+    Raises:
+        JarsUnavailable: there is none, or only one that cannot run a source file.
+    """
+    command = shutil.which("java")
+    if command is None:
+        raise JarsUnavailable("there is no Java")
+    return command
+
+
+def ask(release: str, lines: Sequence[str]) -> list[str]:
+    """Put questions to one release's client (see Oracle.java), all at once.
+
+    Returns:
+        One answer a question: hex, or "! " and a reason.
+    """
+    if not lines:
+        return []
+    run = subprocess.run(
+        [java(), "-Xmx1g", "-cp", class_path(release), str(SOURCE)],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+    answers = run.stdout.splitlines()
+    if run.returncode != 0 or len(answers) != len(lines):
+        raise RuntimeError(
+            f"the oracle of {release} gave {len(answers)} answers to {len(lines)} questions:\n"
+            f"{run.stderr[-4000:]}"
+        )
+    return answers

@@ -1,0 +1,162 @@
+"""Cases, and what must hold for each.
+
+A case is a message object, a version and what is expected of it:
+
+- `same`: our bytes are Java's, and Java's bytes decode to the object;
+- `tags`: the object holds unknown tagged fields, which Java's JSON cannot say: Java reads our
+  bytes and writes them again unchanged;
+- `absent`: a field is set that the version lacks: both refuse it, or both leave it out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka_lite.errors import UnsupportedVersionError
+from aiokafka_lite.protocol.primitives import Reader
+from tools.oracle import java
+from tools.oracle.json_form import to_json
+from tools.oracle.values import STYLES, Filler
+from tools.protocol_gen import jars
+from tools.protocol_gen.emit_module import by_module
+from tools.protocol_gen.merge import messages
+from tools.protocol_gen.schema import Field, Message
+
+Ask = Callable[[str, Sequence[str]], list[str]]
+
+
+@dataclass
+class Case:
+    message: Message
+    version: int
+    kind: str
+    style: str
+    value: Any
+    extra: Field | None = None
+
+    @property
+    def release(self) -> str:
+        """Who judges: the newest release that has the version."""
+        for release, versions in self.message.releases.items():
+            if self.version in versions:
+                return release
+        raise LookupError(f"{self.message.name} {self.version}")
+
+    def ours(self) -> bytes | None:
+        """Our bytes; None when we refuse."""
+        out = bytearray()
+        try:
+            self.value.encode(out, self.version)
+        except UnsupportedVersionError:
+            return None
+        return bytes(out)
+
+    def question(self) -> str:
+        head = f"{self.message.name}\t{self.version}"
+        if self.kind == "tags":
+            return f"rewrite\t{head}\t{(self.ours() or b'').hex()}"
+        form = to_json(self.message.root, self.value, self.version, self.extra)
+        return f"write\t{head}\t{json.dumps(form, ensure_ascii=False)}"
+
+    def __str__(self) -> str:
+        extra = f" {self.extra.name}" if self.extra else ""
+        return f"{self.message.name} v{self.version} {self.kind}/{self.style}{extra}"
+
+
+def verdict(case: Case, answer: str) -> str | None:
+    """What is wrong, None when all is right."""
+    ours = case.ours()
+    if answer.startswith("!"):
+        if ours is None and case.kind == "absent":
+            return None
+        return f"Java refuses: {answer[2:300]}"
+    if ours is None:
+        return "we refuse, Java does not"
+    theirs = bytes.fromhex(answer)
+    if ours != theirs:
+        return f"bytes differ\n  ours {ours.hex()}\n  Java {theirs.hex()}"
+    if case.kind == "absent":
+        return None
+    reader = Reader(theirs)
+    decoded = type(case.value).decode(reader, case.version)
+    reader.expect_end()
+    return None if decoded == case.value else f"decoded {decoded!r}\n  meant {case.value!r}"
+
+
+def judge(cases: Sequence[Case], ask: Ask = java.ask) -> list[tuple[Case, str]]:
+    """The cases that failed, with what is wrong."""
+    failed = []
+    for release in jars.RELEASES:
+        mine = [case for case in cases if case.release == release]
+        answers = ask(release, [case.question() for case in mine])
+        for case, answer in zip(mine, answers, strict=True):
+            if (problem := verdict(case, answer)) is not None:
+                failed.append((case, problem))
+    return failed
+
+
+def known_messages() -> list[Message]:
+    """All that the generator writes."""
+    return [message for members in by_module(messages()).values() for message in members]
+
+
+def spoken(known: Iterable[Message]) -> list[tuple[Message, int]]:
+    """Every message in every version."""
+    return [
+        (message, version)
+        for message in known
+        for version in range(message.versions.low, message.versions.high + 1)
+    ]
+
+
+def cases_of(message: Message, version: int, count: int, chance: random.Random) -> Iterator[Case]:
+    """`count` cases or so of one message in one version: every edge, then random ones."""
+
+    def case(kind: str, style: str) -> Case:
+        filler = Filler(message, version, chance, style, unknown_tags=kind == "tags")
+        return Case(message, version, kind, style, filler.message_value())
+
+    yield from (case("same", style) for style in STYLES)
+    left = max(1, count - len(STYLES))
+    if version in message.flexible:
+        tagged = max(1, left // 4)
+        yield from (case("tags", "random") for _ in range(tagged))
+        left -= tagged
+    absent = list(_absent_fields(message, version))
+    if absent:
+        for item in chance.sample(absent, min(len(absent), max(1, left // 4))):
+            yield _absent_case(message, version, item, chance)
+            left -= 1
+    yield from (case("same", "random") for _ in range(left))
+
+
+def _absent_fields(message: Message, version: int) -> Iterator[Field]:
+    """Fields of the message itself that `version` lacks and that its judge knows."""
+    newest = message.releases.get(jars.NEWEST)
+    for item in message.root.fields:
+        dropped = newest is not None and item.versions.high < newest.low
+        if version not in item.versions and item.struct is None and not dropped:
+            yield item
+
+
+def _absent_case(message: Message, version: int, item: Field, chance: random.Random) -> Case:
+    value = Filler(message, version, chance).message_value()
+    other = Filler(message, item.versions.high, chance, "maximum")
+    setattr(value, item.name, other.field(item, depth=0))
+    return Case(message, version, "absent", "random", value, item)
+
+
+def sample(known: Iterable[Message], count: int, seed: int) -> list[Case]:
+    """About `count` cases spread evenly over all messages and versions, at least one of each."""
+    chance = random.Random(seed)
+    pairs = spoken(known)
+    each = max(1, -(-count // len(pairs)))
+    chosen: list[Case] = []
+    for message, version in pairs:
+        every = list(cases_of(message, version, max(each, 16), chance))
+        chosen += chance.sample(every, min(each, len(every)))
+    return chosen
