@@ -1,0 +1,126 @@
+# cython: language_level=3, freethreading_compatible=False, boundscheck=False, wraparound=False
+"""Native delivery of records to ``async for``; ``_delivery_python`` is the specification.
+
+The difference: while records are buffered, `RecordStream.__anext__` returns the stream itself, an
+awaitable that completes in the step it is awaited in. A record then costs no coroutine (about
+45 ns a turn of the loop against 140).
+"""
+
+cimport cython
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from aiokafka_lite._consumer_record_native cimport ConsumerRecord
+
+cdef extern from *:
+    """
+    #include <Python.h>
+    /* StopIteration with a value but without an instance or a traceback: four times cheaper than
+       raising one (Cython's own `raise StopIteration(value)` builds both). */
+    static inline void aiokafka_lite_stop_with(PyObject *value) {
+        PyErr_SetObject(PyExc_StopIteration, value);
+    }
+    """
+    void stop_with "aiokafka_lite_stop_with"(object value) noexcept
+
+
+@cython.final
+cdef class Chunk:
+    """Decoded records of one partition, in offset order, on their way to the application."""
+
+    cdef readonly list records
+    cdef readonly int64_t start
+    cdef readonly int64_t end
+    cdef readonly bint closes
+    cdef readonly Py_ssize_t index
+    cdef readonly Py_ssize_t count
+
+    def __init__(self, list records not None, int64_t start, int64_t end, bint closes=False):
+        self.records = records
+        self.start = start
+        self.end = end
+        self.closes = closes
+        self.index = 0
+        self.count = len(records)
+
+    @property
+    def position(self):
+        """The offset after the last record handed out."""
+        if self.index == self.count:
+            return self.end
+        if self.index == 0:
+            return self.start
+        return (<ConsumerRecord?>self.records[self.index - 1]).offset + 1
+
+    def take_many(self, Py_ssize_t limit):
+        """Hand out the next records, at most `limit` of them."""
+        cdef Py_ssize_t first = self.index
+        self.index = min(self.count, first + limit)
+        if first == 0 and self.index == self.count:
+            return self.records
+        return self.records[first:self.index]
+
+
+EMPTY = Chunk([], -1, -1)
+
+
+@cython.final
+cdef class Delivery:
+    """What the streams of one consumer share: the chunk to take from, and the credit."""
+
+    cdef public Chunk current
+    cdef public Py_ssize_t credit
+
+    def __init__(self):
+        self.current = EMPTY
+        self.credit = 0
+
+    cdef inline bint ready(self) noexcept:
+        return self.current.index < self.current.count and self.credit > 0
+
+    cdef inline object take_ready(self):
+        cdef Chunk chunk = self.current
+        # The list is the chunk's own; its length never changes after __init__. take_many may hand
+        # the whole of it to the application, but then index == count and nothing is ready.
+        record = <object>PyList_GET_ITEM(chunk.records, chunk.index)
+        chunk.index += 1
+        self.credit -= 1
+        return record
+
+    def take(self):
+        """Hand out one record, or None: the slow path has to find one or let the loop run."""
+        return self.take_ready() if self.ready() else None
+
+
+@cython.final
+cdef class RecordStream:
+    """The asynchronous iterator behind ``async for record in consumer``."""
+
+    cdef Delivery _delivery
+    cdef object _slow
+    cdef object _owner
+
+    def __init__(self, Delivery delivery not None, slow, owner):
+        self._delivery = delivery
+        self._slow = slow
+        self._owner = owner
+
+    def __aiter__(self):
+        return self
+
+    def __anext__(self):
+        return self if self._delivery.ready() else self._slow()
+
+    def __await__(self):
+        # Somebody else may have taken the record between __anext__ and the await.
+        return self if self._delivery.ready() else self._slow().__await__()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self._delivery.ready():
+            raise RuntimeError("this awaitable was not awaited at once, and its record is gone")
+        stop_with(self._delivery.take_ready())
+        raise StopIteration

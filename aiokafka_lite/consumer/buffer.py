@@ -1,0 +1,314 @@
+"""What was fetched and not handed out yet. Sans-IO: the fetcher fills it, the reader empties it.
+
+Each partition has at most one record set here (it is not fetched again before that is decoded to
+its end, seed 0), and at most one chunk of decoded records. Partitions stand in line in the order
+their data came; one that has given all of its response goes to the end of the line, so a busy
+partition starves none. A paused partition leaves the line and keeps its data and its position.
+
+Non-obvious:
+
+- A record set is decoded lazily, a chunk at a time. Once it is exhausted the partition may be
+  fetched again (`on_drained`), while the last chunk is still being handed out: that is the double
+  buffering. So at most one chunk a partition is held beyond the accounted bytes.
+- The memory is accounted by response body: all record sets of a response point into one buffer,
+  and the network layer uses it again when the last of them is closed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
+from aiokafka_lite.consumer.options import Deserializer
+from aiokafka_lite.consumer.positions import PartitionState, error_of
+from aiokafka_lite.errors import KafkaError, RecordTooLargeError
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.structs import TopicPartition
+
+ALL = 2**31 - 1
+"""A limit that is none."""
+
+
+class ResponseBody:
+    """The bytes of one fetch response, shared by its record sets.
+
+    Args:
+        size: Bytes.
+        on_released: Called once, when no record set points into them any more.
+    """
+
+    __slots__ = ("on_released", "parts", "size")
+
+    def __init__(self, size: int, on_released: Callable[[int], None]) -> None:
+        self.size = size
+        self.on_released = on_released
+        self.parts = 0
+
+
+class FetchBuffer:
+    """Fetched data in line for the application.
+
+    Args:
+        key_deserializer: Applied to each key as its chunk is decoded, or None.
+        value_deserializer: The same for values.
+        fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
+            holds a record larger than the share.
+        on_drained: Told when a partition may be fetched again.
+    """
+
+    def __init__(
+        self,
+        *,
+        key_deserializer: Deserializer | None,
+        value_deserializer: Deserializer | None,
+        fetch_max_bytes: int,
+        on_drained: Callable[[PartitionState], None],
+    ) -> None:
+        self.delivery = Delivery()
+        self.bytes = 0
+        """Bytes of the response bodies held. Written here only."""
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._deserializes = key_deserializer is not None or value_deserializer is not None
+        self._fetch_max_bytes = fetch_max_bytes
+        self._on_drained = on_drained
+        self._line: OrderedDict[PartitionState, None] = OrderedDict()
+        self._hidden: dict[PartitionState, None] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many partitions stand in line."""
+        return len(self._line)
+
+    def has(self, state: PartitionState) -> bool:
+        """Whether the partition stands in line."""
+        return state in self._line
+
+    # --- filling
+
+    def add(self, state: PartitionState, records: RecordSet, body: ResponseBody) -> None:
+        """Put a partition's part of a response in line. It has no undecoded records now."""
+        if body.parts == 0:
+            self.bytes += body.size
+        body.parts += 1
+        state.records = records
+        state.body = body
+        self._queue(state)
+
+    def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
+        """Let the application meet `error` after the records of the partition before it."""
+        state.fail(error, stays=stays)
+        self._queue(state)
+
+    def _queue(self, state: PartitionState) -> None:
+        (self._hidden if state.paused else self._line)[state] = None
+
+    # --- changes of the application's mind
+
+    def forget(self, state: PartitionState) -> None:
+        """Drop all that is held of a partition: its position moved, or it is no longer ours."""
+        if state.chunk is not None:
+            if self.delivery.current is state.chunk:
+                self.delivery.current = EMPTY
+            state.chunk = None
+        self._close(state)
+        self._line.pop(state, None)
+        self._hidden.pop(state, None)
+
+    def pause(self, state: PartitionState) -> None:
+        """Hand out nothing more of the partition, not even what is decoded, until resumed."""
+        state.paused = True
+        if state.chunk is not None and self.delivery.current is state.chunk:
+            self.delivery.current = EMPTY
+        if state in self._line:
+            del self._line[state]
+            self._hidden[state] = None
+
+    def resume(self, state: PartitionState) -> None:
+        """Hand out its records again; what was held while it was paused comes first."""
+        state.paused = False
+        if state in self._hidden:
+            del self._hidden[state]
+            self._line[state] = None
+
+    def evict_paused(self) -> None:
+        """Give up undecoded data of paused partitions: others need the memory. It is fetched
+        again after the partition is resumed; its position stays."""
+        for state in list(self._hidden):
+            self._close(state)
+            if state.chunk is None and state.error is None:
+                del self._hidden[state]
+
+    # --- emptying
+
+    def next_chunk(self, limit: int, among: Iterable[PartitionState] | None = None) -> Chunk | None:
+        """The chunk to take records from: the first in line that has any.
+
+        Args:
+            limit: Most records to decode at once.
+            among: Only these partitions, or None for all.
+
+        Returns:
+            A chunk with at least one record left; None if nothing is buffered.
+
+        Raises:
+            Exception: the error of the partition whose turn it is.
+        """
+        while (state := self._first(among)) is not None:
+            chunk = state.chunk
+            if chunk is not None:
+                if chunk.index < chunk.count:
+                    return chunk
+                self._on_chunk_done(state, chunk)
+            elif state.records is not None:
+                self._decode(state, state.records, limit)
+            else:
+                self._raise_error(state)
+        return None
+
+    def take_lists(
+        self, limit: int, among: Sequence[PartitionState] | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        """Hand out records in lists, at most `limit` altogether, and of each partition at most
+        what one response brought.
+
+        Raises:
+            Exception: the error of the partition whose turn it is, if nothing came before it.
+        """
+        lists: dict[TopicPartition, list[Record]] = {}
+        while limit > 0 and (state := self._first(among)) is not None:
+            if state.tp in lists:
+                break  # it is back in line with its next response: so are all behind it
+            if state.chunk is None and state.records is None and state.error is not None:
+                if lists:
+                    break
+                self._raise_error(state)
+            taken = self._take(state, limit)
+            if taken:
+                lists[state.tp] = taken
+                limit -= len(taken)
+        return lists
+
+    def _take(self, state: PartitionState, limit: int) -> list[Record]:
+        """Take up to `limit` records of one response of a partition."""
+        taken: list[Record] = []
+        while True:
+            chunk = state.chunk
+            if chunk is None:
+                if state.records is None:
+                    return taken
+                self._decode(state, state.records, limit - len(taken))
+                continue
+            records = chunk.take_many(limit - len(taken))
+            taken = taken + records if taken else records
+            if chunk.index < chunk.count:
+                return taken
+            self._on_chunk_done(state, chunk)
+            if chunk.closes or len(taken) == limit:
+                return taken
+
+    def _first(self, among: Iterable[PartitionState] | None) -> PartitionState | None:
+        if among is None:
+            return next(iter(self._line), None)
+        return next((state for state in among if state in self._line), None)
+
+    def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
+        """Make the next chunk of a record set: perhaps without records, if only control batches
+        and gaps were left; or make its error."""
+        start = state.fetch_offset
+        if start is None:
+            raise KafkaError(f"{state.tp} has records but no position")
+        try:
+            decoded = records.read(limit)
+        except KafkaError as error:
+            self._close(state)
+            self.fail(state, error, stays=False)
+            self._on_drained(state)
+            return
+        end, closes = records.next_offset, records.exhausted
+        if self._deserializes:
+            good = self._deserialize(state, decoded)
+            if good < len(decoded):
+                end, closes = decoded[good].offset, True
+                decoded = decoded[:good]
+        if closes:
+            self._close(state)
+            if records.only_partial and end == start:
+                self._on_cut_record(state, start)
+                return
+        state.chunk = Chunk(decoded, start, end, closes)
+        if closes:
+            self._on_drained(state)
+
+    def _deserialize(self, state: PartitionState, records: list[Record]) -> int:
+        """Apply the deserializers in place.
+
+        Returns:
+            How many records succeeded; what the next one raised is made the partition's error,
+            with its place told in a note, and is retried when the application reads again.
+        """
+        done = 0
+        part = "key"
+        try:
+            for record in records:
+                if self._key_deserializer is not None:
+                    part = "key"
+                    record.key = self._key_deserializer(record.key)
+                if self._value_deserializer is not None:
+                    part = "value"
+                    record.value = self._value_deserializer(record.value)
+                done += 1
+        except Exception as error:
+            error.add_note(
+                f"while deserializing the {part} of {state.tp.topic}-{state.tp.partition} "
+                f"offset {records[done].offset}; seek() past it to skip it"
+            )
+            self.fail(state, error, stays=False)
+        return done
+
+    def _on_cut_record(self, state: PartitionState, offset: int) -> None:
+        """The response holds no whole record: the broker (before 0.10.1) cut it at our limit."""
+        if not state.grow(self._fetch_max_bytes):
+            self.fail(
+                state,
+                RecordTooLargeError(
+                    f"the record of {state.tp} at offset {offset} is larger than "
+                    f"fetch_max_bytes ({self._fetch_max_bytes})"
+                ),
+                stays=True,
+            )
+        else:
+            self._line.pop(state, None)
+        self._on_drained(state)
+
+    def _on_chunk_done(self, state: PartitionState, chunk: Chunk) -> None:
+        if self.delivery.current is chunk:
+            self.delivery.current = EMPTY
+        state.on_chunk_done()
+        if chunk.closes or state.records is None:
+            self._line.pop(state, None)
+            if state.records is not None or state.error is not None:
+                self._line[state] = None  # its next response: to the end of the line
+
+    def _raise_error(self, state: PartitionState) -> None:
+        """Raise the partition's error, and let the others have their turn before it comes again."""
+        self._line.pop(state, None)
+        error = error_of(state)
+        if state.error is not None:
+            self._line[state] = None
+        else:
+            self._on_drained(state)
+        raise error.with_traceback(None)
+
+    def _close(self, state: PartitionState) -> None:
+        """Let go of a partition's record set, and of the body if it was the last."""
+        records, body = state.records, state.body
+        state.records = None
+        state.body = None
+        if records is not None and body is not None:
+            records.close()
+            body.parts -= 1
+            if body.parts == 0:
+                self.bytes -= body.size
+                body.on_released(body.size)

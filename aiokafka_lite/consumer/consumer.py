@@ -1,0 +1,450 @@
+"""AIOKafkaConsumer, the public face: arguments checked, words of the API; the work is in `core`.
+
+Nothing but the application holds a face. One that is dropped without `stop()` warns, and its
+finalizer ends the core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Sequence
+from inspect import signature
+from types import TracebackType
+from typing import Self
+
+from aiokafka_lite import __version__
+from aiokafka_lite.abc import AbstractTokenProvider, ConsumerRebalanceListener
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.consumer import options as check
+from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.consumer.delivery import Record, RecordStream
+from aiokafka_lite.consumer.offset_calls import OffsetCalls
+from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, ConsumerOptions, Deserializer
+from aiokafka_lite.consumer.subscription import as_partition, topic_names
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.structs import TopicPartition
+
+
+class AIOKafkaConsumer(OffsetCalls):
+    """Reads records from a Kafka cluster; names, defaults and meaning as in aiokafka 0.14.
+
+        async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
+            async for record in consumer:
+                print(record.topic, record.partition, record.offset, record.value)
+
+    Args:
+        *topics: Topics to subscribe to; or call `subscribe` or `assign` later.
+        loop: Deprecated: the event loop, if this is made outside of one.
+        bootstrap_servers: "host[:port]", several of them separated by commas, or a list. Any
+            broker that answers tells the others.
+        client_id: Name of this client in the brokers' logs and quotas.
+        group_id: Consumer groups are not there yet: None only.
+        group_instance_id: Likewise.
+        key_deserializer: Called with each key (bytes or None); what it returns is the record's.
+            What it raises is raised from the read, with the record's place in a note; the position
+            stays there, and `seek` past it skips the record.
+        value_deserializer: Likewise for values.
+        fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
+        fetch_max_bytes: Most bytes of one response; a single larger batch is delivered all the
+            same (KIP-74). However large it is, no more than 4 MiB are asked for at a time, so
+            that buffers are reused; see `buffer_memory` for what is held altogether.
+        fetch_min_bytes: Bytes that end a broker's wait.
+        max_partition_fetch_bytes: Most bytes of one partition in one response.
+        request_timeout_ms: Deadline of each request, and of each call that asks brokers something.
+        retry_backoff_ms: First pause after a failure; later ones grow up to a second.
+        auto_offset_reset: Where to start without a position, or when it is out of range:
+            "earliest", "latest", or "none" to raise NoOffsetForPartitionError or
+            OffsetOutOfRangeError.
+        enable_auto_commit: Without a group nothing is committed.
+        auto_commit_interval_ms: Likewise.
+        check_crcs: Whether to check the CRC of each batch.
+        metadata_max_age_ms: How often the metadata is refreshed even if nothing seems to have
+            changed; finds new partitions and topics.
+        partition_assignment_strategy: For groups.
+        max_poll_interval_ms: For groups.
+        rebalance_timeout_ms: For groups.
+        session_timeout_ms: For groups.
+        heartbeat_interval_ms: For groups.
+        consumer_timeout_ms: While some partitions of a broker have buffered records, how long its
+            other ones wait, at most, to be asked for again after they had nothing.
+        max_poll_records: Most records of one `getmany`, or None.
+        ssl_context: For SSL.
+        security_protocol: "PLAINTEXT" or "SSL" (SASL is not there yet).
+        api_version: Deprecated: brokers are asked what they speak.
+        exclude_internal_topics: Whether a pattern leaves internal topics out.
+        connections_max_idle_ms: Idle connections are closed after this time; None for never.
+        isolation_level: "read_uncommitted", or "read_committed" to hide records of transactions
+            that are open or were aborted.
+        sasl_mechanism: For SASL, with the other `sasl_` arguments.
+        client_rack: Where this client is; brokers that know racks let it read from a follower
+            there (KIP-392).
+        buffer_memory: Bytes of fetch responses held or on their way, all brokers together (ours;
+            KIP-81). Decoded records that were not handed out yet come on top, at most 256 a
+            partition.
+        allow_auto_create_topics: Whether subscribing may create a topic, where brokers do that
+            (ours).
+
+    Raises:
+        TypeError: an unknown argument (the message names the nearest one), or one of a wrong type.
+        ValueError: a value that makes no sense, or that is not there yet.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | Sequence[str] = "localhost",
+        client_id: str = f"aiokafka-lite-{__version__}",
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 52428800,
+        fetch_min_bytes: int = 1,
+        max_partition_fetch_bytes: int = 1024 * 1024,
+        request_timeout_ms: int = 40000,
+        retry_backoff_ms: int = 100,
+        auto_offset_reset: str = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5000,
+        check_crcs: bool = True,
+        metadata_max_age_ms: int = 300000,
+        partition_assignment_strategy: Sequence[object] = (),
+        max_poll_interval_ms: int = 300000,
+        rebalance_timeout_ms: int | None = None,
+        session_timeout_ms: int = 10000,
+        heartbeat_interval_ms: int = 3000,
+        consumer_timeout_ms: int = 200,
+        max_poll_records: int | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        security_protocol: str = "PLAINTEXT",
+        api_version: str | None = None,
+        exclude_internal_topics: bool = True,
+        connections_max_idle_ms: int | None = 540000,
+        isolation_level: str = "read_uncommitted",
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_password: str | None = None,
+        sasl_plain_username: str | None = None,
+        sasl_kerberos_service_name: str = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: AbstractTokenProvider | None = None,
+        client_rack: str | None = None,
+        buffer_memory: int = DEFAULT_BUFFER_MEMORY,
+        allow_auto_create_topics: bool = True,
+        **unknown: object,
+    ) -> None:
+        self._closed = True  # nothing to warn about before all is made
+        check.refuse_unknown(unknown, signature(AIOKafkaConsumer).parameters)
+        if loop is None:
+            loop = asyncio.get_running_loop()
+        else:
+            _deprecated("The `loop` argument is deprecated: make the consumer inside its loop")
+        if api_version is not None:
+            _deprecated("The `api_version` argument is deprecated: brokers are asked")
+        check.refuse_groups(group_id, group_instance_id)
+        check.check_security(
+            security_protocol, ssl_context, sasl_mechanism, sasl_plain_username, sasl_plain_password
+        )
+        consumer_options = ConsumerOptions(
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            fetch_max_wait=check.seconds("fetch_max_wait_ms", fetch_max_wait_ms),
+            fetch_max_bytes=check.size("fetch_max_bytes", fetch_max_bytes, least=1),
+            fetch_min_bytes=check.size("fetch_min_bytes", fetch_min_bytes),
+            max_partition_fetch_bytes=check.size(
+                "max_partition_fetch_bytes", max_partition_fetch_bytes, least=1
+            ),
+            request_timeout=check.seconds("request_timeout_ms", request_timeout_ms, least=1),
+            retry_backoff=check.seconds("retry_backoff_ms", retry_backoff_ms),
+            auto_offset_reset=check.offset_reset(auto_offset_reset),
+            check_crcs=check_crcs,
+            quiet_partition_wait=check.seconds("consumer_timeout_ms", consumer_timeout_ms),
+            max_poll_records=check.poll_records(max_poll_records),
+            exclude_internal_topics=exclude_internal_topics,
+            isolation_level=check.isolation(isolation_level),
+            client_rack=client_rack or "",
+            buffer_memory=check.size("buffer_memory", buffer_memory, least=1),
+        )
+        for name, value in (
+            ("auto_commit_interval_ms", auto_commit_interval_ms),
+            ("max_poll_interval_ms", max_poll_interval_ms),
+            ("session_timeout_ms", session_timeout_ms),
+            ("heartbeat_interval_ms", heartbeat_interval_ms),
+        ):
+            check.seconds(name, value)
+        max_age = check.seconds("metadata_max_age_ms", metadata_max_age_ms)
+        cluster = Cluster(
+            bootstrap_servers,
+            ConnectionOptions(
+                client_id=client_id,
+                request_timeout=consumer_options.request_timeout,
+                connections_max_idle=None
+                if connections_max_idle_ms is None
+                else check.seconds("connections_max_idle_ms", connections_max_idle_ms),
+                max_response_bytes=max(256 * 1024 * 1024, 2 * fetch_max_bytes),
+                security_protocol=security_protocol,
+                ssl_context=ssl_context,
+            ),
+            metadata_max_age=max_age,
+            retry_backoff=consumer_options.retry_backoff,
+            allow_auto_create_topics=allow_auto_create_topics,
+        )
+        core = ConsumerCore(cluster, consumer_options, metadata_max_age=max_age, loop=loop)
+        super().__init__(core)
+        if topics:
+            core.subscription.subscribe(topic_names(topics), None, None)
+        self._source_traceback = (
+            traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
+        )
+        self._closed = False
+
+    def __del__(self, _warn: object = warnings.warn) -> None:
+        if self._closed or not callable(_warn):
+            return
+        _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
+        core = self._core
+        if core.loop.is_closed():
+            return
+        # The collector may run in any thread.
+        core.loop.call_soon_threadsafe(core.abort)
+        context: dict[str, object] = {
+            "consumer": self,
+            "message": "Unclosed AIOKafkaConsumer",
+        }
+        if self._source_traceback is not None:
+            context["source_traceback"] = self._source_traceback
+        core.loop.call_exception_handler(context)
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster, wait until the topics are there, and begin to fetch.
+
+        When this returns, positions are known of all partitions whose leader answered: a record
+        sent later is not missed, "latest" or not.
+
+        Raises:
+            KafkaConnectionError: no bootstrap address answered.
+            TopicAuthorizationFailedError: the topics may not be read.
+            UnknownTopicOrPartitionError: a topic is not there after `request_timeout_ms`.
+            IllegalStateError: started before, or stopped.
+
+        Cancellation: closes what was opened; the consumer can only be stopped then.
+        """
+        core = self._core
+        if asyncio.get_running_loop() is not core.loop:
+            raise IllegalStateError("The consumer was made in another event loop")
+        if self._closed:
+            raise IllegalStateError("The consumer was stopped")
+        if core.starting:
+            raise IllegalStateError("The consumer was started before")
+        await core.start()
+
+    async def stop(self) -> None:
+        """Stop reading and close all connections. Idempotent; works after a failed `start`.
+
+        Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {}, and
+        ``async for`` ends. Returns within about five seconds, whatever the brokers do.
+
+        Cancellation: the connections are closed all the same.
+        """
+        self._closed = True
+        await self._core.stop()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # --- what is read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, and no others.
+
+        A partition that was assigned before keeps its position; a new one begins where
+        `auto_offset_reset` says, or where `seek` does.
+
+        Raises:
+            IllegalStateError: topics or a pattern are subscribed to.
+            TypeError: something among them is no TopicPartition.
+        """
+        self._core.assign(self._core.subscription.assign(partitions))
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now: a new set."""
+        return self._core.positions.partitions()
+
+    def subscribe(
+        self,
+        topics: Sequence[str] | set[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read all partitions of these topics, instead of those subscribed to before.
+
+        Partitions and, with a pattern, topics that are added later are found when the metadata is
+        refreshed (`metadata_max_age_ms`), and read from the position `auto_offset_reset` says.
+
+        Args:
+            topics: Names.
+            pattern: A regular expression; topics whose name it matches from its beginning
+                (`re.match`). Either this or `topics`.
+            listener: For groups; without one nothing is revoked.
+
+        Raises:
+            TypeError: neither or both of `topics` and `pattern`, or one of a wrong type.
+            ValueError: the pattern is no regular expression.
+            IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
+        """
+        self._core.subscription.subscribe(topics, pattern, listener)
+        self._core.subscribe()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are read: subscribed to, matched, or of the assigned partitions."""
+        return self._core.subscription.topics
+
+    def unsubscribe(self) -> None:
+        """Read nothing more; positions are forgotten. `subscribe` or `assign` may follow."""
+        self._core.subscription.unsubscribe()
+        self._core.unsubscribe()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing more of these partitions until `resume`, nor what is buffered already.
+
+        Raises:
+            TypeError: one is no TopicPartition.
+            IllegalStateError: one is not assigned.
+        """
+        for state in self._states(partitions):
+            self._core.pause(state)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused: a new set."""
+        return {state.tp for state in self._core.positions if state.paused}
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`. The next record is the one after the last that was handed out.
+
+        Raises:
+            TypeError: one is no TopicPartition.
+            IllegalStateError: one is not assigned.
+        """
+        for state in self._states(partitions):
+            self._core.resume(state)
+
+    # --- reading
+
+    async def getone(self, *partitions: TopicPartition) -> Record:
+        """The next record, waiting for it.
+
+        Args:
+            *partitions: Only of these; of any assigned one by default.
+
+        Raises:
+            ConsumerStoppedError: stopped, before or while waiting.
+            OffsetOutOfRangeError, NoOffsetForPartitionError: with ``auto_offset_reset="none"``;
+                again on every read until the application seeks.
+            TopicAuthorizationFailedError: a topic may not be read.
+            CorruptRecordException: with the record's place; `seek` past it to go on.
+
+        Cancellation: safe; no record is lost.
+        """
+        if not partitions:
+            record = self._core.buffer.delivery.take()
+            if record is not None:
+                return record
+        return await self._core.reader.next_record([as_partition(each) for each in partitions])
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        """Records by partition: those that are buffered, or the first to come.
+
+        Args:
+            *partitions: Only of these; of any assigned one by default.
+            timeout_ms: How long to wait if nothing is buffered.
+            max_records: Most records altogether; `max_poll_records` by default.
+
+        Returns:
+            At most what one fetch response brought of each partition; {} if nothing came in time,
+            or if the consumer was stopped meanwhile.
+
+        Raises:
+            ConsumerStoppedError: stopped before.
+            ValueError: `max_records` is no positive integer.
+            KafkaError: as of `getone`.
+
+        Cancellation: safe; no record is lost.
+        """
+        wanted = [as_partition(each) for each in partitions]
+        if self._closed:
+            raise ConsumerStoppedError()
+        if max_records is not None and not (check.is_integer(max_records) and max_records >= 1):
+            raise ValueError("`max_records` must be a positive Integer")
+        limit = max_records or self._core.options.max_poll_records
+        return await self._core.reader.next_lists(wanted, limit, timeout_ms / 1000)
+
+    def __aiter__(self) -> RecordStream:
+        """Iterate over all records to come; ends silently when the consumer is stopped.
+
+        Several tasks may iterate at once: each record goes to one of them.
+
+        Raises:
+            ConsumerStoppedError: stopped before.
+        """
+        if self._closed:
+            raise ConsumerStoppedError()
+        return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
+
+    async def __anext__(self) -> Record:
+        record = self._core.buffer.delivery.take()
+        return await self._core.reader.next_or_end() if record is None else record
+
+    # --- groups
+
+    async def commit(self, offsets: object = None) -> None:
+        """Commit offsets: needs a group.
+
+        Raises:
+            IllegalOperation: always, as long as there are no groups.
+        """
+        raise IllegalOperation("Requires group_id")
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The committed offset: needs a group.
+
+        Raises:
+            IllegalOperation: always, as long as there are no groups.
+        """
+        raise IllegalOperation("Requires group_id")
+
+    async def seek_to_committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, int | None]:
+        """Seek to the committed offsets: needs a group.
+
+        Raises:
+            IllegalOperation: always, as long as there are no groups.
+        """
+        raise IllegalOperation("Requires group_id")
+
+
+def _deprecated(message: str) -> None:
+    warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -1,0 +1,348 @@
+"""The consumer without its face: the parts, how they tell one another, and their life.
+
+Tasks and listeners hold this object and its parts, never the public `AIOKafkaConsumer`: a face
+that was dropped is collected at once, and its finalizer ends what is here by `abort`.
+
+Tasks: the cluster's metadata refresh, one fetch task a broker, and, while positions are missing,
+one that looks them up.
+
+Non-obvious:
+
+- Every change of the assignment goes through `_assign`; every change of a position through
+  `seek` or `reset`. Both are synchronous: what was buffered or asked for before is gone when they
+  return.
+- With ``auto_offset_reset="latest"`` the start is where the partition ends when `start` returns
+  (if its leader answered), so a record sent after that is never missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.retry import ANY, call
+from aiokafka_lite.consumer.buffer import FetchBuffer
+from aiokafka_lite.consumer.fetcher import Fetcher
+from aiokafka_lite.consumer.offsets import Found, PositionResolver, list_offsets
+from aiokafka_lite.consumer.options import ConsumerOptions, OffsetReset
+from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.consumer.reader import Reader
+from aiokafka_lite.consumer.subscription import Subscription
+from aiokafka_lite.consumer.waiters import Waiters
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+FIRST_POSITIONS_WAIT = 5.0
+"""Seconds that `start` gives the leaders to tell the first positions; then it goes on in the
+background."""
+
+STOP_WITHIN = 5.0
+"""Seconds after which `stop` waits for nothing more."""
+
+
+class ConsumerCore:
+    """All parts of one consumer.
+
+    Args:
+        cluster: Not started; owned from now on.
+        options: The consumer's.
+        metadata_max_age: Seconds, for the fetcher.
+        loop: The event loop it will live in.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        *,
+        metadata_max_age: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.loop = loop
+        self.cluster = cluster
+        self.options = options
+        self.subscription = Subscription(exclude_internal=options.exclude_internal_topics)
+        self.positions = Positions(options.auto_offset_reset, options.max_partition_fetch_bytes)
+        self.starting = False
+        self.started = False
+        self.closed = False
+        self._failed = False  # by a mistake of ours, which every read tells from then on
+        self._tasks = TaskOwner("consumer", self._on_task_error)
+        self._waiters = Waiters()
+        self.buffer = FetchBuffer(
+            key_deserializer=options.key_deserializer,
+            value_deserializer=options.value_deserializer,
+            fetch_max_bytes=options.fetch_max_bytes,
+            on_drained=self._on_drained,
+        )
+        self.resolver = PositionResolver(
+            cluster, self.positions, self.buffer, options, self._tasks, self._on_resolved
+        )
+        self.fetcher = Fetcher(
+            cluster,
+            self.positions,
+            self.buffer,
+            self._waiters,
+            options,
+            self._tasks,
+            metadata_max_age=metadata_max_age,
+            resolve_positions=self._resolve_positions,
+            loop=loop,
+        )
+        self.reader = Reader(
+            self.positions,
+            self.buffer,
+            self._waiters,
+            deserializes=options.key_deserializer is not None
+            or options.value_deserializer is not None,
+            on_starved=self.fetcher.on_starved,
+        )
+
+    def deadline(self) -> float:
+        """When a call that asks brokers something gives up, in loop time."""
+        return self.loop.time() + self.options.request_timeout
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect, wait until the topics are known, and begin to fetch.
+
+        Raises:
+            KafkaConnectionError: no broker answered.
+            TopicAuthorizationFailedError, InvalidTopicError: as a broker says of a topic.
+            UnknownTopicOrPartitionError: a topic is not there and was not created in time.
+        """
+        self.starting = True
+        await self.cluster.start()
+        deadline = self.deadline()
+        self._track_topics()
+        for topic in self.subscription.topics:
+            try:
+                await self.cluster.partitions_of(topic, deadline)
+            except KafkaTimeoutError as error:
+                if isinstance(error.__cause__, UnknownTopicOrPartitionError):
+                    raise error.__cause__ from error
+                raise
+        if self.subscription.pattern is not None:
+            await self.cluster.refresh(deadline)
+        self.started = True
+        self.cluster.add_listener(self._on_metadata)
+        self._on_metadata(self.cluster.metadata)
+        self.resolver.wake()
+        patience = min(FIRST_POSITIONS_WAIT, self.options.request_timeout)
+        try:
+            await self.resolver.wait(list(self.positions), self.loop.time() + patience)
+        except KafkaTimeoutError as error:
+            log.warning("Started all the same: %s", error)
+
+    async def stop(self) -> None:
+        """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""
+        deadline = self.loop.time() + STOP_WITHIN
+        self.abort()
+        await self._tasks.close(deadline)
+        await self.cluster.close(deadline)
+
+    def abort(self) -> None:
+        """End everything at once, without awaiting: also from a finalizer. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        self.reader.stop()
+        self.resolver.close()
+        self.fetcher.close()
+        self.cluster.abort()
+
+    # --- what is read
+
+    def subscribe(self) -> None:
+        """The subscription names other topics now."""
+        if self.started:
+            self._track_topics()
+            if self.subscription.pattern is not None:
+                self.cluster.request_update()
+            self._on_metadata(self.cluster.metadata)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are the partitions now."""
+        self._assign(partitions)
+        if self.started:
+            self._track_topics()
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self._assign(())
+        if self.started:
+            self._track_topics()
+
+    def _track_topics(self) -> None:
+        everything = self.subscription.pattern is not None
+        self.cluster.set_topics(None if everything else self.subscription.topics)
+
+    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
+        came, gone = self.positions.assign(partitions)
+        for state in gone:
+            self.buffer.forget(state)
+            self.fetcher.remove(state)
+        if not self.started or self.closed:
+            return
+        for state in came:
+            self.fetcher.place(state, self.cluster.metadata)
+        if came or gone:
+            self.resolver.wake()
+            self.resolver.announce()
+
+    # --- positions
+
+    def seek(self, state: PartitionState, offset: int) -> None:
+        """Read on from an offset."""
+        self.buffer.forget(state)
+        state.seek(offset)
+        self.fetcher.update(state)
+        self.resolver.announce()
+
+    async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
+        """Read on from an end of the partitions; returns when their positions are known.
+
+        Raises:
+            KafkaTimeoutError: they were not in time; the look-up goes on.
+            KafkaError: a broker's answer about one of them.
+        """
+        for state in states:
+            self.buffer.forget(state)
+            state.ask_reset(policy)
+            self.fetcher.update(state)
+        self.resolver.wake()
+        await self.resolver.wait(states, self.deadline())
+        self._raise_stopped()
+        for state in states:
+            if state.error is not None:
+                raise state.error
+
+    async def position(self, tp: TopicPartition) -> int:
+        """The position of an assigned partition, waiting until it is known."""
+        deadline = self.deadline()
+        while True:
+            state = self.positions.state(tp)
+            if state.position is not None:
+                return state.position
+            if state.error is not None:
+                raise state.error
+            self._raise_stopped()
+            await self.resolver.wait([state], deadline)
+
+    def pause(self, state: PartitionState) -> None:
+        """Hand out and fetch nothing more of a partition."""
+        self.buffer.pause(state)
+        self.fetcher.update(state)
+
+    def resume(self, state: PartitionState) -> None:
+        """Undo `pause`."""
+        self.buffer.resume(state)
+        self.fetcher.update(state)
+        self._waiters.wake()
+
+    # --- questions
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, search: bool = False
+    ) -> dict[TopicPartition, Found]:
+        """The offsets at these times.
+
+        Raises:
+            KafkaTimeoutError: not all were told in time, or a partition does not exist.
+            UnsupportedVersionError: `search`, and a broker before 0.10.1.
+            KafkaError: a broker's answer about one of them.
+        """
+        told: dict[TopicPartition, Found | KafkaError] = {}
+        await list_offsets(
+            self.cluster,
+            times,
+            self.deadline(),
+            isolation=self.options.isolation_level,
+            on_found=told.__setitem__,
+            search=search,
+        )
+        found: dict[TopicPartition, Found] = {}
+        for tp in times:
+            answer = told[tp]
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[tp] = answer
+        return found
+
+    async def topic_names(self) -> set[str]:
+        """All topics that this client may see, internal ones left out."""
+        response = await call(
+            self.cluster,
+            # An empty list means all of them in version 0 only, a null list from version 1 on.
+            PerVersion(
+                MetadataRequest,
+                lambda version: MetadataRequest(topics=None if version else []),
+            ),
+            ANY,
+            self.deadline(),
+        )
+        return {
+            topic.name
+            for topic in response.topics
+            if topic.name is not None and not topic.error_code and not topic.is_internal
+        }
+
+    # --- what the parts tell one another
+
+    def _on_metadata(self, metadata: Metadata) -> None:
+        """New metadata: follow the leaders, and the subscription its topics."""
+        if self.closed:
+            return
+        partitions = self.subscription.on_metadata(metadata)
+        if partitions is not None:
+            self._assign(partitions)
+        self.fetcher.on_metadata(metadata)
+        denied = sorted(
+            name
+            for name in self.subscription.topics
+            if (topic := metadata.topics.get(name)) is not None
+            and topic.error is TopicAuthorizationFailedError
+        )
+        if not self._failed:
+            self.reader.fail(TopicAuthorizationFailedError(*denied) if denied else None)
+
+    def _on_resolved(self, state: PartitionState) -> None:
+        self.fetcher.update(state)
+        if state.error is not None:
+            self._waiters.wake()
+
+    def _on_drained(self, state: PartitionState) -> None:
+        self.fetcher.update(state)
+        if state.reset is not None:
+            self.resolver.wake()
+
+    def _resolve_positions(self) -> None:
+        self.resolver.wake()
+
+    def _on_task_error(self, name: str, error: BaseException) -> None:
+        """A task ended by a mistake of ours: tell the application instead of hanging."""
+        log.error("%s failed", name, exc_info=error)
+        if not self.closed:
+            self._failed = True
+            failure = KafkaError(f"{name} failed: {error!r}")
+            failure.__cause__ = error
+            self.reader.fail(failure)
+
+    def _raise_stopped(self) -> None:
+        if self.closed:
+            raise IllegalStateError("The consumer was stopped")

@@ -1,0 +1,197 @@
+"""The part of the public face that is about offsets: where the consumer stands, and where it could.
+
+A base class of `AIOKafkaConsumer`, apart only to keep both readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found
+from aiokafka_lite.consumer.options import OffsetReset, is_integer
+from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.consumer.subscription import as_partition
+from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
+
+
+class OffsetCalls:
+    """Positions, seeks, and questions about offsets.
+
+    Args:
+        core: The consumer's parts.
+    """
+
+    def __init__(self, core: ConsumerCore) -> None:
+        self._core = core
+
+    # --- where it stands
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Offset of the next record that will be handed out, waiting until it is known.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+            NoOffsetForPartitionError: there is none, and ``auto_offset_reset="none"``.
+            KafkaTimeoutError: no broker told it within `request_timeout_ms`.
+        """
+        return await self._core.position(as_partition(partition))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Offset after the newest record of an assigned partition, as the last fetch told it;
+        None before the first one.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        return self._core.positions.state(as_partition(partition)).highwater
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Offset up to which all transactions are decided, as the last fetch told it.
+
+        Returns:
+            -1 with "read_uncommitted"; None before the first fetch and with brokers before 0.11.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        return self._core.positions.state(as_partition(partition)).last_stable_offset
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """When the last fetch of the partition was answered (with records or without), in
+        milliseconds since the epoch; None before the first one.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        return self._core.positions.state(as_partition(partition)).polled_at
+
+    # --- seeking
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from `offset`; takes effect before this returns, buffered records included.
+
+        Raises:
+            ValueError: the offset is no integer, or negative.
+            IllegalStateError: the partition is not assigned.
+        """
+        if not is_integer(offset) or offset < 0:
+            raise ValueError("Offset must be a positive integer")
+        self._core.seek(self._core.positions.state(as_partition(partition)), offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Read on from the oldest record there is; returns when the positions are known.
+
+        Args:
+            *partitions: All assigned ones by default.
+
+        Returns:
+            True.
+
+        Raises:
+            TypeError: one is no TopicPartition.
+            IllegalStateError: one is not assigned, or none is.
+            KafkaTimeoutError: a position was not known within `request_timeout_ms`; it is still
+                being looked up.
+
+        Cancellation: stops the wait; the seek takes place.
+        """
+        await self._core.reset(self._these_or_all(partitions), OffsetReset.EARLIEST)
+        return True
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Read on after the newest record (with "read_committed": from the last stable offset);
+        returns when the positions are known. For the rest see `seek_to_beginning`."""
+        await self._core.reset(self._these_or_all(partitions), OffsetReset.LATEST)
+        return True
+
+    # --- questions
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition, assigned or not. No position moves.
+
+        Raises:
+            KafkaTimeoutError: not told within `request_timeout_ms`; so it is for a partition that
+                does not exist.
+
+        Cancellation: safe.
+        """
+        return await self._ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition (with "read_committed": the last
+        stable offset). For the rest see `beginning_offsets`."""
+        return await self._ends(partitions, LATEST)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is at least as late as a time.
+
+        Args:
+            timestamps: Milliseconds since the epoch by partition, assigned or not.
+
+        Returns:
+            Its offset and timestamp; None where there is no such record.
+
+        Raises:
+            ValueError: a time is negative.
+            UnsupportedVersionError: a broker before 0.10.1 has no such search.
+            KafkaTimeoutError: as of `beginning_offsets`.
+
+        Cancellation: safe.
+        """
+        times: dict[TopicPartition, int] = {}
+        for partition, timestamp in timestamps.items():
+            tp = as_partition(partition)
+            times[tp] = int(timestamp)
+            if timestamp < 0:
+                raise ValueError(
+                    f"The target time for partition {tp} is {timestamp}."
+                    " The target time cannot be negative."
+                )
+        found = await self._core.offsets(times, search=True)
+        return {tp: _offset_and_timestamp(found[tp]) for tp in times}
+
+    async def topics(self) -> set[str]:
+        """The names of all topics this client may see, internal ones left out.
+
+        Raises:
+            KafkaTimeoutError: no broker answered within `request_timeout_ms`.
+        """
+        return await self._core.topic_names()
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The partitions of a topic that is read: a new set; None if it is not known here."""
+        known = self._core.cluster.metadata.topics.get(topic)
+        if known is None or not known.partitions:
+            return None
+        return set(known.partitions)
+
+    # --- shared with the face
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        wanted = [as_partition(each) for each in partitions]
+        return [self._core.positions.state(tp) for tp in wanted]
+
+    def _these_or_all(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
+        states = self._states(partitions) if partitions else list(self._core.positions)
+        if not states:
+            raise IllegalStateError("No partitions are currently assigned")
+        return states
+
+    async def _ends(
+        self, partitions: Iterable[TopicPartition], which: int
+    ) -> dict[TopicPartition, int]:
+        wanted = [as_partition(each) for each in partitions]
+        found = await self._core.offsets(dict.fromkeys(wanted, which))
+        return {tp: max(found[tp].offset, 0) for tp in wanted}
+
+
+def _offset_and_timestamp(found: Found) -> OffsetAndTimestamp | None:
+    if found.offset < 0:
+        return None
+    return OffsetAndTimestamp(found.offset, found.timestamp)

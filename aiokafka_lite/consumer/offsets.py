@@ -1,0 +1,309 @@
+"""Asking brokers where offsets are: the ends of partitions, and records by time.
+
+`list_offsets` answers for any partitions, assigned or not. `PositionResolver` uses it to give the
+assigned partitions that have no position one, by their reset policy, in the background: nothing
+has to be read for that to happen.
+
+Non-obvious:
+
+- Partitions are asked about in one request a leader. A partition without a leader waits alone and
+  holds up nobody.
+- A position that arrives for a partition that was sought meanwhile is dropped (its generation).
+
+Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.retry import LeaderOf, call
+from aiokafka_lite.consumer.buffer import FetchBuffer
+from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    for_code,
+)
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Times that mean the ends of a partition."""
+
+_BY_TIME_FROM: Final = 1
+"""First version that finds a record by its time (Kafka 0.10.1)."""
+
+_ISOLATION_FROM: Final = 2
+_TIMEOUT_FROM: Final = 10
+_CONSUMER: Final = -1
+_NONE: Final = -1
+
+_TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
+
+
+class Found(NamedTuple):
+    """Where a search ended.
+
+    Attributes:
+        offset: The offset, or -1 if no record is that late.
+        timestamp: The record's, in milliseconds since the epoch; -1 for an end.
+    """
+
+    offset: int
+    timestamp: int
+
+
+async def list_offsets(
+    cluster: Cluster,
+    times: Mapping[TopicPartition, int],
+    deadline: float,
+    *,
+    isolation: IsolationLevel,
+    on_found: Callable[[TopicPartition, Found | KafkaError], None],
+    search: bool = False,
+) -> None:
+    """Look up an offset in each partition.
+
+    Args:
+        times: Milliseconds since the epoch, `EARLIEST` or `LATEST`, by partition.
+        deadline: In loop time.
+        isolation: With READ_COMMITTED the latest offset is the last stable one.
+        on_found: Called once for each partition, as the answers come: with a KafkaTimeoutError
+            for those that could not be asked in time.
+        search: Whether the brokers must be able to find records by time.
+
+    Cancellation: ends it; partitions not answered yet are not told of.
+    """
+    pending = dict(times)
+
+    def settle(tp: TopicPartition, found: Found | KafkaError) -> None:
+        if pending.pop(tp, None) is not None:
+            on_found(tp, found)
+
+    while pending:
+        groups = _by_leader(cluster, pending)
+        asks = [
+            asyncio.ensure_future(
+                _ask(cluster, group, deadline, isolation=isolation, settle=settle, search=search)
+            )
+            for group in groups
+        ]
+        try:
+            await asyncio.gather(*asks)
+        finally:
+            for ask in asks:
+                ask.cancel()
+
+
+def _by_leader(
+    cluster: Cluster, times: Mapping[TopicPartition, int]
+) -> list[dict[TopicPartition, int]]:
+    """The partitions by the broker to ask; those without a known one each alone."""
+    led: dict[int, dict[TopicPartition, int]] = {}
+    alone: list[dict[TopicPartition, int]] = []
+    for tp, at in times.items():
+        leader = cluster.metadata.leader(*tp)
+        if leader is None:
+            alone.append({tp: at})
+        else:
+            led.setdefault(leader.node_id, {})[tp] = at
+    return [*led.values(), *alone]
+
+
+async def _ask(
+    cluster: Cluster,
+    times: Mapping[TopicPartition, int],
+    deadline: float,
+    *,
+    isolation: IsolationLevel,
+    settle: Callable[[TopicPartition, Found | KafkaError], None],
+    search: bool,
+) -> None:
+    """Ask the leader of the first partition, until that one is settled. The others are if the same
+    broker leads them; if not, the next round finds their leader."""
+    first = next(iter(times))
+
+    def build(version: int) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for (name, partition), at in times.items():
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
+            topic.partitions.append(ListOffsetsPartition(partition_index=partition, timestamp=at))
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=isolation.value if version >= _ISOLATION_FROM else 0,
+            topics=list(topics.values()),
+            timeout_ms=_left_ms(deadline) if version >= _TIMEOUT_FROM else 0,
+        )
+
+    def check(response: ListOffsetsResponse) -> None:
+        for topic in response.topics:
+            for told in topic.partitions:
+                tp = TopicPartition(topic.name, told.partition_index)
+                if not told.error_code:
+                    settle(tp, _found(told))
+                    continue
+                error = for_code(told.error_code)(tp.topic)
+                if not error.retriable:
+                    settle(tp, error)
+                elif tp == first:
+                    raise error
+
+    try:
+        await call(
+            cluster,
+            PerVersion(ListOffsetsRequest, build),
+            LeaderOf(*first),
+            deadline,
+            check=check,
+            oldest=_BY_TIME_FROM if search else 0,
+        )
+    except KafkaTimeoutError as error:
+        for tp in times:
+            timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
+            timeout.__cause__ = error
+            settle(tp, timeout)
+    except KafkaError as error:
+        settle(first, error)
+
+
+def _found(told: ListOffsetsPartitionResponse) -> Found:
+    if told.offset == _NONE and told.old_style_offsets:  # version 0 answers with a list
+        return Found(told.old_style_offsets[0], _NONE)
+    return Found(told.offset, told.timestamp)
+
+
+def _left_ms(deadline: float) -> int:
+    return max(int((deadline - asyncio.get_running_loop().time()) * 1000), 1)
+
+
+class PositionResolver:
+    """Finds positions for assigned partitions that have none.
+
+    Args:
+        cluster: Whom to ask.
+        positions: The assigned partitions.
+        buffer: Where a partition is told that it has no offset and no policy.
+        options: The consumer's.
+        tasks: Owner of the tasks.
+        on_resolved: Called when a partition has its position, or an error.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        buffer: FetchBuffer,
+        options: ConsumerOptions,
+        tasks: TaskOwner,
+        on_resolved: Callable[[PartitionState], None],
+    ) -> None:
+        self.closed = False
+        self._cluster = cluster
+        self._positions = positions
+        self._buffer = buffer
+        self._options = options
+        self._tasks = tasks
+        self._on_resolved = on_resolved
+        self._asked: set[tuple[PartitionState, int]] = set()
+        self._moved = asyncio.Event()  # set, and replaced, when positions were found
+
+    def close(self) -> None:
+        """Look up nothing more, and end the waits."""
+        self.closed = True
+        self.announce()
+
+    def wake(self) -> None:
+        """Look up the positions of the partitions that have none and are not being looked up."""
+        wanted = [
+            (state, state.generation)
+            for state in self._positions.without_position()
+            if (state, state.generation) not in self._asked
+        ]
+        if wanted and not self.closed:
+            self._asked.update(wanted)
+            self._tasks.spawn(self._resolve(wanted), "look up positions")
+
+    def announce(self) -> None:
+        """Let those who wait for positions look again."""
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
+        """Wait until all of these have a position, an error, or are no longer assigned; or until
+        this is closed.
+
+        Raises:
+            KafkaTimeoutError: not by the deadline (loop time).
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not self.closed and any(
+                    state.position is None
+                    and state.error is None
+                    and self._positions.get(state.tp) is state
+                    for state in states
+                ):
+                    await self._moved.wait()
+        except TimeoutError:
+            missing = [state.tp for state in states if state.position is None]
+            raise KafkaTimeoutError(f"the positions of {missing} were not found in time") from None
+
+    async def _resolve(self, wanted: Collection[tuple[PartitionState, int]]) -> None:
+        by_tp = {state.tp: (state, generation) for state, generation in wanted}
+        times: dict[TopicPartition, int] = {}
+        try:
+            for state, generation in wanted:
+                if not self._positions.is_current(state, generation) or state.reset is None:
+                    continue
+                if state.reset is OffsetReset.NONE:
+                    self._fail(state, NoOffsetForPartitionError(state.tp))
+                else:
+                    times[state.tp] = _TIME_OF[state.reset]
+            loop = asyncio.get_running_loop()
+            await list_offsets(
+                self._cluster,
+                times,
+                loop.time() + self._options.request_timeout,
+                isolation=self._options.isolation_level,
+                on_found=lambda tp, found: self._on_found(*by_tp[tp], found),
+            )
+        finally:
+            self._asked.difference_update(wanted)
+        self.wake()  # those that timed out are asked about again
+
+    def _on_found(self, state: PartitionState, generation: int, found: Found | KafkaError) -> None:
+        if not self._positions.is_current(state, generation):
+            return
+        if isinstance(found, KafkaTimeoutError):
+            log.warning("%s", found)
+        elif isinstance(found, KafkaError):
+            self._fail(state, found)
+        else:
+            log.debug("%s starts at offset %s", state.tp, found.offset)
+            # An empty log of an old broker has no latest offset to tell but its beginning.
+            state.seek(max(found.offset, 0))
+            self._on_resolved(state)
+            self.announce()
+
+    def _fail(self, state: PartitionState, error: KafkaError) -> None:
+        self._buffer.fail(state, error, stays=isinstance(error, NoOffsetForPartitionError))
+        self._on_resolved(state)
+        self.announce()

@@ -1,0 +1,241 @@
+"""Where the consumer stands in each assigned partition. Sans-IO: no socket, no future, no clock.
+
+A `PartitionState` lives from the assignment of its partition to its loss; whoever asked a broker
+something about it keeps the state and its `generation`. A seek, a reset or the loss of the
+partition raises the generation, so a stale answer is recognized and never reaches the application.
+
+The position (next offset to hand out) and the fetch offset (next offset to ask for) differ only
+while decoded records are being handed out: then the `Chunk` knows the first, and its end is the
+second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from aiokafka_lite.consumer.delivery import Chunk
+from aiokafka_lite.consumer.options import OffsetReset
+from aiokafka_lite.errors import IllegalStateError, KafkaError
+from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.consumer.buffer import ResponseBody
+    from aiokafka_lite.record.record_set import RecordSet
+
+NOWHERE = -1
+"""No node: the partition has no leader that is known."""
+
+
+class PartitionState:
+    """One assigned partition.
+
+    Attributes:
+        tp: Which partition. Never changes.
+        generation: Raised whenever what was asked of a broker before no longer counts.
+        reset: The policy by which a position is being looked up, or None.
+        paused: Whether the application does not want its records now.
+        error: What the next read of this partition raises, or None. Written by `fail`.
+        error_stays: Whether that error is raised until the application seeks (else once).
+        highwater: Offset after the newest replicated record, or None before the first answer.
+        last_stable_offset: End of what read_committed may see; -1 in read_uncommitted; None before
+            the first answer and with brokers before 0.11.
+        log_start_offset: First offset that the broker has, or None where it is not told.
+        polled_at: Milliseconds since the epoch of the last answer to a fetch, or None.
+        leader_epoch: Epoch of the current leader, -1 unknown. Written by `place`.
+        node: The broker it is fetched from, or NOWHERE. Written by the fetcher.
+        replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
+        retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
+        fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
+        chunk: Decoded records being handed out, or None. Owner: the buffer.
+        records: Fetched records not decoded yet, or None. Owner: the buffer.
+        body: What `records` points into. Owner: the buffer.
+    """
+
+    __slots__ = (
+        "_position",
+        "body",
+        "chunk",
+        "error",
+        "error_stays",
+        "fetch_bytes",
+        "generation",
+        "highwater",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "node",
+        "paused",
+        "polled_at",
+        "records",
+        "replica",
+        "replica_until",
+        "reset",
+        "retry_at",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, reset: OffsetReset, fetch_bytes: int) -> None:
+        self.tp = tp
+        self.generation = 0
+        self.reset: OffsetReset | None = reset
+        self.paused = False
+        self.error: Exception | None = None
+        self.error_stays = False
+        self.highwater: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.polled_at: int | None = None
+        self.leader_epoch = -1
+        self.node = NOWHERE
+        self.replica = NOWHERE
+        self.replica_until = 0.0
+        self.retry_at = 0.0
+        self.fetch_bytes = fetch_bytes
+        self.chunk: Chunk | None = None
+        self.records: RecordSet | None = None
+        self.body: ResponseBody | None = None
+        self._position: int | None = None
+
+    @property
+    def position(self) -> int | None:
+        """Offset of the next record to hand out; None while it is being looked up."""
+        return self._position if self.chunk is None else self.chunk.position
+
+    @property
+    def fetch_offset(self) -> int | None:
+        """Offset of the next record to ask a broker for; None while it is being looked up."""
+        return self._position if self.chunk is None else self.chunk.end
+
+    @property
+    def fetchable(self) -> bool:
+        """Whether to ask for its records: only with nothing of it still undecoded (seed 0)."""
+        return (
+            self.records is None
+            and not self.paused
+            and self.error is None
+            and self.fetch_offset is not None
+        )
+
+    def seek(self, offset: int) -> None:
+        """Stand at `offset`. The buffer has let go of the old records before."""
+        self.generation += 1
+        self.reset = None
+        self.error = None
+        self._position = offset
+
+    def ask_reset(self, policy: OffsetReset) -> None:
+        """Have the position looked up by `policy`. The buffer has let go of the old records."""
+        self.generation += 1
+        self.reset = policy
+        self.error = None
+        self._position = None
+
+    def on_chunk_done(self) -> None:
+        """The chunk was handed out whole."""
+        if self.chunk is not None:
+            self._position = self.chunk.end
+            self.chunk = None
+
+    def fail(self, error: Exception, *, stays: bool) -> None:
+        """Let the next read raise `error`: until a seek, or once."""
+        self.error = error
+        self.error_stays = stays
+
+    def grow(self, limit: int) -> bool:
+        """Ask for twice as much from now on.
+
+        Returns:
+            False if `limit` bytes are asked for already.
+        """
+        if self.fetch_bytes >= limit:
+            return False
+        self.fetch_bytes = min(2 * self.fetch_bytes, limit)
+        return True
+
+
+class Positions:
+    """The states of the assigned partitions, by partition.
+
+    Args:
+        reset: The policy for partitions that have no position yet.
+        retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
+        fetch_bytes: How much of one partition to ask for in a fetch.
+    """
+
+    def __init__(self, reset: OffsetReset, fetch_bytes: int) -> None:
+        self._reset = reset
+        self._fetch_bytes = fetch_bytes
+        self._states: dict[TopicPartition, PartitionState] = {}
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, tp: object) -> bool:
+        return tp in self._states
+
+    def get(self, tp: TopicPartition) -> PartitionState | None:
+        """The state of a partition, or None if it is not assigned."""
+        return self._states.get(tp)
+
+    def state(self, tp: TopicPartition) -> PartitionState:
+        """The state of a partition.
+
+        Raises:
+            IllegalStateError: it is not assigned.
+        """
+        state = self._states.get(tp)
+        if state is None:
+            raise IllegalStateError(f"Partition {tp} is not assigned")
+        return state
+
+    def is_current(self, state: PartitionState, generation: int) -> bool:
+        """Whether an answer about `state`, asked for in `generation`, still counts."""
+        return state.generation == generation and self._states.get(state.tp) is state
+
+    def partitions(self) -> set[TopicPartition]:
+        """The assigned partitions, a new set."""
+        return set(self._states)
+
+    def assign(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[list[PartitionState], list[PartitionState]]:
+        """Make `partitions` the assignment. Those that stay keep their position, as in Java.
+
+        Returns:
+            The states that came and those that are gone (their answers count no more).
+        """
+        wanted = dict.fromkeys(partitions)
+        gone = [state for tp, state in self._states.items() if tp not in wanted]
+        for state in gone:
+            del self._states[state.tp]
+            state.generation += 1
+        came = []
+        for tp in wanted:
+            if tp not in self._states:
+                state = PartitionState(tp, self._reset, self._fetch_bytes)
+                self._states[tp] = state
+                came.append(state)
+        return came, gone
+
+    def without_position(self) -> list[PartitionState]:
+        """The partitions whose position has to be looked up (those whose look-up failed come back
+        when the application has been told)."""
+        return [
+            state
+            for state in self._states.values()
+            if state.reset is not None and state.error is None
+        ]
+
+
+def error_of(state: PartitionState) -> Exception:
+    """What a read of `state` raises now; an error that is raised once is taken away."""
+    error = state.error
+    if error is None:
+        raise KafkaError(f"{state.tp} has no error to raise")
+    if not state.error_stays:
+        state.error = None
+    return error

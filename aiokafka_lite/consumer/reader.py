@@ -1,0 +1,181 @@
+"""The application's side of the buffer: one record, or lists of them, waiting where need be.
+
+Non-obvious:
+
+- Taking is synchronous and comes last: between the moment a record leaves the buffer and the
+  moment the caller has it there is no await. So a cancelled or timed-out read loses nothing.
+- The event loop is let run at least every `LOOP_BREATH` seconds of reading, and at the end of
+  every `CREDIT` records the clock is looked at: an application that never suspends starves neither
+  the network nor its other tasks. Both cost less than a nanosecond or two a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from time import monotonic
+from typing import Final
+
+from aiokafka_lite.consumer.buffer import ALL, FetchBuffer
+from aiokafka_lite.consumer.delivery import EMPTY, Record
+from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.consumer.waiters import Waiters
+from aiokafka_lite.errors import ConsumerStoppedError, KafkaError
+from aiokafka_lite.structs import TopicPartition
+
+CHUNK: Final = 256
+"""Records decoded at once for reading one by one: enough to forget the cost of a call, few enough
+to stay in the cache."""
+
+DESERIALIZED_CHUNK: Final = 32
+"""The same where deserializers run: they may be slow, and the loop waits for a chunk of them."""
+
+CREDIT: Final = 64
+"""Records handed out before the clock is looked at."""
+
+LOOP_BREATH: Final = 0.005
+"""Seconds of reading without a pause after which the event loop is let run once."""
+
+
+class Reader:
+    """Hands buffered records to the application.
+
+    Args:
+        positions: The assigned partitions.
+        buffer: Where records come from.
+        waiters: Where this waits, and who wakes it.
+        deserializes: Whether decoding a chunk runs code of the application.
+        on_starved: Called before waiting for records.
+    """
+
+    def __init__(
+        self,
+        positions: Positions,
+        buffer: FetchBuffer,
+        waiters: Waiters,
+        *,
+        deserializes: bool,
+        on_starved: Callable[[], None],
+    ) -> None:
+        self.stopped = False
+        self.error: KafkaError | None = None
+        """What every read raises: something about the whole consumer. Written by its owner."""
+        self._positions = positions
+        self._buffer = buffer
+        self._waiters = waiters
+        self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
+        self._on_starved = on_starved
+        self._breathed_at = monotonic()
+
+    def stop(self) -> None:
+        """End all reads: pending ones and those to come."""
+        self.stopped = True
+        self._buffer.delivery.current = EMPTY
+        self._waiters.wake()
+
+    def fail(self, error: KafkaError | None) -> None:
+        """Let every read raise `error`, until None takes it back."""
+        self.error = error
+        if error is not None:
+            self._waiters.wake()
+
+    async def next_record(self, among: Collection[TopicPartition] = ()) -> Record:
+        """The next record of any, or of the given partitions.
+
+        Raises:
+            ConsumerStoppedError: stopped, before or while waiting.
+            KafkaError: of the consumer, or of the partition whose turn it is.
+
+        Cancellation: safe at every point; nothing is lost.
+        """
+        delivery = self._buffer.delivery
+        while True:
+            await self._breathe()
+            self._check()
+            chunk = self._buffer.next_chunk(self._chunk, self._states(among))
+            if chunk is None:
+                await self._wait(among, None)
+                continue
+            if among:
+                return chunk.take_many(1)[0]
+            delivery.current = chunk
+            delivery.credit = CREDIT
+            record = delivery.take()
+            if record is not None:
+                return record
+
+    async def next_or_end(self) -> Record:
+        """`next_record` for an iteration, which ends silently when the consumer is stopped.
+
+        Raises:
+            StopAsyncIteration: stopped.
+        """
+        try:
+            return await self.next_record()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
+
+    async def next_lists(
+        self, among: Collection[TopicPartition], limit: int | None, timeout: float
+    ) -> dict[TopicPartition, list[Record]]:
+        """Lists of records by partition: what is buffered, or the first to come within `timeout`.
+
+        Args:
+            among: The partitions wanted; empty for all.
+            limit: Most records altogether, or None.
+            timeout: Seconds to wait for the first record.
+
+        Returns:
+            At most one response's records of each partition; empty if none came in time, or if
+            the consumer was stopped meanwhile.
+
+        Raises:
+            ConsumerStoppedError: stopped before.
+            KafkaError: as in `next_record`.
+
+        Cancellation: safe at every point; nothing is lost.
+        """
+        loop = asyncio.get_running_loop()
+        self._check()
+        await self._breathe()
+        deadline: float | None = None
+        while not self.stopped:
+            self._check()
+            lists = self._buffer.take_lists(limit or ALL, self._states(among))
+            if lists:
+                return lists
+            if deadline is None:
+                deadline = loop.time() + timeout
+                if timeout <= 0:
+                    await self._let_loop_run()
+                    continue
+            if loop.time() >= deadline:
+                break
+            await self._wait(among, deadline)
+        return {}
+
+    def _check(self) -> None:
+        if self.stopped:
+            raise ConsumerStoppedError()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+    def _states(self, among: Collection[TopicPartition]) -> list[PartitionState] | None:
+        if not among:
+            return None
+        states = (self._positions.get(tp) for tp in among)
+        return [state for state in states if state is not None]
+
+    async def _breathe(self) -> None:
+        """Let the loop run, if reading has kept it from that for long."""
+        if monotonic() - self._breathed_at > LOOP_BREATH:
+            await self._let_loop_run()
+
+    async def _let_loop_run(self) -> None:
+        await asyncio.sleep(0)
+        self._breathed_at = monotonic()
+
+    async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
+        self._on_starved()
+        await self._waiters.wait(among, deadline)
+        self._breathed_at = monotonic()

@@ -1,0 +1,151 @@
+"""What the application asked to read: topics, a pattern, or partitions of its choice. Sans-IO.
+
+Without a group a subscription means all partitions of its topics, those that are added later
+too. The three kinds exclude one another until `unsubscribe`, as in Java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from aiokafka_lite.abc import ConsumerRebalanceListener
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.structs import TopicPartition
+
+
+class Subscription:
+    """The subscription of one consumer.
+
+    Attributes:
+        topics: Names subscribed to; those that match, of a pattern; those of the partitions, of
+            an assignment.
+        pattern: The pattern subscribed to, or None.
+        listener: Told of rebalances, or None.
+        manual: Whether the application assigns partitions itself.
+
+    Args:
+        exclude_internal: Whether a pattern leaves out internal topics.
+    """
+
+    def __init__(self, *, exclude_internal: bool) -> None:
+        self._exclude_internal = exclude_internal
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.listener: ConsumerRebalanceListener | None = None
+        self.manual = False
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the partitions follow the metadata."""
+        return not self.manual and (self.pattern is not None or bool(self.topics))
+
+    def subscribe(
+        self,
+        topics: Collection[str],
+        pattern: str | None,
+        listener: ConsumerRebalanceListener | None,
+    ) -> None:
+        """Subscribe to names or to a pattern.
+
+        Raises:
+            TypeError: neither or both of topics and pattern; `topics` is a str, or no list, tuple
+                or set of str; the listener is none.
+            ValueError: the pattern is no regular expression.
+            IllegalStateError: another kind of subscription is there.
+        """
+        if not (topics or pattern):
+            raise TypeError("You should provide either `topics` or `pattern`")
+        if topics and pattern:
+            raise TypeError("You can't provide both `topics` and `pattern`")
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        compiled = None
+        names: frozenset[str] = frozenset()
+        if pattern:
+            try:
+                compiled = re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
+        else:
+            names = topic_names(topics)
+        if self.manual or (self.automatic and (self.pattern is None) != (compiled is None)):
+            raise _exclusive()
+        self.topics = names
+        self.pattern = compiled
+        self.listener = listener
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Take partitions of the application's choice; none takes all away.
+
+        Raises:
+            TypeError: something among them is no (topic, partition).
+            IllegalStateError: topics or a pattern are subscribed to.
+        """
+        wanted = [as_partition(each) for each in partitions]
+        if self.automatic:
+            raise _exclusive()
+        self.manual = True
+        self.topics = frozenset(tp.topic for tp in wanted)
+        return wanted
+
+    def unsubscribe(self) -> None:
+        """Want nothing; any kind of subscription may follow."""
+        self.topics = frozenset()
+        self.pattern = None
+        self.listener = None
+        self.manual = False
+
+    def on_metadata(self, metadata: Metadata) -> list[TopicPartition] | None:
+        """The partitions to read now, or None if they do not follow the metadata.
+
+        A topic the metadata does not know for the moment keeps what it had.
+        """
+        if not self.automatic:
+            return None
+        if self.pattern is not None:
+            self.topics = frozenset(
+                topic.name
+                for topic in metadata.topics.values()
+                if self.pattern.match(topic.name)
+                and not (topic.is_internal and self._exclude_internal)
+            )
+        return [
+            TopicPartition(name, partition)
+            for name in sorted(self.topics)
+            if (topic := metadata.topics.get(name)) is not None
+            for partition in sorted(topic.partitions)
+        ]
+
+
+def topic_names(topics: object) -> frozenset[str]:
+    """Topic names as an application gives them.
+
+    Raises:
+        TypeError: not a tuple, list or set of str.
+    """
+    if not isinstance(topics, tuple | set | frozenset | list):
+        raise TypeError("Topics should be list of strings")
+    if not all(isinstance(name, str) for name in topics):
+        raise TypeError("Topics should be list of strings")
+    return frozenset(topics)
+
+
+def as_partition(value: object) -> TopicPartition:
+    """A partition as an application gives it.
+
+    Raises:
+        TypeError: not a (str, int).
+    """
+    if isinstance(value, tuple) and len(value) == 2:
+        topic, partition = value
+        if isinstance(topic, str) and isinstance(partition, int):
+            return TopicPartition(topic, partition)
+    raise TypeError(f"partitions must be TopicPartition instances, not {value!r}")
+
+
+def _exclusive() -> IllegalStateError:
+    return IllegalStateError(
+        "Subscription to topics, partitions and pattern are mutually exclusive"
+    )

@@ -1,0 +1,70 @@
+"""Those who wait for records: calls of getone(), getmany() and ``async for``.
+
+A waiter is woken when something it may want has come, and then looks for itself: nothing is
+handed to a waiter, so cancelling one at any moment loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.structs import TopicPartition
+
+
+class Waiters:
+    """The waiters of one consumer. True while there are any."""
+
+    def __init__(self) -> None:
+        self._futures: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._futures)
+
+    def want(self, state: PartitionState) -> bool:
+        """Whether somebody waits for records of this partition."""
+        return any(not among or state.tp in among for among in self._futures.values())
+
+    def wake(self) -> bool:
+        """Let all of them look.
+
+        Returns:
+            Whether there was anybody.
+        """
+        woken = bool(self._futures)
+        for future in self._futures:
+            if not future.done():
+                future.set_result(None)
+        return woken
+
+    async def wait(self, among: Collection[TopicPartition], deadline: float | None) -> bool:
+        """Wait to be woken.
+
+        Args:
+            among: The partitions wanted; empty for all.
+            deadline: In loop time, or None.
+
+        Returns:
+            False if the deadline passed first.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        timer = None
+        if deadline is not None:
+            timer = loop.call_at(deadline, _expire, future)
+        self._futures[future] = among
+        try:
+            await future
+        except TimeoutError:
+            return False
+        finally:
+            del self._futures[future]
+            if timer is not None:
+                timer.cancel()
+        return True
+
+
+def _expire(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
