@@ -1,15 +1,15 @@
 """The producer's memory: a budget in bytes that coroutines wait for, and the buffers made of it.
 
-Seed 0's ``BufferPool`` without its lock. Exactly one size, the batch size, is pooled: a buffer of it
-that comes back is kept and handed out again, so that a busy producer touches the same memory over
-and over (it stays in cache, and costs no page fault). Any other size is counted, made, and dropped
-after use; when such a size does not fit beside the pooled buffers, pooled ones are dropped for it.
+Seed 0's ``BufferPool`` without its lock. Exactly one size, the batch size, is pooled: a buffer of
+it that comes back is kept and handed out again, so that a busy producer touches the same memory
+over and over (it stays in cache, and costs no page fault). Any other size is counted, made, and
+dropped after use; where one does not fit beside the pooled buffers, pooled ones are dropped for it.
 
 Non-obvious:
 - The pool grows from nothing: ``available`` counts bytes that are in no buffer at all, and
-  ``available + len(pooled) * poolable_size + handed out + gathered by the head`` is always the total.
-- Waiters are served first in, first out. While anybody waits, nobody takes without waiting: a small
-  request never starves a large one that came first.
+  available + pooled buffers + handed out + gathered by the head of the line is always the total.
+- Waiters are served first in, first out. While anybody waits, nobody takes without waiting: a
+  small request never starves a large one that came first.
 - Only the head of the line gathers, piece by piece, as memory comes back. Whoever leaves the line,
   served or not, lets the next one look, so no wake-up is lost.
 - Memory belongs to a waiter from the moment its future is resolved. A waiter cancelled between that
@@ -120,9 +120,8 @@ class MemoryPool:
         except BaseException:
             if waiter in self._waiters:
                 self._leave(waiter)
-            elif waiter.future.done() and not waiter.future.cancelled():
-                if waiter.future.exception() is None:
-                    self.give(waiter.future.result())
+            elif not waiter.future.cancelled() and waiter.future.exception() is None:
+                self.give(waiter.future.result())  # granted, but not seen
             raise
 
     def give(self, buffer: bytearray) -> None:
@@ -135,7 +134,7 @@ class MemoryPool:
             self._serve()
 
     def close(self, error: BaseException) -> None:
-        """Fail everybody in line, and all who come later, with ``error``. Giving back still works."""
+        """Fail all in line, and all who come later, with ``error``. Giving back still works."""
         self._closed = error
         while self._waiters:
             waiter = next(iter(self._waiters))

@@ -1,0 +1,210 @@
+# cython: language_level=3, freethreading_compatible=True
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Native ``send -> partition -> append -> ack``. Its specification is the twin beside this module."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t
+
+from aiokafka_lite.producer._ack_native cimport ProducerBatch
+from aiokafka_lite.record._murmur2_native cimport murmur2_raw
+
+from collections import deque
+from operator import index as as_int
+
+from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.producer._accumulator_python import AppendCore as _TwinCore
+from aiokafka_lite.producer._accumulator_python import Blocked
+from aiokafka_lite.producer._accumulator_python import PartitionQueue as _TwinQueue
+from aiokafka_lite.producer._accumulator_python import TopicQueues as _TwinTopic
+from aiokafka_lite.record.murmur2 import murmur2
+from aiokafka_lite.structs import TopicPartition
+
+cdef extern from *:
+    """
+    #ifdef _WIN32
+    #include <windows.h>
+    static inline long long akl_now_ms(void) {
+        FILETIME t;
+        GetSystemTimePreciseAsFileTime(&t);
+        return ((((long long)t.dwHighDateTime << 32) | t.dwLowDateTime) - 116444736000000000LL) / 10000;
+    }
+    #else
+    #include <time.h>
+    static inline long long akl_now_ms(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    }
+    #endif
+    """
+    int64_t akl_now_ms() noexcept nogil
+
+
+cdef inline int64_t hash_of(object key) except? -1:
+    if PyBytes_CheckExact(key):
+        return murmur2_raw(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+    return murmur2(key)
+
+
+@cython.final
+cdef class PartitionQueue:
+    __doc__ = _TwinQueue.__doc__
+
+    cdef readonly object topic_partition
+    cdef public ProducerBatch open
+    cdef readonly object waiting
+    cdef readonly object in_flight
+    cdef public object outbox
+    cdef public bint listed
+    cdef public double muted_until
+    cdef public int failures
+    cdef public object sequences
+
+    def __init__(self, topic_partition):
+        self.topic_partition = topic_partition
+        self.waiting = deque()
+        self.in_flight = deque()
+
+    @property
+    def empty(self):
+        return not self.waiting and not self.in_flight
+
+
+@cython.final
+cdef class TopicQueues:
+    __doc__ = _TwinTopic.__doc__
+
+    cdef readonly str topic
+    cdef readonly list queues
+    cdef public list available
+    cdef readonly PartitionQueue sticky
+    cdef Py_ssize_t _turn
+
+    def __init__(self, str topic not None, Py_ssize_t partitions, Py_ssize_t turn):
+        self.topic = topic
+        self.queues = []
+        self.available = []
+        self._turn = turn
+        self.grow(partitions)
+        self.move_on()
+
+    def grow(self, Py_ssize_t partitions):
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
+
+    cpdef PartitionQueue move_on(self):
+        cdef Py_ssize_t chosen
+        self._turn += 1
+        if self.available:
+            chosen = self.available[self._turn % len(self.available)]
+        else:
+            chosen = self._turn % len(self.queues)
+        self.sticky = self.queues[chosen]
+        return self.sticky
+
+
+cdef class AppendCore:
+    __doc__ = _TwinCore.__doc__
+
+    cdef readonly object loop
+    cdef readonly dict topics
+    cdef public object refusal
+    cdef object _key_serializer
+    cdef object _value_serializer
+    cdef object _partitioner
+
+    def __init__(self, loop, key_serializer, value_serializer, partitioner):
+        self.loop = loop
+        self.topics = {}
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = partitioner
+
+    def append(self, topic, value, key, partition, timestamp_ms, headers):
+        cdef int64_t timestamp
+        if self.refusal is not None:
+            raise self.refusal
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+        if timestamp_ms is None:
+            timestamp = akl_now_ms()
+        else:
+            timestamp = as_int(timestamp_ms)
+            if timestamp < 0:
+                raise IllegalArgumentError(f"timestamp_ms must not be negative: {timestamp}")
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        return self._append(<str>topic, partition, timestamp, key, value, headers)
+
+    def append_serialized(self, str topic not None, partition, int64_t timestamp, key, value, headers):
+        return self._append(topic, partition, timestamp, key, value, headers)
+
+    cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers):
+        cdef TopicQueues topic_queues
+        cdef PartitionQueue queue
+        cdef Py_ssize_t number
+        cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)
+        if found == NULL:
+            return Blocked(topic, partition, None, timestamp, key, value, headers)
+        topic_queues = <TopicQueues>found
+        if partition is not None:
+            number = as_int(partition)
+            if number < 0:
+                raise IllegalArgumentError(f"partition must not be negative: {number}")
+        elif self._partitioner is not None:
+            number = self._ask(topic_queues, key)
+        elif key is not None:
+            number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % PyList_GET_SIZE(topic_queues.queues)
+        else:
+            return self._append_sticky(topic_queues, timestamp, value, headers)
+        if number >= PyList_GET_SIZE(topic_queues.queues):
+            return Blocked(topic, number, None, timestamp, key, value, headers)
+        queue = <PartitionQueue>PyList_GET_ITEM(topic_queues.queues, number)
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic, number, queue, timestamp, key, value, headers)
+        return ack
+
+    cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, value, headers):
+        cdef PartitionQueue queue = topic_queues.sticky
+        cdef ProducerBatch batch = queue.open
+        if batch is not None:
+            ack = batch.append_record(timestamp, None, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        queue = topic_queues.move_on()
+        ack = self._append_to(queue, timestamp, None, value, headers)
+        if ack is None:
+            return Blocked(topic_queues.topic, None, queue, timestamp, None, value, headers)
+        return ack
+
+    cdef _append_to(self, PartitionQueue queue, int64_t timestamp, key, value, headers):
+        cdef ProducerBatch batch = queue.open
+        if batch is not None:
+            ack = batch.append_record(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        return self.open_batch(queue, timestamp, key, value, headers)
+
+    cdef Py_ssize_t _ask(self, TopicQueues topic_queues, key) except -1:
+        cdef Py_ssize_t count = len(topic_queues.queues)
+        cdef Py_ssize_t chosen = as_int(
+            self._partitioner(key, list(range(count)), list(topic_queues.available))
+        )
+        if not 0 <= chosen < count:
+            raise IllegalArgumentError(f"the partitioner chose {chosen} of {count} partitions")
+        return chosen
+
+    def close_batch(self, queue):
+        raise NotImplementedError
+
+    def open_batch(self, queue, timestamp, key, value, headers):
+        raise NotImplementedError

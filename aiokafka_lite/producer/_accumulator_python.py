@@ -1,0 +1,250 @@
+"""``send -> partition -> append -> ack`` in one call: the readable specification.
+
+``AppendCore`` is the part of the accumulator that runs for every record; what runs for every batch
+(taking memory, readiness, draining) is ``accumulator.Accumulator``, Python in both builds.
+
+Partitions are chosen as Java chooses them: an explicit one; else murmur2 of the key over all
+partitions; else, without a key, the topic's sticky partition, which moves on when its batch is
+completed (KIP-480), so that batches fill up before the next one is begun.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from operator import index as as_int
+from typing import Any, Protocol
+
+from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
+from aiokafka_lite.record.murmur2 import murmur2
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AppendCore", "Blocked", "PartitionQueue", "TopicQueues"]
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Blocked:
+    """A record that could not be appended yet, with its serializers already run.
+
+    Either nothing is known of its topic (or of the partition it names), or there is no memory for
+    the batch it would open.
+    """
+
+    __slots__ = ("headers", "key", "partition", "queue", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        queue: "PartitionQueue | None",
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition  # None: chosen when it is appended
+        self.queue = queue  # None: its topic or partition is not known
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+class PartitionQueue:
+    """The batches of one partition, oldest first: in flight, then waiting, the last maybe open."""
+
+    __slots__ = (
+        "failures",
+        "in_flight",
+        "listed",
+        "muted_until",
+        "open",
+        "outbox",
+        "sequences",
+        "topic_partition",
+        "waiting",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.open: ProducerBatch | None = None  # takes records; always the last of `waiting`
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: deque[ProducerBatch] = deque()
+        # The sender's own:
+        self.outbox: Any = None  # of the broker that leads the partition, None while none does
+        self.listed = False  # in its outbox' ready list
+        self.muted_until = 0.0  # loop time before which nothing is sent, after a failure
+        self.failures = 0  # in a row
+        self.sequences: Any = None  # idempotence.Sequences, None without idempotence
+
+    @property
+    def empty(self) -> bool:
+        return not self.waiting and not self.in_flight
+
+
+class TopicQueues:
+    """One topic's partition queues by number, and the partition that keyless records stick to."""
+
+    __slots__ = ("_turn", "available", "queues", "sticky", "topic")
+
+    def __init__(self, topic: str, partitions: int, turn: int) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue] = []
+        self.available: list[int] = []  # partitions that have a leader
+        self._turn = turn  # where the rotation starts: random, so that producers spread
+        self.grow(partitions)
+        self.sticky = self.queues[0]
+        self.move_on()
+
+    def grow(self, partitions: int) -> None:
+        """Make queues up to a number of partitions; there are never fewer than before."""
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
+
+    def move_on(self) -> PartitionQueue:
+        """Let keyless records stick to the next partition that has a leader."""
+        self._turn += 1
+        available = self.available
+        if available:
+            self.sticky = self.queues[available[self._turn % len(available)]]
+        else:
+            self.sticky = self.queues[self._turn % len(self.queues)]
+        return self.sticky
+
+
+class Partitioner(Protocol):
+    def __call__(
+        self, key: bytes | None, all_partitions: list[int], available: list[int], /
+    ) -> int: ...
+
+
+class AppendCore:
+    """Appends records to the open batch of their partition.
+
+    Args:
+        loop: Whose acks these are.
+        key_serializer: Called with every key (None too), or None to take bytes as they are.
+        value_serializer: Likewise for values.
+        partitioner: Called as aiokafka calls it, or None for Java's choice.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        key_serializer: Callable[[Any], Any] | None,
+        value_serializer: Callable[[Any], Any] | None,
+        partitioner: Partitioner | None,
+    ) -> None:
+        self.loop = loop
+        self.topics: dict[str, TopicQueues] = {}
+        self.refusal: BaseException | None = None  # raised by every append once it is set
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = partitioner
+
+    def append(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Any,
+    ) -> Ack | Blocked:
+        """Append one record; its Ack, or what has to be waited for.
+
+        Raises:
+            TypeError: A topic, key, value, header, partition or timestamp of a wrong type.
+            IllegalArgumentError: A negative partition or timestamp.
+            MessageSizeTooLargeError: The record will never fit; nothing was changed.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+        if timestamp_ms is None:
+            timestamp = time.time_ns() // 1_000_000
+        else:
+            timestamp = as_int(timestamp_ms)
+            if timestamp < 0:
+                raise IllegalArgumentError(f"timestamp_ms must not be negative: {timestamp}")
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        return self.append_serialized(topic, partition, timestamp, key, value, headers)
+
+    def append_serialized(
+        self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | Blocked:
+        """What ``append`` does after the serializers; also how a blocked record tries again."""
+        topic_queues = self.topics.get(topic)
+        if topic_queues is None:
+            return Blocked(topic, partition, None, timestamp, key, value, headers)
+        if partition is not None:
+            number = as_int(partition)
+            if number < 0:
+                raise IllegalArgumentError(f"partition must not be negative: {number}")
+        elif self._partitioner is not None:
+            number = self._ask(self._partitioner, topic_queues, key)
+        elif key is not None:
+            number = (murmur2(key) & 0x7FFFFFFF) % len(topic_queues.queues)
+        else:
+            return self._append_sticky(topic_queues, timestamp, value, headers)
+        if number >= len(topic_queues.queues):
+            return Blocked(topic, number, None, timestamp, key, value, headers)
+        queue = topic_queues.queues[number]
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic, number, queue, timestamp, key, value, headers)
+        return ack
+
+    def _append_sticky(
+        self, topic_queues: TopicQueues, timestamp: int, value: Any, headers: Any
+    ) -> Ack | Blocked:
+        queue = topic_queues.sticky
+        batch = queue.open
+        if batch is not None:
+            ack = batch.append(timestamp, None, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        queue = topic_queues.move_on()
+        ack = self._append_to(queue, timestamp, None, value, headers)
+        if ack is None:
+            return Blocked(topic_queues.topic, None, queue, timestamp, None, value, headers)
+        return ack
+
+    def _append_to(
+        self, queue: PartitionQueue, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | None:
+        batch = queue.open
+        if batch is not None:
+            ack = batch.append(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        return self.open_batch(queue, timestamp, key, value, headers)
+
+    def _ask(self, partitioner: Partitioner, topic_queues: TopicQueues, key: Any) -> int:
+        """Ask the application's partitioner; it may keep or change the lists it is given."""
+        everyone = list(range(len(topic_queues.queues)))
+        chosen = as_int(partitioner(key, everyone, list(topic_queues.available)))
+        if not 0 <= chosen < len(topic_queues.queues):
+            raise IllegalArgumentError(
+                f"the partitioner chose {chosen} of {len(topic_queues.queues)} partitions"
+            )
+        return chosen
+
+    def close_batch(self, queue: PartitionQueue) -> None:
+        """The open batch is full: it takes no more records and may leave at once."""
+        raise NotImplementedError
+
+    def open_batch(
+        self, queue: PartitionQueue, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | None:
+        """Begin a batch with a record; its Ack, or None: there is no memory for it now."""
+        raise NotImplementedError

@@ -1,0 +1,382 @@
+# cython: language_level=3, freethreading_compatible=True
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Native batches and acks. Their specification is the twin beside this module.
+
+Ack and Wait are outside the garbage collector: a million acks that an application holds cost it
+nothing. The price: a cycle through one of them is only freed by its batch's outcome, which always
+comes.
+"""
+
+cimport cython
+import asyncio
+from contextvars import copy_context
+
+from aiokafka_lite.producer._ack_python import Ack as _TwinAck
+from aiokafka_lite.producer._ack_python import ProducerBatch as _TwinBatch
+from aiokafka_lite.producer._ack_python import Wait as _TwinWait
+from aiokafka_lite.producer._ack_python import fresh
+from aiokafka_lite.structs import RecordMetadata
+
+cdef extern from *:
+    """
+    /* StopIteration(value), without the traceback that raising it in Cython would build. A tuple (a
+       RecordMetadata is one) given to PyErr_SetObject would be unpacked into its arguments. */
+    static inline void stop_with_(PyObject *value) {
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+        if (stop) { PyErr_SetObject(PyExc_StopIteration, stop); Py_DECREF(stop); }
+    }
+    """
+    void stop_with "stop_with_"(object) noexcept
+    int PyContext_Enter(object) except -1
+    int PyContext_Exit(object) except -1
+
+DEF PENDING = 0
+DEF ACKED = 1
+DEF UNCONFIRMED = 2
+DEF FAILED = 3
+
+cdef object CancelledError = asyncio.CancelledError
+cdef object InvalidStateError = asyncio.InvalidStateError
+cdef object new_tuple = tuple.__new__
+
+
+cdef int run(object context, object callback, object target) except -1:
+    """``context.run(callback, target)``, without the call's machinery."""
+    PyContext_Enter(context)
+    try:
+        callback(target)
+    finally:
+        PyContext_Exit(context)
+    return 0
+
+
+@cython.final
+cdef class ProducerBatch:
+    __doc__ = _TwinBatch.__doc__
+
+    def __init__(self, loop, topic_partition, BatchBuilder builder not None, buffer, double created):
+        self.loop = loop
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.buffer = buffer
+        self.created = created
+        self.base_sequence = -1
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.log_start_offset = -1
+
+    cdef append_record(self, int64_t timestamp, object key, object value, object headers):
+        cdef Ack ack
+        cdef int32_t index = self.builder.append_record(timestamp, key, value, headers)
+        if index < 0:
+            return None
+        ack = Ack.__new__(Ack)
+        ack._batch = self
+        ack._index = index
+        ack._stamp = timestamp
+        return ack
+
+    def append(self, int64_t timestamp, key, value, headers):
+        return self.append_record(timestamp, key, value, headers)
+
+    def ack(self, int32_t index, int64_t timestamp):
+        cdef Ack ack = Ack.__new__(Ack)
+        ack._batch = self
+        ack._index = index
+        ack._stamp = timestamp
+        return ack
+
+    @property
+    def count(self):
+        return self.builder.count
+
+    @property
+    def done(self):
+        return self.state != PENDING
+
+    @property
+    def awaited(self):
+        return bool(self._waiters)
+
+    def watch(self, watcher):
+        if self._watchers is None:
+            self._watchers = []
+        self._watchers.append(watcher)
+
+    def acknowledge(
+        self, int64_t base_offset, int64_t log_append_time, int64_t log_start_offset
+    ):
+        self.base_offset = base_offset
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self._resolve(ACKED)
+
+    def confirm_sent(self):
+        self._resolve(UNCONFIRMED)
+
+    def fail(self, error):
+        self.error = error
+        self._resolve(FAILED)
+
+    cdef _resolve(self, int state):
+        if self.state != PENDING:
+            raise RuntimeError("a batch has one outcome")
+        self.state = state
+        self.builder = None
+        self.buffer = None
+        self.payload = None
+        if self._waiters is not None and not self.loop.is_closed():
+            self.loop.call_soon(self._wake, self._waiters, 0)
+        watchers = self._watchers
+        self._watchers = None
+        if watchers is not None:
+            for watcher in watchers:
+                watcher(self)
+
+    def _wake(self, list waiters, Py_ssize_t start):
+        cdef Py_ssize_t position
+        cdef Wait wait
+        self._waiters = None
+        for position in range(start, len(waiters)):
+            wait = waiters[position]
+            if wait is None:
+                continue
+            callback = wait.callback
+            context = wait.context
+            wait.callback = None
+            wait.context = None
+            wait.following = None
+            wait.ack._first = None
+            if callback is None or context is None:
+                continue
+            try:
+                run(context, callback, wait if wait.by_task else wait.ack)
+            except (SystemExit, KeyboardInterrupt):
+                self.loop.call_soon(self._wake, waiters, position + 1)
+                raise
+            except BaseException as error:
+                self.loop.call_exception_handler(
+                    {"message": f"Exception in callback {callback!r}", "exception": error}
+                )
+
+    cdef int _enlist(self, Wait wait) except -1:
+        if self._waiters is None:
+            self._waiters = []
+        wait.position = len(self._waiters)
+        self._waiters.append(wait)
+        return 0
+
+    cdef int _strike(self, Wait wait) except -1:
+        if self._waiters is not None:
+            self._waiters[wait.position] = None
+        return 0
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class Ack:
+    __doc__ = _TwinAck.__doc__
+
+    @property
+    def _asyncio_future_blocking(self):
+        return self._blocking
+
+    @_asyncio_future_blocking.setter
+    def _asyncio_future_blocking(self, bint value):
+        self._blocking = value
+
+    @property
+    def _loop(self):
+        return self._batch.loop
+
+    @property
+    def _cancel_message(self):
+        return None
+
+    def get_loop(self):
+        return self._batch.loop
+
+    def done(self):
+        return self._cancelled or self._batch.state != PENDING
+
+    def cancelled(self):
+        return self._cancelled
+
+    cdef _outcome(self):
+        cdef ProducerBatch batch = self._batch
+        if self._cancelled:
+            raise CancelledError
+        if batch.state == ACKED:
+            topic, partition = <tuple>batch.topic_partition
+            return new_tuple(RecordMetadata, (
+                topic,
+                partition,
+                batch.topic_partition,
+                -1 if batch.base_offset < 0 else batch.base_offset + self._index,
+                self._stamp if batch.log_append_time < 0 else batch.log_append_time,
+                0 if batch.log_append_time < 0 else 1,
+                batch.log_start_offset,
+            ))
+        if batch.state == UNCONFIRMED:
+            return None
+        if batch.state == FAILED:
+            raise fresh(batch.error)
+        raise InvalidStateError("the record is not acknowledged yet")
+
+    def result(self):
+        return self._outcome()
+
+    def exception(self):
+        if self._cancelled:
+            raise CancelledError
+        if self._batch.state == PENDING:
+            raise InvalidStateError("the record is not acknowledged yet")
+        return fresh(self._batch.error) if self._batch.state == FAILED else None
+
+    def cancel(self, msg=None):
+        cdef Wait wait
+        if self._cancelled or self._batch.state != PENDING:
+            return False
+        self._cancelled = True
+        chain = []
+        wait = self._first
+        self._first = None
+        while wait is not None:
+            chain.append(wait)
+            wait = wait.following
+        for waiting in reversed(chain):
+            wait = waiting
+            self._batch._strike(wait)
+            wait._call_soon()
+        return True
+
+    def _make_cancelled_error(self):
+        return CancelledError()
+
+    def add_done_callback(self, fn, *, context=None):
+        cdef Wait wait = Wait.__new__(Wait)
+        wait.ack = self
+        wait.add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn):
+        cdef Wait wait = self._first
+        cdef int removed = 0
+        while wait is not None:
+            if wait.callback is not None and not wait.by_task and wait.callback == fn:
+                wait.callback = None
+                self._batch._strike(wait)
+                removed += 1
+            wait = wait.following
+        return removed
+
+    def __await__(self):
+        cdef Wait wait = Wait.__new__(Wait)
+        wait.ack = self
+        wait.by_task = True
+        return wait
+
+    def __iter__(self):
+        return self.__await__()
+
+    def __repr__(self):
+        cdef ProducerBatch batch = self._batch
+        state = ("pending", "acked", "sent", "failed")[batch.state]
+        topic, partition = batch.topic_partition
+        where = f"{topic}-{partition} record {self._index} of its batch"
+        return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class Wait:
+    __doc__ = _TwinWait.__doc__
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Ack ack = self.ack
+        if ack._cancelled or ack._batch.state != PENDING:
+            stop_with(ack._outcome())
+            raise StopIteration  # bare: Cython adds nothing to the exception that is set
+        if self._yielded:
+            raise RuntimeError("await wasn't used with a future")
+        self._yielded = True
+        self._blocking = True
+        return self
+
+    def send(self, value):
+        return self.__next__()
+
+    def throw(self, kind, value=None, traceback=None):
+        if value is None:
+            value = kind() if isinstance(kind, type) else kind
+        if traceback is not None:
+            value = value.with_traceback(traceback)
+        raise value
+
+    def close(self):
+        pass
+
+    @property
+    def _asyncio_future_blocking(self):
+        return self._blocking
+
+    @_asyncio_future_blocking.setter
+    def _asyncio_future_blocking(self, bint value):
+        self._blocking = value
+
+    def get_loop(self):
+        return self.ack._batch.loop
+
+    def done(self):
+        return self._cancelled or self.ack._cancelled or self.ack._batch.state != PENDING
+
+    def cancelled(self):
+        return self._cancelled or self.ack._cancelled
+
+    def result(self):
+        if self._cancelled or self.ack._cancelled:
+            raise CancelledError
+
+    def exception(self):
+        return self.result()
+
+    def cancel(self, msg=None):
+        if self._cancelled or self.ack._cancelled or self.ack._batch.state != PENDING:
+            return False
+        self._cancelled = True
+        self.ack._batch._strike(self)
+        self._call_soon()
+        return True
+
+    def add_done_callback(self, fn, *, context=None):
+        cdef Ack ack = self.ack
+        self.callback = fn
+        self.context = copy_context() if context is None else context
+        if self._cancelled or ack._cancelled or ack._batch.state != PENDING:
+            self._call_soon()
+            return
+        self.following = ack._first
+        ack._first = self
+        ack._batch._enlist(self)
+
+    def remove_done_callback(self, fn):
+        if self.callback is None or self.callback != fn:
+            return 0
+        self.callback = None
+        self.ack._batch._strike(self)
+        return 1
+
+    cdef _call_soon(self):
+        callback = self.callback
+        context = self.context
+        self.callback = None
+        self.context = None
+        self.following = None
+        if callback is not None:
+            self.ack._batch.loop.call_soon(
+                callback, self if self.by_task else self.ack, context=context
+            )

@@ -1,0 +1,422 @@
+"""Batches that share one outcome, and the acks of their records: the readable specification.
+
+A ``ProducerBatch`` is a batch from its first record to its outcome. An ``Ack`` is one record's
+share of it: (batch, index, timestamp). asyncio takes an Ack for a future, as it is, without a task
+around it, but it is far lighter: nothing is stored for a record whose ack nobody awaits but the Ack
+itself, and resolving a batch touches only those that are awaited.
+
+Non-obvious:
+- ``await ack`` hands the task a ``Wait`` of its own, not the Ack. Cancelling the task cancels that
+  Wait: no other waiter of the record, and never its delivery, is touched. ``ack.cancel()`` is a
+  future's: it ends this Ack, for all who wait on it; the record is delivered all the same.
+- A resolved batch wakes all its waiters from one loop callback, each in its own context, in the
+  order they came. Callbacks never run inside the call that resolves the batch.
+- A batch lets go of its builder, and so of the pool's buffer, when it is resolved: an Ack that an
+  application keeps pins some words, not the buffer.
+- The native Ack and Wait are unknown to the garbage collector. That is safe because every batch is
+  resolved in the end (acked, failed, timed out, or failed by closing), which cuts all cycles.
+- The records' outcome is kept as plain fields; a RecordMetadata is made when someone asks.
+"""
+
+import asyncio
+import contextvars
+import copy
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+from aiokafka_lite.structs import RecordMetadata, TopicPartition
+
+__all__ = ["Ack", "ProducerBatch", "Wait"]
+
+PENDING: Final = 0  # not acknowledged yet: open, waiting, or in flight
+ACKED: Final = 1  # stored; the broker told where
+UNCONFIRMED: Final = 2  # written to the socket with acks=0; nobody will ever tell
+FAILED: Final = 3  # ``error`` tells whether it may have been stored
+
+
+class ProducerBatch:
+    """The records that go to one partition together, and their one outcome.
+
+    The first block of attributes is the delivery's state and belongs to the accumulator and the
+    sender; the outcome below is written once, by ``acknowledge``, ``confirm_sent`` or ``fail``.
+    """
+
+    __slots__ = (
+        "_waiters",
+        "_watchers",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "buffer",
+        "builder",
+        "compressing",
+        "created",
+        "due",
+        "error",
+        "last_error",
+        "log_append_time",
+        "log_start_offset",
+        "loop",
+        "may_be_stored",
+        "payload",
+        "producer",
+        "size",
+        "state",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        topic_partition: TopicPartition,
+        builder: Any,
+        buffer: bytearray | None,
+        created: float,
+    ) -> None:
+        self.loop = loop
+        self.topic_partition = topic_partition
+        self.builder: Any = builder  # BatchBuilder, until the batch is resolved
+        self.buffer = buffer  # the pool's, to be given back when the batch is resolved
+        self.created = created  # loop time; delivery_timeout_ms and linger_ms count from here
+        self.due = False  # lingered long enough, or must not linger: leaves though not full
+        self.size = 0  # bytes on the wire, known when sealed
+        self.payload: Any = None  # the sealed bytes, while they may have to be sent (again)
+        self.compressing = False  # on another thread, for now
+        self.attempts = 0  # how often it was sent
+        self.may_be_stored = False  # an attempt ended without a clear answer
+        self.last_error: BaseException | None = None  # of an attempt
+        self.producer: Any = None  # (id, epoch) its sequence belongs to, None without idempotence
+        self.base_sequence = -1
+        self.state = PENDING
+        self.base_offset = -1
+        self.log_append_time = -1  # ms; -1: the topic keeps the records' own timestamps
+        self.log_start_offset = -1
+        self.error: BaseException | None = None
+        self._waiters: list[Wait | None] | None = None
+        self._watchers: list[Callable[[ProducerBatch], object]] | None = None
+
+    def append(self, timestamp: int, key: Any, value: Any, headers: Any) -> "Ack | None":
+        """Add a record; its Ack, or None when the batch has no room for it."""
+        index = self.builder.append(timestamp, key, value, headers)
+        if index < 0:
+            return None
+        return Ack(self, index, timestamp)
+
+    def ack(self, index: int, timestamp: int) -> "Ack":
+        """The Ack of a record that is already in the batch."""
+        return Ack(self, index, timestamp)
+
+    @property
+    def count(self) -> int:
+        """Records in it, while it has no outcome."""
+        return int(self.builder.count)
+
+    @property
+    def done(self) -> bool:
+        return self.state != PENDING
+
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for one of its records."""
+        return bool(self._waiters)
+
+    def watch(self, watcher: "Callable[[ProducerBatch], object]") -> None:
+        """Call back inside the call that resolves the batch (for the producer's own use)."""
+        if self._watchers is None:
+            self._watchers = []
+        self._watchers.append(watcher)
+
+    def acknowledge(self, base_offset: int, log_append_time: int, log_start_offset: int) -> None:
+        """The broker has stored the batch, from ``base_offset`` on (-1: it does not tell where)."""
+        self.base_offset = base_offset
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self._resolve(ACKED)
+
+    def confirm_sent(self) -> None:
+        """The batch was handed to the socket, and acks=0 asks for no more."""
+        self._resolve(UNCONFIRMED)
+
+    def fail(self, error: BaseException) -> None:
+        """The batch will not be sent again."""
+        self.error = error
+        self._resolve(FAILED)
+
+    def _resolve(self, state: int) -> None:
+        if self.state != PENDING:
+            raise RuntimeError("a batch has one outcome")
+        self.state = state
+        self.builder = self.buffer = self.payload = None
+        waiters = self._waiters
+        if waiters is not None and not self.loop.is_closed():
+            self.loop.call_soon(self._wake, waiters, 0)
+        watchers, self._watchers = self._watchers, None
+        for watcher in watchers or ():
+            watcher(self)
+
+    def _wake(self, waiters: "list[Wait | None]", start: int) -> None:
+        """Run the waiters' callbacks, as the loop would run a handle for each."""
+        self._waiters = None
+        for position in range(start, len(waiters)):
+            wait = waiters[position]
+            if wait is None:
+                continue
+            callback, context, target = wait.release()
+            if callback is None or context is None:
+                continue
+            try:
+                context.run(callback, target)
+            except (SystemExit, KeyboardInterrupt):
+                self.loop.call_soon(self._wake, waiters, position + 1)
+                raise
+            except BaseException as error:
+                self.loop.call_exception_handler(
+                    {"message": f"Exception in callback {callback!r}", "exception": error}
+                )
+
+    def _enlist(self, wait: "Wait") -> None:
+        if self._waiters is None:
+            self._waiters = []
+        wait.position = len(self._waiters)
+        self._waiters.append(wait)
+
+    def _strike(self, wait: "Wait") -> None:
+        if self._waiters is not None:
+            self._waiters[wait.position] = None
+
+
+class Ack:
+    """The acknowledgement of one record: awaitable, and a future to asyncio.
+
+    ``await ack`` (or ``result()`` once ``done()``) gives the ``RecordMetadata``: topic, partition,
+    offset, and the timestamp the record has on the broker. With ``acks=0`` it gives None.
+
+    Raises:
+        KafkaError: The record was not acknowledged; a ``DeliveryTimeoutError`` tells whether it may
+            have been stored nevertheless. Each call raises a fresh copy.
+
+    Cancellation: stops the wait, never the delivery.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_batch", "_cancelled", "_first", "_index", "_stamp")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._stamp = timestamp
+        self._first: Wait | None = None  # a chain of those who wait for this very record
+        self._cancelled = False
+        self._asyncio_future_blocking = False
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self._batch.loop
+
+    @property
+    def _cancel_message(self) -> None:
+        return None  # asyncio.gather() asks for it
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._batch.loop
+
+    def done(self) -> bool:
+        return self._cancelled or self._batch.state != PENDING
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def result(self) -> RecordMetadata | None:
+        if self._cancelled:
+            raise asyncio.CancelledError
+        batch = self._batch
+        if batch.state == ACKED:
+            topic, partition = batch.topic_partition
+            offset = -1 if batch.base_offset < 0 else batch.base_offset + self._index
+            stamp, kind = (
+                (self._stamp, 0) if batch.log_append_time < 0 else (batch.log_append_time, 1)
+            )
+            return RecordMetadata(
+                topic, partition, batch.topic_partition, offset, stamp, kind, batch.log_start_offset
+            )
+        if batch.state == UNCONFIRMED:
+            return None
+        if batch.state == FAILED:
+            raise fresh(batch.error)
+        raise asyncio.InvalidStateError("the record is not acknowledged yet")
+
+    def exception(self) -> BaseException | None:
+        if self._cancelled:
+            raise asyncio.CancelledError
+        if self._batch.state == PENDING:
+            raise asyncio.InvalidStateError("the record is not acknowledged yet")
+        return fresh(self._batch.error) if self._batch.state == FAILED else None
+
+    def cancel(self, msg: object = None) -> bool:
+        """Stop all waits for this record; it is delivered all the same."""
+        if self.done():
+            return False
+        self._cancelled = True
+        chain = []
+        wait, self._first = self._first, None
+        while wait is not None:
+            chain.append(wait)
+            wait = wait.following
+        for wait in reversed(chain):  # the first one to wait is called first
+            self._batch._strike(wait)
+            wait.call_soon()
+        return True
+
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        return asyncio.CancelledError()
+
+    def add_done_callback(
+        self, fn: Callable[[Any], object], *, context: contextvars.Context | None = None
+    ) -> None:
+        wait = Wait(self, False)
+        wait.add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
+        removed = 0
+        wait = self._first
+        while wait is not None:
+            if wait.callback is not None and not wait.by_task and wait.callback == fn:
+                wait.callback = None
+                self._batch._strike(wait)
+                removed += 1
+            wait = wait.following
+        return removed
+
+    def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
+        return Wait(self, True)
+
+    __iter__ = __await__
+
+    def __repr__(self) -> str:
+        batch = self._batch
+        state = ("pending", "acked", "sent", "failed")[batch.state]
+        topic, partition = batch.topic_partition
+        where = f"{topic}-{partition} record {self._index} of its batch"
+        return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
+
+
+class Wait(Generator[Any, Any, RecordMetadata | None]):
+    """One waiter of one record: what ``await ack`` iterates, what its task waits on, its callback.
+
+    To the task it is the future that it sleeps on, so the task's cancellation ends here.
+    """
+
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_cancelled",
+        "_yielded",
+        "ack",
+        "by_task",
+        "callback",
+        "context",
+        "following",
+        "position",
+    )
+
+    def __init__(self, ack: Ack, by_task: bool) -> None:
+        self.ack = ack
+        self.by_task = by_task  # else: made by Ack.add_done_callback
+        self.callback: Callable[[Any], object] | None = None
+        self.context: contextvars.Context | None = None
+        self.following: Wait | None = None  # the next of the same record
+        self.position = -1  # in the batch's list
+        self._cancelled = False
+        self._yielded = False
+        self._asyncio_future_blocking = False
+
+    def __iter__(self) -> "Wait":
+        return self
+
+    def __next__(self) -> "Wait":
+        if self.ack.done():
+            raise StopIteration(self.ack.result())
+        if self._yielded:
+            raise RuntimeError("await wasn't used with a future")
+        self._yielded = True
+        self._asyncio_future_blocking = True
+        return self
+
+    def send(self, value: Any) -> "Wait":
+        return self.__next__()
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        if value is None:
+            value = kind() if isinstance(kind, type) else kind
+        if traceback is not None:
+            value = value.with_traceback(traceback)
+        raise value
+
+    def close(self) -> None:
+        """Nothing is held that would have to be closed."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.ack._batch.loop
+
+    def done(self) -> bool:
+        return self._cancelled or self.ack.done()
+
+    def cancelled(self) -> bool:
+        return self._cancelled or self.ack.cancelled()
+
+    def result(self) -> None:
+        """What a waking task asks for; the outcome itself comes from ``__next__``."""
+        if self.cancelled():
+            raise asyncio.CancelledError
+
+    def exception(self) -> None:
+        return self.result()
+
+    def cancel(self, msg: object = None) -> bool:
+        if self.done():
+            return False
+        self._cancelled = True
+        self.ack._batch._strike(self)
+        self.call_soon()
+        return True
+
+    def add_done_callback(
+        self, fn: Callable[[Any], object], *, context: contextvars.Context | None = None
+    ) -> None:
+        self.callback = fn
+        self.context = contextvars.copy_context() if context is None else context
+        if self.done():
+            self.call_soon()
+            return
+        self.following, self.ack._first = self.ack._first, self
+        self.ack._batch._enlist(self)
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
+        if self.callback is None or self.callback != fn:
+            return 0
+        self.callback = None
+        self.ack._batch._strike(self)
+        return 1
+
+    def release(
+        self,
+    ) -> tuple[Callable[[Any], object] | None, contextvars.Context | None, "Ack | Wait"]:
+        """What is to be called, where, with what; after this the waiter holds none of it."""
+        callback, context = self.callback, self.context
+        self.callback = self.context = self.following = self.ack._first = None
+        return callback, context, self if self.by_task else self.ack
+
+    def call_soon(self) -> None:
+        callback, context = self.callback, self.context
+        self.callback = self.context = self.following = None
+        if callback is not None:
+            self.ack._batch.loop.call_soon(
+                callback, self if self.by_task else self.ack, context=context
+            )
+
+
+def fresh(error: BaseException | None) -> BaseException:
+    """A copy to raise: one exception raised for every record would pile up all their tracebacks."""
+    if error is None:
+        raise RuntimeError("a failed batch has an error")
+    duplicate = copy.copy(error)
+    duplicate.__cause__ = error.__cause__
+    return duplicate

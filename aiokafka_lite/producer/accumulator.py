@@ -1,0 +1,350 @@
+"""The accumulator: records in, batches out, a queue for each partition (seed 0). No socket.
+
+What runs for every record is ``AppendCore``, native or twin, chosen here; what runs for every batch
+is ``Accumulator``, the same Python over both. It takes memory for a batch and gives it back, says
+which partitions have something to send, hands out their batches in order, and takes a batch back
+that has to be sent again. Times are handed in (seconds of the loop's clock).
+
+Non-obvious:
+- The open batch of a partition is the last of its queue. It stays open, and grows, until the
+  sender takes it: with ``linger_ms=0`` records batch up behind the requests in flight.
+- All batches linger equally long, so the one that lingers longest is always the first of one list.
+- While anybody waits for memory no batch lingers: what lingers is what holds the memory.
+- Nothing here is O(partitions) but ``adopt``, which runs when metadata changes.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiokafka_lite._build import pick
+from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
+from aiokafka_lite.errors import MessageSizeTooLargeError
+from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+from aiokafka_lite.producer.memory import MemoryPool
+from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
+
+if TYPE_CHECKING:
+    from aiokafka_lite.producer._accumulator_python import (
+        AppendCore,
+        Blocked,
+        PartitionQueue,
+        TopicQueues,
+    )
+    from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
+else:
+    _acks = pick("aiokafka_lite.producer._ack_native", "aiokafka_lite.producer._ack_python")
+    _core = pick(
+        "aiokafka_lite.producer._accumulator_native", "aiokafka_lite.producer._accumulator_python"
+    )
+    Ack, ProducerBatch = _acks.Ack, _acks.ProducerBatch
+    AppendCore, Blocked = _core.AppendCore, _core.Blocked
+    PartitionQueue, TopicQueues = _core.PartitionQueue, _core.TopicQueues
+
+__all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
+
+HEADER_SIZE = 61  # of a v2 batch; also more than a v0/v1 message adds
+
+
+class Accumulator(AppendCore):
+    """All partitions' queues of one producer.
+
+    Args:
+        loop: Whose acks these are.
+        options: The producer's.
+        pool: Where the batches' memory comes from.
+        identity: The producer's, for the batches' sequence numbers.
+        on_ready: Called with a queue that may have something to send.
+        on_lingering: Called with the loop time at which the first lingering batch is due.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        options: ProducerOptions,
+        pool: MemoryPool,
+        identity: ProducerIdentity,
+        on_ready: Callable[[PartitionQueue], None],
+        on_lingering: Callable[[float], None],
+    ) -> None:
+        super().__init__(
+            loop, options.key_serializer, options.value_serializer, options.partitioner
+        )
+        self.pool = pool
+        self.identity = identity
+        self.active: set[PartitionQueue] = set()
+        """Queues that hold a batch: waiting, or in flight."""
+        self._options = options
+        self._on_ready = on_ready
+        self._on_lingering = on_lingering
+        self._granted: bytearray | None = None  # memory for the batch that is opened next
+        self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
+        # Without numbers, a second batch in flight could overtake one that is sent again. With
+        # acks=0 nothing is ever sent again.
+        self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
+
+    # Records in
+
+    def size_for(self, key: Any, value: Any, headers: Any) -> int:
+        """Bytes of memory that a batch begun by this record takes.
+
+        Raises:
+            MessageSizeTooLargeError: The record can never be sent.
+        """
+        size = HEADER_SIZE + record_size_upper_bound(key, value, headers)
+        limit = self._options.max_request_size
+        if size > limit:
+            raise MessageSizeTooLargeError(
+                f"The message is {size} bytes when serialized, which is larger than the maximum "
+                f"request size of {limit} bytes (max_request_size)"
+            )
+        if size > self.pool.total:
+            raise MessageSizeTooLargeError(
+                f"The message is {size} bytes when serialized, which is larger than all memory "
+                f"of the producer, {self.pool.total} bytes (buffer_memory)"
+            )
+        return max(size, self.pool.poolable_size)
+
+    def open_batch(
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+    ) -> Ack | None:
+        """Begin a batch with a record; its Ack, or None: there is no memory for it now.
+
+        Raises:
+            MessageSizeTooLargeError: The record can never be sent.
+            TypeError: Of a key, value or header; the memory is given back.
+        """
+        buffer, self._granted = self._granted, None
+        if buffer is None:
+            buffer = self.pool.try_take(self.size_for(key, value, headers))
+            if buffer is None:
+                return None
+        now = self.loop.time()
+        builder = BatchBuilder(len(buffer), buffer)
+        batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
+        try:
+            ack = batch.append(timestamp, key, value, headers)
+            if ack is None:
+                raise RuntimeError("a record does not fit into a batch of its own")
+        except BaseException:
+            self.pool.give(buffer)
+            raise
+        queue.open = batch
+        queue.waiting.append(batch)
+        self.active.add(queue)
+        if self._options.linger <= 0 or self.pool.waiting:
+            batch.due = True
+            self._on_ready(queue)
+        else:
+            self._lingering.append((queue, batch))
+            if len(queue.waiting) > 1:
+                self._on_ready(queue)
+            if len(self._lingering) == 1:
+                self._on_lingering(now + self._options.linger)
+        return ack
+
+    def append_again(self, blocked: Blocked, memory: bytearray | None = None) -> Ack | Blocked:
+        """Try a blocked record once more.
+
+        Args:
+            memory: What it waited for, ``size_for`` bytes. It is given back if somebody else has
+                opened a batch meanwhile that has room for the record.
+        """
+        self._granted = memory
+        try:
+            if self.refusal is not None:
+                raise self.refusal
+            return self.append_serialized(
+                blocked.topic,
+                blocked.partition,
+                blocked.timestamp,
+                blocked.key,
+                blocked.value,
+                blocked.headers,
+            )
+        finally:
+            unused, self._granted = self._granted, None
+            if unused is not None:
+                self.pool.give(unused)
+
+    def close_batch(self, queue: PartitionQueue) -> None:
+        """The open batch is full: it takes no more records and may leave at once."""
+        queue.open = None
+        self._on_ready(queue)
+
+    # Time
+
+    def on_lingered(self, now: float) -> float | None:
+        """Let batches go that have lingered long enough; the time of the next one, if any."""
+        while self._lingering:
+            queue, batch = self._lingering[0]
+            if queue.open is batch:
+                due_at = batch.created + self._options.linger
+                if due_at > now:
+                    return due_at
+                batch.due = True
+                self._on_ready(queue)
+            self._lingering.popleft()
+        return None
+
+    def hurry(self) -> None:
+        """Let no batch linger that is open now."""
+        while self._lingering:
+            queue, batch = self._lingering.popleft()
+            if queue.open is batch:
+                batch.due = True
+                self._on_ready(queue)
+
+    def unresolved(self) -> Iterator[ProducerBatch]:
+        """All batches that have no outcome yet."""
+        for queue in self.active:
+            yield from (batch for batch in queue.in_flight if not batch.done)
+            yield from queue.waiting
+
+    def overdue(self, now: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
+        """The batches whose ``delivery_timeout_ms`` is over, oldest first in each partition."""
+        created = now - self._options.delivery_timeout
+        late = []
+        for queue in self.active:
+            for batch in (*queue.in_flight, *queue.waiting):
+                if batch.created > created:
+                    break
+                if not batch.done:
+                    late.append((queue, batch))
+        return late
+
+    # Batches out
+
+    def sendable(self, queue: PartitionQueue, now: float) -> bool:
+        """Whether the first waiting batch of a partition may be sent at this moment."""
+        if not queue.waiting or now < queue.muted_until or not self.identity.settled:
+            return False
+        batch = queue.waiting[0]
+        if batch.compressing or (batch is queue.open and not batch.due):
+            return False
+        if not queue.in_flight:
+            return True
+        if not self.identity.numbering:
+            return len(queue.in_flight) < self._unnumbered_window
+        # A batch that is sent again goes alone, so that those behind it cannot be refused for it.
+        if batch.attempts or queue.sequences is None or queue.sequences.stale:
+            return False
+        return len(queue.in_flight) < self._options.max_in_flight
+
+    def seal(self, queue: PartitionQueue) -> ProducerBatch:
+        """Close the first waiting batch of a partition and make its bytes; it stays where it is."""
+        batch = queue.waiting[0]
+        if batch is queue.open:
+            queue.open = None
+        numbered = self.identity.numbering and self._number(queue, batch)
+        if batch.payload is None or numbered:
+            producer_id, epoch = batch.producer or (-1, -1)
+            batch.payload = batch.builder.seal(
+                self._options.compression,
+                self._options.compression_level,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=batch.base_sequence,
+            )
+            batch.size = len(batch.payload)
+        return batch
+
+    def _number(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Give the batch a number of the partition's present numbering; whether it had none."""
+        sequences = queue.sequences
+        if sequences is None:
+            sequences = queue.sequences = Sequences(self.identity)
+        if sequences.stale:
+            sequences.restart()
+        if batch.producer == sequences.stamp:
+            return False
+        batch.producer = sequences.stamp
+        batch.base_sequence = sequences.take(batch.count)
+        return True
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """Move the first waiting batch, which is sealed, to those in flight."""
+        batch = queue.waiting.popleft()
+        batch.attempts += 1
+        queue.in_flight.append(batch)
+        return batch
+
+    def land(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch is no longer in flight: its request was answered, or never will be."""
+        queue.in_flight.remove(batch)
+        self._maybe_idle(queue)
+
+    def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Wait again, before everything that was sent, or came, after it."""
+        self.active.add(queue)
+        place = 0
+        for other in queue.waiting:
+            if other.created > batch.created or not other.attempts:
+                break
+            place += 1
+        queue.waiting.insert(place, batch)
+
+    # Outcomes
+
+    def acknowledge(
+        self, batch: ProducerBatch, base_offset: int, log_append_time: int, log_start_offset: int
+    ) -> None:
+        """The broker stored it; its memory is free."""
+        buffer = batch.buffer
+        batch.acknowledge(base_offset, log_append_time, log_start_offset)
+        self._recycle(buffer)
+
+    def confirm_sent(self, batch: ProducerBatch) -> None:
+        """It was written with acks=0; its memory is free."""
+        buffer = batch.buffer
+        batch.confirm_sent()
+        self._recycle(buffer)
+
+    def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
+        """It will not be sent (again); its memory is free."""
+        if batch is queue.open:
+            queue.open = None
+        if batch in queue.waiting:
+            queue.waiting.remove(batch)
+        buffer = batch.buffer
+        batch.fail(error)
+        self._recycle(buffer)
+        self._maybe_idle(queue)
+
+    def _recycle(self, buffer: bytearray | None) -> None:
+        if buffer is not None:
+            self.pool.give(buffer)
+
+    def _maybe_idle(self, queue: PartitionQueue) -> None:
+        if queue.empty:
+            self.active.discard(queue)
+
+    # Topics
+
+    def adopt(self, topic: str, partitions: Mapping[int, Partition]) -> TopicQueues:
+        """Know a topic's partitions, and which of them have a leader."""
+        count = max(partitions) + 1
+        queues = self.topics.get(topic)
+        if queues is None:
+            queues = TopicQueues(topic, count, random.randrange(count))
+            self.topics[topic] = queues
+        else:
+            queues.grow(count)
+        queues.available = sorted(
+            number for number, known in partitions.items() if known.leader != NO_LEADER
+        )
+        return queues
+
+    def forget(self, topic: str) -> None:
+        """A topic that nothing is queued for; a record sent to it makes it known again."""
+        queues = self.topics.get(topic)
+        if queues is not None and all(queue.empty for queue in queues.queues):
+            del self.topics[topic]

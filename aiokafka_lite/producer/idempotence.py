@@ -1,0 +1,129 @@
+"""Who a producer is to the brokers, and the numbers of its batches (KIP-98, KIP-360): sans-IO.
+
+A broker remembers the last five batches of a producer id in each partition. A batch that comes a
+second time is answered as it was the first time, and one that leaves a gap is refused; so a batch
+may be sent again whenever its outcome is not known, with several in flight, and every record is
+stored once and in order.
+
+``ProducerIdentity`` is the producer's: no id yet, an id, or none wanted. ``Sequences`` is one
+partition's: under which (id, epoch) it numbers its batches, and the next number.
+
+Non-obvious:
+- A batch gets its number when it is first sent, and keeps it through every retry. It is numbered
+  anew only after the broker has refused it for certain, never while it may be stored.
+- A batch that was given up (its delivery timed out) may leave a gap, or not: it may be stored. The
+  batches behind it keep their numbers and find out. Only when the broker refuses the oldest batch
+  not yet acknowledged is the gap a fact; then the partition's epoch is bumped, which also fences
+  whatever of the old epoch is still on its way, and numbers start at 0 again.
+- A new numbering begins only while nothing of the partition is in flight.
+- Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
+  alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
+"""
+
+from enum import Enum
+from typing import Final
+
+__all__ = ["IN_FLIGHT_LIMIT", "ProducerIdentity", "Sequences"]
+
+IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker can tell duplicates of
+_LAST_SEQUENCE: Final = 0x7FFFFFFF
+_LAST_EPOCH: Final = 0x7FFF
+
+
+class IdentityState(Enum):
+    """What is known of the producer id."""
+
+    OFF = "off"  # none wanted, or the cluster gives none: batches carry no numbers
+    WANTED = "wanted"  # asked for; nothing is sent before it is there
+    KNOWN = "known"
+
+
+class ProducerIdentity:
+    """The producer's id, and since when it is valid.
+
+    Args:
+        wanted: Whether the producer is idempotent.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        self.state = IdentityState.WANTED if wanted else IdentityState.OFF
+        self.producer_id = -1
+        self.epoch = -1
+
+    @property
+    def settled(self) -> bool:
+        """Whether batches may be sent: there is an id, or there need be none."""
+        return self.state is not IdentityState.WANTED
+
+    @property
+    def numbering(self) -> bool:
+        """Whether batches carry numbers."""
+        return self.state is IdentityState.KNOWN
+
+    def on_assigned(self, producer_id: int, epoch: int) -> None:
+        """The cluster gave an id (InitProducerId)."""
+        if self.state is IdentityState.WANTED:
+            self.producer_id = producer_id
+            self.epoch = epoch
+            self.state = IdentityState.KNOWN
+
+    def on_unavailable(self) -> None:
+        """The cluster gives no ids: go on without."""
+        self.state = IdentityState.OFF
+
+    def renew(self) -> None:
+        """The id is of no more use (its epochs ran out, or a broker disowns it): get another."""
+        if self.state is IdentityState.KNOWN:
+            self.state = IdentityState.WANTED
+
+
+class Sequences:
+    """The numbering of one partition's batches.
+
+    Args:
+        identity: The producer's.
+    """
+
+    __slots__ = ("_identity", "broken", "epoch", "next_sequence", "producer_id")
+
+    def __init__(self, identity: ProducerIdentity) -> None:
+        self._identity = identity
+        self.producer_id = identity.producer_id
+        self.epoch = identity.epoch
+        self.next_sequence = 0
+        self.broken = False
+        """The broker refused the oldest number: a new numbering must begin."""
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """(producer id, epoch) under which batches are numbered now."""
+        return self.producer_id, self.epoch
+
+    @property
+    def stale(self) -> bool:
+        """A new numbering is to begin, as soon as nothing is in flight."""
+        return self.broken or self.producer_id != self._identity.producer_id
+
+    def take(self, count: int) -> int:
+        """The number of the next batch, of ``count`` records."""
+        base = self.next_sequence
+        self.next_sequence = (base + count) & _LAST_SEQUENCE  # wraps to 0, as the broker's does
+        return base
+
+    def restart(self) -> None:
+        """Begin a new numbering; call it only while nothing of the partition is in flight."""
+        if self.producer_id != self._identity.producer_id:
+            self.producer_id = self._identity.producer_id
+            self.epoch = self._identity.epoch
+        elif self.broken and self.epoch < _LAST_EPOCH:
+            self.epoch += 1
+        else:
+            return
+        self.next_sequence = 0
+        self.broken = False
+
+    def on_refused(self) -> None:
+        """The broker refused the oldest batch of this numbering that has no outcome yet."""
+        self.broken = True
+        if self.epoch == _LAST_EPOCH:
+            self._identity.renew()  # and nothing is sent before the new id is there

@@ -1,0 +1,177 @@
+"""What a producer can be told, checked once: public names and milliseconds in, seconds inside."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.producer.idempotence import IN_FLIGHT_LIMIT
+from aiokafka_lite.record.compression import Compression, check_level
+
+__all__ = ["ProducerOptions", "refuse_unknown"]
+
+# Kafka's producer doubles retry.backoff.ms up to retry.backoff.max.ms (KIP-580).
+RETRY_BACKOFF_MAX: Final = 1.0
+
+Partitioner = Callable[[bytes | None, list[int], list[int]], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions:
+    """Options of a producer. Durations are seconds, sizes are bytes.
+
+    Raises:
+        KafkaConfigurationError: (a ValueError) a value out of its range, or two that contradict
+            one another.
+        TypeError: A value of the wrong type.
+    """
+
+    acks: int
+    """0: none; 1: the leader's; -1: of all in-sync replicas."""
+    idempotent: bool
+    linger: float
+    max_batch_size: int
+    max_request_size: int
+    request_timeout: float
+    delivery_timeout: float
+    max_block: float
+    buffer_memory: int
+    max_in_flight: int
+    """Requests in flight a broker."""
+    retry_backoff: Backoff
+    compression: Compression
+    compression_level: int | None
+    key_serializer: Callable[[Any], Any] | None
+    value_serializer: Callable[[Any], Any] | None
+    partitioner: Partitioner | None
+    """None: murmur2 of the key, else sticky."""
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        acks: object,
+        enable_idempotence: bool | None,
+        linger_ms: float,
+        max_batch_size: int,
+        max_request_size: int,
+        request_timeout_ms: float,
+        delivery_timeout_ms: float,
+        max_block_ms: float,
+        buffer_memory: int,
+        max_in_flight_requests_per_connection: int,
+        retry_backoff_ms: float,
+        compression_type: str | None,
+        compression_level: int | None,
+        key_serializer: Callable[[Any], Any] | None,
+        value_serializer: Callable[[Any], Any] | None,
+        partitioner: Partitioner | None,
+    ) -> "ProducerOptions":
+        """Options from the public arguments. ``enable_idempotence=None`` is the default: on, if
+        nothing that was asked for contradicts it."""
+        level = _acks(acks)
+        in_flight = _whole(
+            "max_in_flight_requests_per_connection", max_in_flight_requests_per_connection
+        )
+        linger = _seconds("linger_ms", linger_ms)
+        request_timeout = _seconds("request_timeout_ms", request_timeout_ms, above_zero=True)
+        delivery_timeout = _seconds("delivery_timeout_ms", delivery_timeout_ms, above_zero=True)
+        if delivery_timeout < linger + request_timeout:
+            raise KafkaConfigurationError(
+                f"delivery_timeout_ms ({delivery_timeout_ms}) must be at least linger_ms "
+                f"({linger_ms}) + request_timeout_ms ({request_timeout_ms})"
+            )
+        batch_size = _whole("max_batch_size", max_batch_size)
+        request_size = _whole("max_request_size", max_request_size)
+        memory = _whole("buffer_memory", buffer_memory)
+        batch_size = min(batch_size, request_size)
+        if memory < batch_size:
+            raise KafkaConfigurationError(
+                f"buffer_memory ({memory}) must hold at least one batch of max_batch_size "
+                f"({batch_size})"
+            )
+        compression = _compression(compression_type)
+        check_level(compression, compression_level)
+        for name, serializer in (
+            ("key_serializer", key_serializer),
+            ("value_serializer", value_serializer),
+            ("partitioner", partitioner),
+        ):
+            if serializer is not None and not callable(serializer):
+                raise TypeError(f"{name} must be callable, not {type(serializer).__name__}")
+        retry_backoff = _seconds("retry_backoff_ms", retry_backoff_ms)
+        return cls(
+            acks=level,
+            idempotent=_idempotent(enable_idempotence, level, in_flight),
+            linger=linger,
+            max_batch_size=batch_size,
+            max_request_size=request_size,
+            request_timeout=request_timeout,
+            delivery_timeout=delivery_timeout,
+            max_block=_seconds("max_block_ms", max_block_ms),
+            buffer_memory=memory,
+            max_in_flight=in_flight,
+            retry_backoff=Backoff(retry_backoff, max(retry_backoff, RETRY_BACKOFF_MAX)),
+            compression=compression,
+            compression_level=compression_level,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            partitioner=partitioner,
+        )
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Raise TypeError for argument names that are not known, with the nearest that is."""
+    known = list(known)
+    for name in given:
+        nearest = difflib.get_close_matches(name.replace(".", "_"), known, 1, 0.5)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise TypeError(f"{what} got an unexpected keyword argument {name!r}{hint}")
+
+
+def _acks(acks: object) -> int:
+    if isinstance(acks, bool) or acks not in (0, 1, -1, "all"):
+        raise KafkaConfigurationError(f"acks must be 0, 1, -1 or 'all', not {acks!r}")
+    return -1 if acks == "all" else int(str(acks))
+
+
+def _idempotent(wanted: bool | None, acks: int, in_flight: int) -> bool:
+    """As in Java: a contradiction turns the default off, and is an error with an explicit True."""
+    if wanted is False:
+        return False
+    against = ""
+    if acks != -1:
+        against = f"acks={acks} not supported if enable_idempotence=True"
+    elif in_flight > IN_FLIGHT_LIMIT:
+        against = (
+            f"max_in_flight_requests_per_connection={in_flight} not supported if "
+            f"enable_idempotence=True: brokers remember {IN_FLIGHT_LIMIT} batches"
+        )
+    if against and wanted:
+        raise KafkaConfigurationError(against)
+    return not against
+
+
+def _compression(name: str | None) -> Compression:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"compression_type must be str or None, not {type(name).__name__}")
+    return Compression.named(name)
+
+
+def _seconds(name: str, milliseconds: object, *, above_zero: bool = False) -> float:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        raise TypeError(f"{name} must be a number, not {type(milliseconds).__name__}")
+    if not 0 <= milliseconds < float("inf") or (above_zero and milliseconds == 0):
+        bound = "above 0" if above_zero else "0 or more"
+        raise KafkaConfigurationError(f"{name} must be {bound}, not {milliseconds}")
+    return milliseconds / 1000
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if value < 1:
+        raise KafkaConfigurationError(f"{name} must be at least 1, not {value}")
+    return value

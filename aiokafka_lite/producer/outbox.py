@@ -1,0 +1,288 @@
+"""One broker's outbox: the partitions it leads that have something to send, and the one task that
+drains them.
+
+The task sleeps until there is something that may be sent, sees to a connection, and then, without
+any await, puts one batch of every ready partition into a request, and request after request in
+flight, until nothing is ready or ``max_in_flight_requests_per_connection`` are. Responses are done
+callbacks; no request has a task of its own.
+
+Non-obvious:
+- One request carries many partitions because requests, not bytes, are what producing costs. It
+  holds at most one batch of a partition (brokers refuse more) and, but for a single larger batch,
+  at most ``max_request_size`` bytes.
+- A partition that was not served goes to the back of the line only if it was: one that found no
+  room in a request stays first for the next.
+- ``ready`` may name partitions that have nothing to send by now, or that moved away: whether a
+  partition is ``sendable`` is asked when its turn comes. So the cost follows events, not
+  partitions.
+- The request's frame is a copy of the batches, so a batch may be resolved, and its buffer reused,
+  while its request is still in flight.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    NodeNotReadyError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.legacy import convert
+
+__all__ = ["Outbox", "Returns"]
+
+_LATEST: Final = 12  # v13 names topics by id alone
+_V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
+_V1_FROM: Final = 2  # message format v1 (Kafka 0.10)
+_ZSTD_FROM: Final = 7  # KIP-110 (Kafka 2.1)
+
+Part = tuple[PartitionQueue, ProducerBatch]
+
+
+class Returns(Protocol):
+    """Who is told what became of the batches that were in a request."""
+
+    def on_answer(
+        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+    ) -> None:
+        """The broker answered for the batch."""
+
+    def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """With acks=0: it was handed to the socket."""
+
+    def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        """Nobody answered for the batch."""
+
+    def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
+        """There is no connection to the broker."""
+
+
+class Outbox:
+    """What waits to be sent to one broker.
+
+    Args:
+        node_id: The broker's.
+        cluster: Where its connections are found.
+        accumulator: Where the batches come from.
+        options: The producer's.
+        returns: Who is told about the batches' outcomes.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        options: ProducerOptions,
+        returns: Returns,
+    ) -> None:
+        self.node_id = node_id
+        self.ready: deque[PartitionQueue] = deque()
+        self.in_flight = 0  # requests
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._options = options
+        self._returns = returns
+        self._loop = accumulator.loop
+        self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
+
+    def offer(self, queue: PartitionQueue) -> None:
+        """A partition may have something to send."""
+        if not queue.listed:
+            queue.listed = True
+            self.ready.append(queue)
+        self.wake()
+
+    def withdraw(self, queue: PartitionQueue) -> None:
+        """A partition is led by another broker now."""
+        if queue.listed:
+            self.ready.remove(queue)
+            queue.listed = False
+
+    def wake(self) -> None:
+        """Let the task look, if there is something that it could do."""
+        if self._waker is not None and not self._waker.done() and self._may_send:
+            self._waker.set_result(None)
+
+    @property
+    def _may_send(self) -> bool:
+        return (
+            bool(self.ready)
+            and self.in_flight < self._options.max_in_flight
+            and self._loop.time() >= self._paused_until
+        )
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            while not self._may_send:
+                self._waker = self._loop.create_future()
+                await self._waker
+            try:
+                broker = self._cluster.broker(self.node_id)
+                connection = broker.connected(Purpose.PRODUCE)
+                if connection is None:
+                    connection = await broker.connection(Purpose.PRODUCE)
+                if not connection.writable:
+                    await connection.drain()
+            except KafkaError as error:
+                self._returns.on_unreachable(self, error)
+                if isinstance(error, NodeNotReadyError):
+                    # Not in the metadata any more; the next refresh moves its partitions.
+                    await asyncio.sleep(self._options.retry_backoff.delay(1))
+                continue
+            self._drain(connection)
+
+    def _drain(self, connection: Connection) -> None:
+        """Send all that may be sent at this moment."""
+        now = self._loop.time()
+        while self.ready and self.in_flight < self._options.max_in_flight:
+            parts = self._collect(now)
+            if parts:
+                self._post(connection, parts)
+
+    def _collect(self, now: float) -> list[Part]:
+        """Take one batch of every ready partition, as many as fit into a request."""
+        parts: list[Part] = []
+        size = 0
+        more: list[PartitionQueue] = []
+        ready, accumulator = self.ready, self._accumulator
+        while ready:
+            queue = ready.popleft()
+            queue.listed = False
+            if not accumulator.sendable(queue, now):
+                continue
+            try:
+                batch = accumulator.seal(queue)
+            except Exception as error:  # such as a codec's library: this batch alone fails
+                accumulator.fail(queue, queue.waiting[0], error)
+                more.append(queue)
+                continue
+            if parts and size + batch.size > self._options.max_request_size:
+                queue.listed = True
+                ready.appendleft(queue)
+                break
+            parts.append((queue, accumulator.take(queue)))
+            size += batch.size
+            if queue.waiting:
+                more.append(queue)
+        for queue in more:
+            if not queue.listed and accumulator.sendable(queue, now):
+                queue.listed = True
+                ready.append(queue)
+        return parts
+
+    def _post(self, connection: Connection, parts: Sequence[Part]) -> None:
+        """Send one request."""
+        topics: dict[str, list[PartitionProduceData]] = {}
+        acks = self._options.acks
+        sent: list[Part] = []
+        try:
+            version = connection.version_of(ProduceRequest, latest=_LATEST)
+            self._check_codec(version)
+        except UnsupportedVersionError as error:
+            self._fail(parts, error)
+            return
+        for queue, batch in parts:
+            payload = batch.payload
+            if version < _V2_FROM:
+                try:
+                    payload = convert(payload, 1 if version >= _V1_FROM else 0)
+                except KafkaError as error:
+                    self._returns.on_error(queue, batch, error)
+                    continue
+            topic, partition = queue.topic_partition
+            topics.setdefault(topic, []).append(PartitionProduceData(partition, payload))
+            sent.append((queue, batch))
+        if not sent:
+            return
+        timeout = self._options.request_timeout
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=round(timeout * 1000),
+            topic_data=[
+                TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
+            ],
+        )
+        try:
+            if acks:
+                answered = connection.send(request, version, timeout=timeout)
+                answered.add_done_callback(partial(self._on_done, sent))
+            else:
+                written = connection.send(request, version, timeout=timeout, expect_response=False)
+                written.add_done_callback(partial(self._on_done, sent))
+        except KafkaError as error:
+            self._fail(sent, error)
+            return
+        self.in_flight += 1
+
+    def _check_codec(self, version: int) -> None:
+        if self._options.compression is Compression.ZSTD and version < _ZSTD_FROM:
+            raise UnsupportedVersionError(
+                f"compression_type='zstd' needs Produce v{_ZSTD_FROM} (Kafka 2.1); broker "
+                f"{self.node_id} speaks v{version}"
+            )
+
+    def _on_done(
+        self,
+        parts: Sequence[Part],
+        future: "asyncio.Future[ProduceResponse] | asyncio.Future[None]",
+    ) -> None:
+        """A request was answered, or never will be."""
+        self.in_flight -= 1
+        error = KafkaConnectionError("abandoned") if future.cancelled() else future.exception()
+        if error is not None:
+            if not isinstance(error, KafkaError):
+                error = KafkaProtocolError(f"the response cannot be read: {error!r}")
+            self._fail(parts, error)
+        elif (response := future.result()) is None:
+            for queue, batch in parts:
+                self._returns.on_written(queue, batch)
+        else:
+            if response.throttle_time_ms > 0:
+                self._pause(response.throttle_time_ms / 1000)
+            self._answered(parts, response)
+        self.wake()
+
+    def _answered(self, parts: Sequence[Part], response: ProduceResponse) -> None:
+        answers = {
+            (topic.name, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        for queue, batch in parts:
+            answer = answers.get(queue.topic_partition)
+            if answer is None:
+                topic, partition = queue.topic_partition
+                missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
+                self._returns.on_error(queue, batch, missing)
+            else:
+                self._returns.on_answer(queue, batch, answer)
+
+    def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
+        for queue, batch in parts:
+            self._returns.on_error(queue, batch, error)
+
+    def _pause(self, seconds: float) -> None:
+        """Send nothing for a while: the broker throttles this client (KIP-219)."""
+        self._paused_until = self._loop.time() + seconds
+        self._loop.call_at(self._paused_until, self.wake)

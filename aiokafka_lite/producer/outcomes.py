@@ -1,0 +1,102 @@
+"""What an answer to a produce request means for a batch: sans-IO, one function, one table of tests.
+
+The broker answers a code for each partition of a request; a lost connection, or a response that
+cannot be read, answers for all of them. Either way the sender asks ``verdict`` what to do.
+"""
+
+from enum import Enum
+from typing import Final
+
+from aiokafka_lite.errors import (
+    DeliveryTimeoutError,
+    DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    KafkaError,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    UnknownProducerId,
+)
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Verdict", "delivery_timed_out", "explain", "verdict"]
+
+
+class Verdict(Enum):
+    """What becomes of a batch that came back with an error."""
+
+    STORED = "stored"  # it was stored before: where, the broker has forgotten
+    RETRY = "retry"  # send it again as it is
+    RENUMBER = "renumber"  # it is not stored, and its number is no good: begin a new numbering
+    RENEW = "renew"  # it is not stored, and the producer id is no good: get another
+    FAIL = "fail"
+
+
+_NUMBER_REFUSED: Final = (OutOfOrderSequenceNumber, UnknownProducerId)
+
+
+def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> Verdict:
+    """What to do with a batch whose request ended in an error.
+
+    Args:
+        error: The broker's code as an exception, or what happened to the connection.
+        numbered: The batch carries an idempotent sequence number.
+        oldest: No batch of its partition that was sent before it is without an outcome.
+        fresh: Its number belongs to the partition's present numbering.
+
+    Source: Sender.canRetry and TransactionManager.canRetry of Kafka's Java client; KIP-360.
+    """
+    if numbered:
+        if isinstance(error, DuplicateSequenceNumber):
+            return Verdict.STORED
+        if isinstance(error, _NUMBER_REFUSED):
+            # Behind one that has to be sent again, it is refused for the other's sake.
+            return Verdict.RENUMBER if oldest and fresh else Verdict.RETRY
+        if isinstance(error, InvalidProducerEpoch):
+            return Verdict.RENEW if fresh else Verdict.RETRY
+    return Verdict.RETRY if error.retriable else Verdict.FAIL
+
+
+def explain(error: KafkaError, partition: TopicPartition, size: int, count: int) -> KafkaError:
+    """The error that a batch's acks raise: it says which records, and what could be done."""
+    where = f"{count} record(s), {size} bytes, to partition {partition.partition} of topic "
+    where += repr(partition.topic)
+    text = str(error.args[0]) if error.args else ""
+    if isinstance(error, MessageSizeTooLargeError):
+        text = (
+            "the broker refuses a batch of this size (message.max.bytes, max.message.bytes): "
+            "lower max_batch_size, or send smaller records"
+        )
+    explained = type(error)(f"{text}: {where}" if text else where)
+    explained.__cause__ = error.__cause__
+    return explained
+
+
+def delivery_timed_out(
+    partition: TopicPartition,
+    count: int,
+    timeout: float,
+    *,
+    attempts: int,
+    may_be_stored: bool,
+    last_error: BaseException | None,
+) -> DeliveryTimeoutError:
+    """The error of a batch whose ``delivery_timeout_ms`` passed.
+
+    Args:
+        timeout: ``delivery_timeout_ms``, in seconds.
+        attempts: How often it was sent.
+        may_be_stored: Whether an attempt has no clear answer, or none yet.
+    """
+    outcome = (
+        "they MAY have been written: an attempt had no clear answer"
+        if may_be_stored
+        else "they were not written"
+    )
+    text = (
+        f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} were "
+        f"not acknowledged within {timeout:g} s (delivery_timeout_ms) and {attempts} attempt(s): "
+        f"{outcome}" + (f"; last: {last_error}" if last_error is not None else "")
+    )
+    error = DeliveryTimeoutError(text)
+    error.__cause__ = last_error
+    return error

@@ -1,0 +1,394 @@
+"""The producer's face: aiokafka's ``AIOKafkaProducer``, and what Kafka has beyond it.
+
+Everything is delivered by the ``Sender`` below; this module checks arguments, waits where a record
+cannot be appended at once, and tells the life of the whole.
+"""
+
+import asyncio
+import itertools
+import ssl
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+    ProducerClosed,
+)
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.partitioner import DefaultPartitioner
+from aiokafka_lite.producer.accumulator import Ack, Blocked
+from aiokafka_lite.producer.options import Partitioner, ProducerOptions, refuse_unknown
+from aiokafka_lite.producer.sender import Sender
+from aiokafka_lite.structs import RecordMetadata
+
+__all__ = ["AIOKafkaProducer"]
+
+_T = TypeVar("_T")
+
+# What aiokafka takes and this release does not do yet, with the values that change nothing.
+_NOT_YET: Final[dict[str, tuple[object, ...]]] = {
+    "transactional_id": (None,),
+    "sasl_mechanism": (None, "PLAIN"),
+    "sasl_plain_password": (None,),
+    "sasl_plain_username": (None,),
+    "sasl_kerberos_service_name": (None, "kafka"),
+    "sasl_kerberos_domain_name": (None,),
+    "sasl_oauth_token_provider": (None,),
+}
+_DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
+
+_numbers = itertools.count(1)
+
+
+class AIOKafkaProducer:
+    """Publishes records to Kafka.
+
+    Records go into batches in memory and come back as acks: ``await send(...)`` returns as soon as
+    the record is in its batch, with an awaitable of where it was stored; ``send_and_wait`` returns
+    that. Batches are sent in the background, several at a time, in order for each partition.
+
+    A record is never lost silently: whoever awaits its ack is told; a batch that failed and whose
+    acks nobody awaits is logged as an error by the logger ``aiokafka_lite.producer.sender`` (a
+    line a second at most).
+
+    Args:
+        bootstrap_servers: "host:port", several of them with commas or as a list. Not all brokers
+            need be named.
+        client_id: Name of this client in the brokers' logs and quotas.
+        acks: 0: none, results are None; 1: the leader's; "all" (or -1), the default: of all
+            in-sync replicas.
+        enable_idempotence: Each record is stored once and in order however often a batch has to
+            be sent. The default is True where ``acks`` ("all") and
+            ``max_in_flight_requests_per_connection`` (at most 5) allow it; a contradiction with an
+            explicit True is an error. Without it, a batch that is sent again may be stored twice,
+            and a partition has one batch in flight at a time.
+        key_serializer: Called with each key (None too); gives bytes or None. None: keys are bytes.
+        value_serializer: Likewise for values.
+        compression_type: "gzip", "snappy", "lz4", "zstd" or None.
+        compression_level: Of gzip (1 to 9), lz4 or zstd; None is the codec's default.
+        max_batch_size: Bytes of a batch before compression. A larger record goes alone.
+        linger_ms: How long a batch waits for more records. 0 waits for nothing; batches still
+            form behind the requests in flight.
+        partitioner: Called with (key bytes, all partitions, available partitions), gives one of
+            them. The default is Java's: murmur2 of the key; without a key, one partition until
+            its batch is completed.
+        max_request_size: Bytes of a request, and so of a record.
+        metadata_max_age_ms: Good metadata is refreshed after this time.
+        request_timeout_ms: A request without an answer in this time fails its connection.
+        retry_backoff_ms: Pause before a batch is sent again; doubles up to a second.
+        delivery_timeout_ms: From a batch's first record to its outcome. After that it fails with
+            DeliveryTimeoutError, which tells whether it may have been stored. The default is
+            120,000, or more if ``linger_ms`` and ``request_timeout_ms`` together are more.
+        buffer_memory: Bytes of all batches together; ``send`` waits when they are used up.
+        max_block_ms: How long ``send`` waits for memory, or to learn about a topic.
+        max_in_flight_requests_per_connection: Requests without an answer, a broker.
+        security_protocol: "PLAINTEXT" or "SSL".
+        ssl_context: How TLS is spoken; needed with "SSL".
+        connections_max_idle_ms: Connections without traffic are closed after this; None: never.
+        transactional_id, sasl_*: Not there yet; refused.
+        transaction_timeout_ms: Has no effect without transactions.
+        loop, api_version: Deprecated by aiokafka, without effect.
+
+    Raises:
+        KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
+        TypeError: An argument of a wrong type, or one that does not exist (the nearest is named).
+        RuntimeError: There is no running event loop.
+    """
+
+    _closed: bool | None = None  # None until the constructor is through
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | Iterable[str | tuple[str, int]] = "localhost",
+        client_id: str | None = None,
+        metadata_max_age_ms: float = 300_000,
+        request_timeout_ms: float = 40_000,
+        api_version: object = None,
+        acks: object = None,
+        key_serializer: Callable[[Any], Any] | None = None,
+        value_serializer: Callable[[Any], Any] | None = None,
+        compression_type: str | None = None,
+        compression_level: int | None = None,
+        max_batch_size: int = 16_384,
+        partitioner: Partitioner | None = None,
+        max_request_size: int = 1_048_576,
+        linger_ms: float = 0,
+        retry_backoff_ms: float = 100,
+        delivery_timeout_ms: float | None = None,
+        buffer_memory: int = 33_554_432,
+        max_block_ms: float = 60_000,
+        max_in_flight_requests_per_connection: int = 5,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
+        connections_max_idle_ms: float | None = 540_000,
+        enable_idempotence: bool | None = None,
+        transaction_timeout_ms: int = 60_000,
+        **others: object,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._refuse(others)
+        for name, given in (("loop", loop), ("api_version", api_version)):
+            if given is not None:
+                warnings.warn(
+                    f"The `{name}` parameter has no effect and is deprecated, as in aiokafka",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+        if acks is None:
+            acks = "all"
+        if delivery_timeout_ms is None:
+            least = _number(linger_ms) + _number(request_timeout_ms)
+            delivery_timeout_ms = max(_DEFAULT_DELIVERY_TIMEOUT_MS, least)
+        if partitioner is not None and type(partitioner) is DefaultPartitioner:
+            partitioner = None
+        self._options = ProducerOptions.checked(
+            acks=acks,
+            enable_idempotence=enable_idempotence,
+            linger_ms=linger_ms,
+            max_batch_size=max_batch_size,
+            max_request_size=max_request_size,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            max_block_ms=max_block_ms,
+            buffer_memory=buffer_memory,
+            max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
+            retry_backoff_ms=retry_backoff_ms,
+            compression_type=compression_type,
+            compression_level=compression_level,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            partitioner=partitioner,
+        )
+        self._name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
+        idle = connections_max_idle_ms
+        self._cluster = Cluster(
+            bootstrap_servers,
+            ConnectionOptions(
+                client_id=self._name,
+                request_timeout=self._options.request_timeout,
+                connections_max_idle=None if idle is None else idle / 1000,
+                security_protocol=security_protocol,
+                ssl_context=ssl_context,
+            ),
+            metadata_max_age=metadata_max_age_ms / 1000,
+            retry_backoff=self._options.retry_backoff.base,
+            retry_backoff_max=self._options.retry_backoff.maximum,
+        )
+        self._sender = Sender(self._cluster, self._options, self._name)
+        self._accumulator = self._sender.accumulator
+        self._accumulator.refusal = IllegalStateError("the producer is not started")
+        self._closed = False
+
+    @classmethod
+    def _refuse(cls, others: dict[str, object]) -> None:
+        """Refuse what is not there yet by its name, and what is nothing at all by the nearest."""
+        for name, harmless in _NOT_YET.items():
+            if name in others and others.pop(name) not in harmless:
+                raise KafkaConfigurationError(f"{name} is not supported by this release yet")
+        if others:
+            known = set(cls.__init__.__kwdefaults__ or ()) | set(_NOT_YET)
+            refuse_unknown(others, known, f"{cls.__name__}()")
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            KafkaConnectionError: No bootstrap address answered.
+            ProducerClosed: The producer was stopped.
+
+        Cancellation: closes what was opened; ``stop`` is still needed.
+        """
+        if self._closed:
+            raise ProducerClosed("a producer that was stopped cannot be started again")
+        if not isinstance(self._accumulator.refusal, IllegalStateError):
+            raise IllegalStateError("the producer is started already")
+        await self._cluster.start()
+        self._sender.start()
+        self._accumulator.refusal = None
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then close. Idempotent; also after ``start`` raised.
+
+        Args:
+            timeout: Seconds to deliver in; what is not acknowledged then fails with
+                ProducerClosed. None gives each record what is left of its own
+                ``delivery_timeout_ms``.
+
+        Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if timeout is None:
+            timeout = self._options.delivery_timeout + self._options.request_timeout
+        deadline = self._loop.time() + timeout
+        try:
+            await self._sender.close(deadline)
+        finally:
+            self._cluster.abort()
+            await self._cluster.close(max(deadline, self._loop.time() + 1))
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._closed is not False:
+            return
+        self._closed = True
+        self._sender.abort()
+        self._cluster.abort()
+        _warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r}>"
+
+    # Records
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Ack:
+        """Append a record to its batch; wait only for memory, or to learn about the topic.
+
+        Args:
+            topic: Its name.
+            value: bytes, or what ``value_serializer`` takes. None is a tombstone.
+            key: bytes, or what ``key_serializer`` takes; records of a key go to one partition.
+            partition: Its number; by default the partitioner chooses.
+            timestamp_ms: Milliseconds since the epoch; by default now.
+            headers: (str, bytes or None) pairs.
+
+        Returns:
+            An awaitable, and a future to asyncio, of the ``RecordMetadata``.
+
+        Raises:
+            KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
+            MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
+                all of ``buffer_memory``. Nothing was buffered.
+            TopicAuthorizationFailedError, InvalidTopicError: The broker's answer.
+            ProducerClosed: The producer was stopped.
+            IllegalStateError: It was not started.
+            TypeError: A key or value that is not bytes (after its serializer), or a wrong header.
+            IllegalArgumentError: (a ValueError) the topic has no such partition.
+
+        Cancellation: a record that still waits is not sent; one in its batch is delivered.
+        """
+        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        if isinstance(result, Ack):
+            return result
+        return await self._send_blocked(result)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> RecordMetadata | None:
+        """Send a record and wait until it is acknowledged; see ``send``.
+
+        Returns:
+            Where it was stored; None with ``acks=0``.
+
+        Raises:
+            DeliveryTimeoutError: It was not acknowledged within ``delivery_timeout_ms``; the
+                message tells whether it may have been stored.
+            KafkaError: The broker refused it.
+
+        Cancellation: stops the wait, never the delivery.
+        """
+        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        if not isinstance(result, Ack):
+            result = await self._send_blocked(result)
+        return await result
+
+    async def flush(self) -> None:
+        """Wait until every record sent before this call has its outcome, good or bad.
+
+        Batches that linger leave at once. Errors are the acks' to tell.
+
+        Cancellation: stops the wait, never a delivery.
+        """
+        await self._sender.flush()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Numbers of a topic's partitions, waiting for the topic to be known.
+
+        Raises:
+            KafkaTimeoutError: It was not known within ``max_block_ms``.
+        """
+        deadline = self._loop.time() + self._options.max_block
+        return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
+
+    async def _send_blocked(self, blocked: Blocked) -> Ack:
+        """Wait for what a record lacks, until it is in a batch."""
+        deadline = self._loop.time() + self._options.max_block
+        accumulator = self._accumulator
+        while True:
+            if blocked.queue is None:
+                await self._learn(blocked, deadline)
+                result = accumulator.append_again(blocked)
+            else:
+                size = accumulator.size_for(blocked.key, blocked.value, blocked.headers)
+                accumulator.hurry()
+                memory = await self._sender.pool.take(size, deadline)
+                result = accumulator.append_again(blocked, memory)
+            if isinstance(result, Ack):
+                return result
+            blocked = result
+
+    async def _learn(self, blocked: Blocked, deadline: float) -> None:
+        """Learn about a record's topic, and about a partition that was not there before."""
+        topic, partition = blocked.topic, blocked.partition
+        partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+        if partition is not None and partition not in partitions:
+            await self._unless_closed(self._cluster.refresh(deadline))
+            partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+            if partition not in partitions:
+                raise IllegalArgumentError(
+                    f"Unrecognized partition {partition}: topic {topic!r} has {len(partitions)}"
+                )
+        self._accumulator.adopt(topic, partitions)
+
+    async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
+        """Await the cluster; its being closed under the call means that the producer is."""
+        try:
+            return await waiting
+        except IllegalStateError:
+            if self._closed:
+                raise ProducerClosed("the producer was stopped") from None
+            raise
+
+
+def _number(value: object) -> float:
+    """For a sum only: what is no number is refused by its own name later."""
+    return value if isinstance(value, int | float) else 0.0

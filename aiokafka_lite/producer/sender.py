@@ -1,0 +1,403 @@
+"""The sender: which broker each partition's batches go to, and what becomes of them.
+
+It owns an outbox a broker (each with its one task), the timers, and the producer id; it never
+refers to the face, so a dropped producer can be collected.
+
+Non-obvious:
+- A partition moves to another broker's outbox only while nothing of it is in flight, so that two
+  brokers never race for its order. Where it belongs is asked anew for each batch; a metadata
+  refresh moves only partitions that hold something.
+- A batch that has to be sent again goes back to the front of its partition and mutes it for the
+  backoff; other partitions do not notice.
+- A batch that is overdue while its request is in flight is failed at once, as one that may be
+  stored, but stays in flight for its partition's order until the request is answered.
+- State changes between awaits, never across one: all methods here but four are synchronous.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.retry import ANY, call
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosed,
+    for_code,
+)
+from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.idempotence import ProducerIdentity
+from aiokafka_lite.producer.memory import MemoryPool
+from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.outbox import Outbox
+from aiokafka_lite.producer.outcomes import Verdict, delivery_timed_out, explain, verdict
+from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
+from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse
+
+__all__ = ["Sender"]
+
+log = logging.getLogger(__name__)
+
+_SWEEP: Final = 1.0  # seconds; how late a delivery timeout may be noticed, at most
+_NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProducerId has no use for
+_LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
+
+
+class Sender:
+    """Delivers what is appended to its accumulator.
+
+    Args:
+        cluster: Started by whoever made it, and closed by them.
+        options: The producer's.
+        name: Of the producer, for its tasks and its log lines.
+
+    Attributes:
+        accumulator: Where records go in.
+        pool: The memory that the batches are made of.
+    """
+
+    def __init__(self, cluster: Cluster, options: ProducerOptions, name: str) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._identity = ProducerIdentity(options.idempotent)
+        self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
+        self.accumulator = Accumulator(
+            self._loop, options, self.pool, self._identity, self._on_ready, self._on_lingering
+        )
+        self._outboxes: dict[int, Outbox] = {}
+        self._running: list[asyncio.Task[None]] = []  # every task ever started: a few
+        self._tasks = TaskOwner(name, self._on_task_error)
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._asking_id = False
+        self._unlogged = 0  # failed batches since the last line about them
+        self._next_log = 0.0  # loop time
+        self.closed = False
+
+    def start(self) -> None:
+        """Follow the cluster's metadata; get a producer id, if one is wanted."""
+        self._cluster.add_listener(self._on_metadata)
+        self._want_id()
+
+    # Waiting for outcomes
+
+    async def flush(self) -> None:
+        """Wait until every record sent before this call has an outcome; none of them lingers.
+
+        Cancellation: stops the wait, never a delivery.
+        """
+        self.accumulator.hurry()
+        batches = list(self.accumulator.unresolved())
+        if not batches:
+            return
+        done = self._loop.create_future()
+        left = len(batches)
+
+        def count_down(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left and not done.done():
+                done.set_result(None)
+
+        for batch in batches:
+            batch.watch(count_down)
+        await done
+
+    async def close(self, deadline: float) -> None:
+        """Refuse new records, deliver until the deadline what is there, then fail the rest.
+
+        Args:
+            deadline: Loop time.
+
+        Cancellation: fails what is not delivered, at once.
+        """
+        closed = ProducerClosed("the producer was stopped")
+        self.accumulator.refusal = closed
+        self.pool.close(closed)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.flush()
+        except TimeoutError:
+            log.warning("%s stops with records undelivered: its time is over", self._name)
+        finally:
+            self.abort()
+        await self._tasks.close(max(deadline, self._loop.time() + 1))
+
+    def abort(self) -> None:
+        """Fail all that is not delivered, and end; at once, without awaiting. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        closed = ProducerClosed("the producer was stopped before the record was acknowledged")
+        self.accumulator.refusal = closed
+        self.pool.close(closed)
+        for timer in (self._linger_timer, self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+        for queue in list(self.accumulator.active):
+            for batch in (*queue.in_flight, *queue.waiting):
+                if not batch.done:
+                    self._fail(queue, batch, closed)
+        if not self._loop.is_closed():
+            for task in self._running:
+                task.cancel()
+
+    # Where batches go
+
+    def _on_ready(self, queue: PartitionQueue) -> None:
+        """A partition may have something to send."""
+        if not queue.in_flight:
+            self._place(queue)
+        if queue.outbox is not None:
+            queue.outbox.offer(queue)
+        if self._sweep_timer is None and not self.closed:
+            self._arm_sweep()
+
+    def _place(self, queue: PartitionQueue) -> None:
+        """Give a partition, nothing of which is in flight, to the broker that leads it."""
+        topic, partition = queue.topic_partition
+        self._cluster.add_topic(topic)
+        leader = self._cluster.metadata.leader(topic, partition)
+        outbox = None
+        if leader is not None:
+            outbox = self._outboxes.get(leader.node_id)
+            if outbox is None and not self.closed:
+                outbox = self._open_outbox(leader.node_id)
+        elif not self._cluster.closed:
+            self._cluster.request_update()
+        if queue.outbox is not outbox:
+            if queue.outbox is not None:
+                queue.outbox.withdraw(queue)
+            queue.outbox = outbox
+
+    def _open_outbox(self, node_id: int) -> Outbox:
+        outbox = Outbox(node_id, self._cluster, self.accumulator, self._options, self)
+        self._outboxes[node_id] = outbox
+        self._running.append(self._tasks.spawn(outbox.run(), f"send to broker {node_id}"))
+        return outbox
+
+    def _on_metadata(self, metadata: Metadata) -> None:
+        """New metadata: leaders may have moved, topics may have grown or gone."""
+        accumulator = self.accumulator
+        for name in list(accumulator.topics):
+            topic = metadata.topics.get(name)
+            if topic is not None and topic.partitions:
+                accumulator.adopt(name, topic.partitions)
+            elif topic is not None and topic.error is not None and not topic.error.retriable:
+                self._fail_topic(name, topic.error(name))
+            else:
+                accumulator.forget(name)
+        for queue in list(accumulator.active):
+            if queue.waiting:
+                self._on_ready(queue)
+
+    def _fail_topic(self, name: str, error: KafkaError) -> None:
+        """A topic can no longer be written to; what is in flight is answered for itself."""
+        for queue in self.accumulator.topics[name].queues:
+            for batch in list(queue.waiting):
+                self._fail(queue, batch, error)
+        self.accumulator.forget(name)
+
+    # What becomes of them
+
+    def on_answer(
+        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+    ) -> None:
+        """The broker answered for a batch."""
+        if answer.error_code:
+            self._on_code(queue, batch, answer)
+            return
+        queue.failures = 0
+        self.accumulator.land(queue, batch)
+        if not batch.done:
+            self.accumulator.acknowledge(
+                batch, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+            )
+        self._go_on(queue)
+
+    def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """A batch that wants no answer was handed to the socket."""
+        self.accumulator.land(queue, batch)
+        if not batch.done:
+            self.accumulator.confirm_sent(batch)
+        self._go_on(queue)
+
+    def _on_code(
+        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+    ) -> None:
+        error = for_code(answer.error_code)(answer.error_message or "")
+        hint = answer.current_leader
+        if hint.leader_id >= 0:
+            topic, partition = queue.topic_partition
+            self._cluster.apply_leader_hint(topic, partition, hint.leader_id, hint.leader_epoch)
+        self.on_error(queue, batch, error)
+
+    def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        """A batch came back with an error, or did not come back."""
+        accumulator = self.accumulator
+        # Nothing sent before it is without an outcome: neither in flight nor put back.
+        oldest = queue.in_flight[0] is batch and not (queue.waiting and queue.waiting[0].attempts)
+        accumulator.land(queue, batch)
+        if self.closed:
+            return
+        if error.invalid_metadata:
+            self._cluster.request_update()
+        if not batch.done:
+            batch.may_be_stored = batch.may_be_stored or error.ambiguous
+            sequences = queue.sequences
+            self._judge(
+                queue,
+                batch,
+                error,
+                verdict(
+                    error,
+                    numbered=batch.producer is not None,
+                    oldest=oldest,
+                    fresh=sequences is not None and batch.producer == sequences.stamp,
+                ),
+            )
+        self._go_on(queue)
+
+    def _judge(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
+    ) -> None:
+        if what is Verdict.STORED:
+            self.accumulator.acknowledge(batch, -1, -1, -1)
+            return
+        if what is Verdict.FAIL:
+            self._fail(queue, batch, error)
+            return
+        if what is Verdict.RENUMBER:
+            queue.sequences.on_refused()
+        elif what is Verdict.RENEW:
+            self._identity.renew()
+        self._want_id()
+        log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
+        batch.last_error = error
+        self.accumulator.put_back(queue, batch)
+        queue.failures += 1
+        pause = self._options.retry_backoff.delay(queue.failures)
+        queue.muted_until = self._loop.time() + pause
+        self._loop.call_at(queue.muted_until, self._on_ready, queue)
+
+    def _go_on(self, queue: PartitionQueue) -> None:
+        """Something of a partition landed: more of it may be sent, perhaps elsewhere."""
+        if queue.waiting and not self.closed:
+            self._on_ready(queue)
+
+    def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
+        """There is no connection to a broker; what waits for it goes on waiting, or fails."""
+        if self.closed or self._cluster.closed:
+            return
+        if error.retriable:
+            log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
+            self._cluster.request_update()
+            return
+        for queue in list(outbox.ready):
+            for batch in list(queue.waiting):
+                self._fail(queue, batch, error)
+
+    def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
+        """A batch will not be sent again. Whoever awaits one of its acks is told; a batch that
+        nobody awaits is told of in the log, a line a second at most."""
+        if isinstance(error, KafkaError) and not isinstance(error, KafkaTimeoutError):
+            error = explain(
+                error, queue.topic_partition, batch.size or batch.builder.size, batch.count
+            )
+        awaited = batch.awaited
+        self.accumulator.fail(queue, batch, error)
+        if awaited:
+            return
+        now = self._loop.time()
+        self._unlogged += 1
+        if now >= self._next_log:
+            log.error(
+                "%s lost %d batch(es) that nobody awaited; the last: %s",
+                self._name,
+                self._unlogged,
+                error,
+            )
+            self._unlogged = 0
+            self._next_log = now + _LOG_EVERY
+
+    # Time
+
+    def _on_lingering(self, due_at: float) -> None:
+        """The first batch that lingers is due at a time."""
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+        self._linger_timer = self._loop.call_at(due_at, self._on_lingered)
+
+    def _on_lingered(self) -> None:
+        self._linger_timer = None
+        due_at = self.accumulator.on_lingered(self._loop.time())
+        if due_at is not None:
+            self._on_lingering(due_at)
+
+    def _arm_sweep(self) -> None:
+        every = min(_SWEEP, self._options.delivery_timeout / 10)
+        self._sweep_timer = self._loop.call_later(every, self._sweep)
+
+    def _sweep(self) -> None:
+        """Fail what is overdue. One timer for all, and none while nothing is queued."""
+        self._sweep_timer = None
+        late = self.accumulator.overdue(self._loop.time())
+        for queue, batch in late:
+            error = delivery_timed_out(
+                queue.topic_partition,
+                batch.count,
+                self._options.delivery_timeout,
+                attempts=batch.attempts,
+                may_be_stored=batch.may_be_stored or batch in queue.in_flight,
+                last_error=batch.last_error,
+            )
+            self._fail(queue, batch, error)
+        for queue, _ in late:
+            self._go_on(queue)
+        if self.accumulator.active:
+            self._arm_sweep()
+
+    # The producer id
+
+    def _want_id(self) -> None:
+        if not self._identity.settled and not self._asking_id and not self.closed:
+            self._asking_id = True
+            self._running.append(self._tasks.spawn(self._get_id(), "get a producer id"))
+
+    async def _get_id(self) -> None:
+        """Ask for a producer id until there is one, or the cluster has none to give."""
+        try:
+            while not self._identity.settled:
+                await self._ask_id()
+        finally:
+            self._asking_id = False
+        for queue in list(self.accumulator.active):
+            self._go_on(queue)
+
+    async def _ask_id(self) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_NEVER_ENDING_TXN
+        )
+        deadline = self._loop.time() + self._options.request_timeout
+        try:
+            response = await call(self._cluster, request, ANY, deadline)
+        except KafkaTimeoutError as error:
+            log.warning("%s gets no producer id yet: %s", self._name, error)
+        except IllegalStateError:
+            self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
+        except KafkaError as error:
+            log.warning("%s goes on without idempotence: %s", self._name, error)
+            self._identity.on_unavailable()
+        else:
+            self._identity.on_assigned(response.producer_id, response.producer_epoch)
+
+    def _on_task_error(self, name: str, error: BaseException) -> None:
+        """A task of ours ended by a mistake of ours: nothing would be sent any more."""
+        log.critical("%s ended unexpectedly; the producer is stopped", name, exc_info=error)
+        self.abort()
