@@ -30,7 +30,7 @@ from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.options import ConnectionOptions
-from aiokafka_lite.protocol.message import RequestOf, ResponseT, ResponseT_co
+from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
 
 
 class Purpose(enum.Enum):
@@ -51,7 +51,7 @@ class PerVersion(Generic[ResponseT_co]):
         build: Makes it for the version that will be spoken.
     """
 
-    request_class: type[RequestOf[ResponseT_co]]
+    request_class: type[Request]
     build: Callable[[int], RequestOf[ResponseT_co]]
 
 
@@ -161,7 +161,7 @@ class Broker:
             version = connection.version_of(request.request_class, latest, oldest)
             request = request.build(version)
         else:
-            version = connection.version_of(type(request), latest, oldest)
+            version = connection.version_of(request, latest, oldest)
         return await connection.request(request, version, timeout=timeout)
 
     def move(self, node: Node) -> None:

@@ -272,5 +272,4 @@ async def call(
 
 
 def _name(request: RequestOf[ResponseT] | PerVersion[ResponseT]) -> str:
-    named = request.request_class if isinstance(request, PerVersion) else request
-    return str(named.name)
+    return request.request_class.name if isinstance(request, PerVersion) else request.name

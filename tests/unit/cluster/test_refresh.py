@@ -167,7 +167,7 @@ class ScheduleModel(RuleBasedStateMachine):
         assert self.schedule.request_all() == self.left
         self.waiting.append((self.left, self.left, TRACKED))
 
-    @rule(seconds=st.floats(0, 30))
+    @rule(seconds=st.integers(0, 30))
     def time_passes(self, seconds):
         self.now += seconds
 

@@ -1,0 +1,265 @@
+"""One broker's connections: one attempt a purpose, the backoff, losing, moving, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
+from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.registry import ApiKey
+
+OPTIONS = ConnectionOptions(request_timeout=5.0, connect_timeout=2.0)
+
+
+@pytest.fixture
+def lost():
+    return []
+
+
+@pytest.fixture
+async def broker_at(task_owner, lost):
+    made = []
+
+    def make(port: int, backoff: Backoff | None = None) -> Broker:
+        backoff = backoff or Backoff(0.001, 0.002)
+        node = Node(1, "127.0.0.1", port)
+        made.append(Broker(node, OPTIONS, backoff, task_owner, lambda *told: lost.append(told)))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.close()
+
+
+@pytest.fixture
+def dead_port():
+    """A port that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+async def test_all_who_need_a_connection_share_one_attempt(tiny_kafka, broker_at):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    assert broker.connected() is None
+    made = await asyncio.gather(*(broker.connection() for _ in range(50)))
+    assert len(set(made)) == 1
+    assert server.connections == 1
+    assert broker.connected() is made[0]
+    assert await broker.connection() is made[0]
+
+
+async def test_each_purpose_has_its_own(tiny_kafka, broker_at):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    made = await asyncio.gather(*(broker.connection(purpose) for purpose in Purpose))
+    assert len(set(made)) == len(Purpose) == server.connections
+
+
+async def test_cancelling_who_waits_leaves_the_attempt_to_the_others(tiny_kafka, broker_at, until):
+    server = (await tiny_kafka()).brokers[1]
+    server.speaking.clear()
+    broker = broker_at(server.port)
+    first, second = (asyncio.create_task(broker.connection()) for _ in range(2))
+    await until(lambda: server.connections)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert not second.done()
+    server.speaking.set()
+    assert not (await second).closed
+
+
+async def test_cancelling_everybody_still_makes_the_connection(tiny_kafka, broker_at, until):
+    server = (await tiny_kafka()).brokers[1]
+    server.speaking.clear()
+    broker = broker_at(server.port)
+    only = asyncio.create_task(broker.connection())
+    await until(lambda: server.connections)
+    only.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await only
+    server.speaking.set()
+    await until(broker.connected)
+    assert server.connections == 1
+
+
+async def test_a_refused_connection_is_told_and_backed_off_from(broker_at, dead_port):
+    broker = broker_at(dead_port, Backoff(0.05, 10.0, jitter=0.0))
+    loop = asyncio.get_running_loop()
+    pauses = []
+    for _ in range(3):
+        before = loop.time()
+        assert broker.next_attempt_at <= before or broker.blacked_out(before)
+        with pytest.raises(KafkaConnectionError):
+            await broker.connection()
+        pauses.append(broker.next_attempt_at - loop.time())
+    assert [round(pause / 0.05) for pause in pauses] == [1, 2, 4]
+    assert broker.blacked_out(loop.time())
+
+
+async def test_the_next_attempt_waits_for_the_end_of_the_backoff(broker_at, dead_port):
+    broker = broker_at(dead_port, Backoff(0.05, 0.05, jitter=0.0))
+    with pytest.raises(KafkaConnectionError):
+        await broker.connection()
+    until_then = broker.next_attempt_at
+    with pytest.raises(KafkaConnectionError):
+        await broker.connection(Purpose.FETCH)
+    # The loop's clock may wake a timer early by its resolution.
+    assert asyncio.get_running_loop().time() >= until_then - 0.002
+
+
+async def test_a_failed_attempt_that_nobody_waits_for_is_no_noise(broker_at, dead_port, until):
+    broker = broker_at(dead_port)
+    only = asyncio.create_task(broker.connection())
+    await asyncio.sleep(0)
+    only.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await only
+    await until(lambda: broker.in_flight == 0)  # warnings are errors
+
+
+async def test_a_lost_connection_is_told_and_replaced(tiny_kafka, broker_at, lost, until):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    first = await broker.connection()
+    await server.drop_connections()
+    await until(lambda: lost)
+    assert [told[0] for told in lost] == [broker]
+    assert isinstance(lost[0][1], KafkaConnectionError)
+    assert broker.connected() is None
+    assert await broker.connection() is not first
+
+
+async def test_a_request_in_flight_fails_with_its_connection(tiny_kafka, broker_at, until):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    await broker.connection()
+    server.speaking.clear()
+    asking = asyncio.create_task(broker.request(MetadataRequest()))
+    await until(lambda: server.received)
+    assert broker.in_flight == 1
+    await server.drop_connections()
+    with pytest.raises(KafkaConnectionError):
+        await asking
+    assert broker.in_flight == 0
+
+
+async def test_disconnect_is_not_a_loss(tiny_kafka, broker_at, lost):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    connection = await broker.connection()
+    broker.disconnect()
+    assert connection.closed
+    assert broker.connected() is None
+    await broker.connection()
+    assert not lost
+
+
+async def test_moving_closes_what_was_at_the_old_address(tiny_kafka, broker_at, until, lost):
+    kafka = await tiny_kafka(brokers=2)
+    old, new = kafka.brokers.values()
+    broker = broker_at(old.port)
+    await broker.connection()
+    old.speaking.clear()
+    asking = asyncio.create_task(broker.request(MetadataRequest()))
+    connecting = asyncio.create_task(broker.connection(Purpose.FETCH))
+    await until(lambda: old.received and old.connections == 2)
+    broker.move(Node(1, "127.0.0.1", new.port, "rack"))
+    for waiting in (asking, connecting):
+        with pytest.raises(KafkaConnectionError, match="moved"):
+            await waiting
+    await broker.request(MetadataRequest())
+    assert len(new.received) == 1
+    assert broker.node.rack == "rack"
+    assert not lost
+
+
+async def test_the_same_address_again_closes_nothing(tiny_kafka, broker_at):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port)
+    connection = await broker.connection()
+    broker.move(Node(1, "127.0.0.1", server.port, "another rack"))
+    assert await broker.connection() is connection
+
+
+@pytest.mark.parametrize("release", ["0.9", "0.10.0", "2.8", "4.4"])
+async def test_requests_speak_the_newest_version_both_know(release, tiny_kafka, broker_at):
+    kafka = await tiny_kafka(release=release)
+    broker = broker_at(kafka.brokers[1].port)
+    newest = kafka.versions[ApiKey.METADATA][1]
+    built = []
+
+    def build(version: int) -> MetadataRequest:
+        built.append(version)
+        return MetadataRequest(topics=[])
+
+    await broker.request(PerVersion(MetadataRequest, build))
+    await broker.request(PerVersion(MetadataRequest, build), latest=0)
+    assert built == [min(newest, MetadataRequest.max_version), 0]
+    with pytest.raises(UnsupportedVersionError):
+        await broker.request(MetadataRequest(), oldest=newest + 1)
+
+
+class TestClose:
+    async def test_idle(self, tiny_kafka, broker_at, until, lost):
+        server = (await tiny_kafka()).brokers[1]
+        broker = broker_at(server.port)
+        connection = await broker.connection()
+        broker.close()
+        broker.close()
+        assert connection.closed
+        with pytest.raises(IllegalStateError, match="closed"):
+            await broker.connection()
+        await until(lambda: server.open_connections == 0)
+        assert not lost
+
+    async def test_with_a_request_in_flight(self, tiny_kafka, broker_at, until):
+        server = (await tiny_kafka()).brokers[1]
+        broker = broker_at(server.port)
+        await broker.connection()
+        server.speaking.clear()
+        asking = asyncio.create_task(broker.request(MetadataRequest()))
+        await until(lambda: server.received)
+        broker.close()
+        with pytest.raises((IllegalStateError, KafkaConnectionError), match="closed"):
+            await asking
+
+    async def test_before_the_attempts_first_step(self, broker_at, dead_port):
+        broker = broker_at(dead_port)
+        connecting = asyncio.create_task(broker.connection())
+        await asyncio.sleep(0)
+        broker.close()
+        with pytest.raises(IllegalStateError, match="closed"):
+            await connecting
+
+    async def test_during_an_attempt(self, tiny_kafka, broker_at, until, task_owner):
+        server = (await tiny_kafka()).brokers[1]
+        server.speaking.clear()
+        broker = broker_at(server.port)
+        connecting = asyncio.create_task(broker.connection())
+        await until(lambda: server.connections)
+        broker.close()
+        with pytest.raises(IllegalStateError, match="closed"):
+            await connecting
+        await until(lambda: not task_owner.running)
+        await until(lambda: server.open_connections == 0)
+
+    async def test_during_the_backoff(self, broker_at, dead_port, until, task_owner):
+        broker = broker_at(dead_port, Backoff(60.0, 60.0))
+        with pytest.raises(KafkaConnectionError):
+            await broker.connection()
+        connecting = asyncio.create_task(broker.connection())
+        await until(lambda: task_owner.running)
+        broker.close()
+        with pytest.raises(IllegalStateError, match="closed"):
+            await connecting
+        await until(lambda: not task_owner.running)

@@ -1,0 +1,606 @@
+"""The client's view of a cluster: beginning, refreshing, waiting, losing brokers, ending."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from uuid import UUID
+
+import pytest
+
+from aiokafka_lite.cluster import cluster as cluster_module
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.registry import ApiKey
+
+
+@pytest.fixture
+def dead_address():
+    """An address that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()
+
+
+def names_asked(request: MetadataRequest) -> list[str] | None:
+    return None if request.topics is None else [topic.name for topic in request.topics]
+
+
+class TestStart:
+    async def test_learns_the_brokers(self, tiny_kafka, cluster_of):
+        kafka = await tiny_kafka(brokers=3)
+        cluster = cluster_of(kafka)
+        assert cluster.metadata.version == 0
+        await cluster.start()
+        assert set(cluster.metadata.brokers) == {1, 2, 3}
+        assert cluster.metadata.cluster_id == "tiny"
+        assert cluster.metadata.controller_id == 1
+        assert cluster.broker(2).node == Node(2, "127.0.0.1", kafka.brokers[2].port)
+        assert names_asked(kafka.metadata_requests[0]) == []
+
+    @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.10.0", "0.11", "2.3", "2.8", "4.4"])
+    async def test_any_release(self, release, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(release=release)
+        kafka.ids["t"] = UUID(int=7)
+        kafka.topics["other"] = {0: (1, 0)}
+        cluster = cluster_of(kafka, options={"connect_timeout": 0.3})
+        await cluster.start()
+        assert cluster.metadata.topics == {}
+        assert (await cluster.partitions_of("t", soon()))[0].leader == 1
+        assert set(cluster.metadata.topics) == {"t"}
+        v0 = release in ("0.8.2", "0.9")
+        assert cluster.metadata.controller_id == (-1 if v0 else 1)
+        assert (cluster.metadata.topics["t"].topic_id is not None) == (release in ("2.8", "4.4"))
+
+    async def test_over_dead_addresses(self, tiny_kafka, cluster_of, dead_address):
+        kafka = await tiny_kafka()
+        for _ in range(5):  # the order is random
+            await cluster_of([dead_address, *kafka.bootstrap]).start()
+
+    async def test_nobody_answers(self, cluster_of, dead_address):
+        cluster = cluster_of([dead_address])
+        with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):
+            await cluster.start()
+        assert cluster.closed
+
+    async def test_until_the_deadline(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka()
+        await kafka.stop()
+        cluster = cluster_of(kafka)
+        starting = asyncio.create_task(cluster.start(soon()))
+        await asyncio.sleep(0.05)
+        await kafka.start()
+        await starting
+        assert cluster.metadata.version > 0
+
+    async def test_the_deadline_comes(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        kafka.brokers[1].speaking.clear()
+        cluster = cluster_of(kafka)
+        with pytest.raises(KafkaConnectionError, match="bootstrap"):
+            await cluster.start(soon(0.05))
+        assert cluster.closed
+
+    async def test_cancelled(self, tiny_kafka, cluster_of, until):
+        kafka = await tiny_kafka()
+        kafka.brokers[1].speaking.clear()
+        cluster = cluster_of(kafka)
+        starting = asyncio.create_task(cluster.start())
+        await until(lambda: kafka.brokers[1].connections)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert cluster.closed
+        await until(lambda: kafka.brokers[1].open_connections == 0)
+
+    async def test_twice(self, tiny_kafka, cluster_of):
+        cluster = cluster_of(await tiny_kafka())
+        await cluster.start()
+        with pytest.raises(IllegalStateError):
+            await cluster.start()
+        assert not cluster.closed
+
+    def test_bad_addresses(self, cluster_of):
+        with pytest.raises(KafkaConfigurationError):
+            cluster_of([("", 1)])
+
+
+class TestRefresh:
+    async def test_callers_share_one(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        got = await asyncio.gather(*(cluster.refresh(soon()) for _ in range(100)))
+        assert len(kafka.metadata_requests) == 2
+        assert len(set(map(id, got))) == 1
+
+    async def test_who_asks_while_one_is_under_way_gets_the_next(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        server = kafka.brokers[1]
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(1).connection()
+        server.speaking.clear()
+        first = asyncio.create_task(cluster.refresh(soon()))
+        await until(lambda: len(kafka.metadata_requests) == 2)
+        later = [asyncio.create_task(cluster.refresh(soon())) for _ in range(100)]
+        await asyncio.sleep(0.02)
+        assert len(kafka.metadata_requests) == 2
+        server.speaking.set()
+        before = (await first).version
+        assert {metadata.version for metadata in await asyncio.gather(*later)} == {before + 1}
+        assert len(kafka.metadata_requests) == 3
+
+    async def test_a_topic_added_while_one_is_under_way_is_in_the_next(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        server = kafka.brokers[1]
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(1).connection()
+        server.speaking.clear()
+        cluster.request_update()
+        await until(lambda: len(kafka.metadata_requests) == 2)
+        asking = [asyncio.create_task(cluster.partitions_of("t", soon())) for _ in range(10)]
+        await asyncio.sleep(0.02)
+        server.speaking.set()
+        await asyncio.gather(*asking)
+        assert [names_asked(r) for r in kafka.metadata_requests[1:]] == [[], ["t"]]
+
+    async def test_a_topic_that_is_being_asked_for_is_not_asked_for_twice(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        server = kafka.brokers[1]
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(1).connection()
+        server.speaking.clear()
+        first = asyncio.create_task(cluster.partitions_of("t", soon()))
+        await until(lambda: len(kafka.metadata_requests) == 2)
+        second = asyncio.create_task(cluster.partitions_of("t", soon()))
+        await asyncio.sleep(0.02)
+        server.speaking.set()
+        assert await first == await second
+        await asyncio.sleep(0.05)
+        assert len(kafka.metadata_requests) == 2
+
+    async def test_cancelling_a_caller_leaves_it_to_the_others(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        server = kafka.brokers[1]
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(1).connection()
+        server.speaking.clear()
+        first, second = (asyncio.create_task(cluster.refresh(soon())) for _ in range(2))
+        await until(lambda: len(kafka.metadata_requests) == 2)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        server.speaking.set()
+        assert (await second).version == 2
+        assert len(kafka.metadata_requests) == 2
+
+    async def test_by_age(self, tiny_kafka, cluster_of, until):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka, metadata_max_age=0.02)
+        await cluster.start()
+        await until(lambda: cluster.metadata.version >= 4)
+
+    async def test_the_deadline_of_one_caller(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        kafka.brokers[1].speaking.clear()
+        with pytest.raises(KafkaTimeoutError):
+            await cluster.refresh(soon(0.02))
+        kafka.brokers[1].speaking.set()
+        assert (await cluster.refresh(soon())).version > 1
+
+    async def test_the_deadline_tells_the_last_error(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await kafka.stop()
+        with pytest.raises(KafkaTimeoutError, match=r"127\.0\.0\.1") as caught:
+            await cluster.refresh(soon(0.1))
+        assert isinstance(caught.value.__cause__, KafkaConnectionError)
+
+    async def test_a_silent_broker_is_given_up_for_the_next(
+        self, tiny_kafka, cluster_of, soon, monkeypatch
+    ):
+        monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
+        kafka = await tiny_kafka(brokers=3)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        kafka.brokers[1].speaking.clear()
+        kafka.brokers[2].speaking.clear()
+        for _ in range(5):
+            await cluster.refresh(soon())
+        assert len(kafka.brokers[3].asked(MetadataRequest)) >= 5
+
+    async def test_whether_topics_may_be_made(self, tiny_kafka, cluster_of, soon):
+        for allowed in (True, False):
+            kafka = await tiny_kafka()
+            cluster = cluster_of(kafka, allow_auto_create_topics=allowed)
+            await cluster.start()
+            assert kafka.metadata_requests[-1].allow_auto_topic_creation is allowed
+
+
+class TestTopics:
+    async def test_only_the_tracked_are_asked_for(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        kafka.topics |= {"u": {0: (1, 0)}, "v": {0: (1, 0)}}
+        cluster = cluster_of(kafka)
+        cluster.set_topics(["t"])
+        await cluster.start()
+        assert set(cluster.metadata.topics) == {"t"}
+        await cluster.wait_for_version(cluster.add_topic("u"), soon())
+        assert names_asked(kafka.metadata_requests[-1]) == ["u"], "the new one alone"
+        await cluster.refresh(soon())
+        assert names_asked(kafka.metadata_requests[-1]) == ["t", "u"]
+
+    async def test_known_topics_cost_nothing(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.partitions_of("t", soon())
+        sent = len(kafka.metadata_requests)
+        for _ in range(3):
+            await cluster.partitions_of("t", soon())
+            await cluster.wait_for_version(cluster.add_topic("t"), soon())
+            await cluster.wait_for_version(cluster.set_topics(["t"]), soon())
+        await asyncio.sleep(0.05)
+        assert len(kafka.metadata_requests) == sent
+
+    async def test_a_set_replaces_the_last(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        kafka.topics["u"] = {0: (1, 0)}
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        assert set((await cluster.wait_for_version(cluster.set_topics(["t"]), soon())).topics) == {
+            "t"
+        }
+        assert set((await cluster.wait_for_version(cluster.set_topics(["u"]), soon())).topics) == {
+            "u"
+        }
+
+    async def test_unused_ones_are_forgotten(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka, topic_expiry=0.0)
+        await cluster.start()
+        await cluster.partitions_of("t", soon())
+        await cluster.refresh(soon())
+        await cluster.refresh(soon())
+        assert cluster.metadata.topics == {}
+        assert names_asked(kafka.metadata_requests[-1]) == []
+
+    @pytest.mark.parametrize("release", ["0.9", "4.4"])
+    async def test_all(self, release, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(release=release)
+        kafka.topics["u"] = {0: (1, 0)}
+        cluster = cluster_of(kafka, options={"connect_timeout": 0.3})
+        await cluster.start()
+        metadata = await cluster.wait_for_version(cluster.set_topics(None), soon())
+        assert set(metadata.topics) == {"t", "u"}
+        assert names_asked(kafka.metadata_requests[-1]) == ([] if release == "0.9" else None)
+        # A topic that is not there yet has to be asked for by its name to be made.
+        waiting = asyncio.create_task(cluster.partitions_of("new", soon()))
+        await asyncio.sleep(0.02)
+        kafka.topics["new"] = {0: (1, 0)}
+        assert 0 in await waiting
+
+    async def test_waited_for_until_it_is_there(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka()
+        kafka.errors["new"] = 5
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        waiting = asyncio.create_task(cluster.partitions_of("new", soon()))
+        await until(lambda: "new" in cluster.metadata.topics)
+        kafka.errors["new"] = 3
+        await until(lambda: cluster.metadata.topics["new"].error is UnknownTopicOrPartitionError)
+        del kafka.errors["new"]
+        kafka.topics["new"] = {0: (1, 0), 1: (-1, 0)}
+        assert set(await waiting) == {0, 1}
+        # Nobody asks, but a partition without a leader is asked about until it has one.
+        kafka.topics["new"] = {0: (1, 0), 1: (1, 1)}
+        await until(lambda: cluster.metadata.leader("new", 1))
+
+    async def test_never_there(self, tiny_kafka, cluster_of, soon):
+        cluster = cluster_of(await tiny_kafka())
+        await cluster.start()
+        with pytest.raises(KafkaTimeoutError, match=r"'nowhere'.*UnknownTopic") as caught:
+            await cluster.partitions_of("nowhere", soon(0.1))
+        assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
+
+    @pytest.mark.parametrize(
+        ("code", "error"), [(17, InvalidTopicError), (29, TopicAuthorizationFailedError)]
+    )
+    async def test_a_lasting_error_is_raised_at_once_and_asked_again(
+        self, code, error, tiny_kafka, cluster_of, soon
+    ):
+        kafka = await tiny_kafka()
+        kafka.errors["t"] = code
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        with pytest.raises(error, match="t"):
+            await cluster.partitions_of("t", soon(60.0))
+        del kafka.errors["t"]
+        assert 0 in await cluster.partitions_of("t", soon())
+
+
+class TestBrokers:
+    async def test_unknown(self, tiny_kafka, cluster_of):
+        cluster = cluster_of(await tiny_kafka())
+        await cluster.start()
+        with pytest.raises(NodeNotReadyError):
+            cluster.broker(9)
+
+    async def test_the_least_loaded_and_a_random_one_among_equals(
+        self, tiny_kafka, cluster_of, until
+    ):
+        kafka = await tiny_kafka(brokers=3)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await asyncio.gather(*(cluster.broker(n).connection() for n in (1, 2, 3)))
+        drawn = Counter(cluster.least_loaded().node_id for _ in range(300))
+        assert set(drawn) == {1, 2, 3}
+        for n in (1, 2):
+            kafka.brokers[n].speaking.clear()
+        asking = [
+            asyncio.create_task(cluster.broker(n).request(MetadataRequest(), purpose))
+            for n, purpose in ((1, Purpose.GENERAL), (2, Purpose.GENERAL))
+        ]
+        await until(lambda: cluster.broker(1).in_flight and cluster.broker(2).in_flight)
+        assert {cluster.least_loaded().node_id for _ in range(50)} == {3}
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+
+    async def test_a_connected_one_is_preferred(self, tiny_kafka, cluster_of):
+        kafka = await tiny_kafka(brokers=3)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(2).connection()
+        assert {cluster.least_loaded().node_id for _ in range(50)} == {2}
+
+    async def test_not_a_blacked_out_one(self, tiny_kafka, cluster_of):
+        kafka = await tiny_kafka(brokers=2)
+        cluster = cluster_of(kafka, options={})
+        await cluster.start()
+        await kafka.brokers[1].stop()
+        with pytest.raises(KafkaConnectionError):
+            await cluster.broker(1).connection()
+        cluster.broker(1).next_attempt_at += 60.0
+        assert {cluster.least_loaded().node_id for _ in range(50)} == {2}
+        cluster.broker(2).next_attempt_at += asyncio.get_running_loop().time() + 50.0
+        assert cluster.least_loaded() is None
+        assert cluster.any_broker().node_id < 0, "then a bootstrap address"
+
+    async def test_losing_one_asks_for_metadata(self, tiny_kafka, cluster_of, until):
+        kafka = await tiny_kafka(brokers=2)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(2).connection(Purpose.FETCH)
+        kafka.hidden.add(2)
+        version = cluster.metadata.version
+        await kafka.brokers[2].stop()
+        await until(lambda: cluster.metadata.version > version)
+        assert set(cluster.metadata.brokers) == {1}
+        with pytest.raises(NodeNotReadyError):
+            cluster.broker(2)
+
+    async def test_one_that_moved(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(brokers=2)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        broker = cluster.broker(2)
+        await broker.connection()
+        await kafka.brokers[2].stop()
+        kafka.brokers[2].port = 0
+        await kafka.brokers[2].start()
+        await cluster.refresh(soon())
+        assert cluster.broker(2) is broker
+        await broker.request(MetadataRequest())
+        assert kafka.brokers[2].received
+
+    async def test_begins_again_when_all_known_are_gone(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka(brokers=3)
+        seed = kafka.bootstrap[:1]
+        kafka.hidden = {1, 3}  # the bootstrap address is a name that stands for others
+        cluster = cluster_of(seed)
+        await cluster.start()
+        assert set(cluster.metadata.brokers) == {2}
+        await cluster.refresh(soon())
+        asked_at_seed = len(kafka.brokers[1].asked(MetadataRequest))
+        assert asked_at_seed == 1
+        await kafka.brokers[2].stop()
+        kafka.hidden = {1, 2}
+        await cluster.refresh(soon())
+        assert set(cluster.metadata.brokers) == {3}
+        await until(lambda: kafka.brokers[1].open_connections == 0)
+
+    async def test_begins_again_when_told_to(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(brokers=3)
+        kafka.hidden = {1, 3}
+        cluster = cluster_of(kafka.bootstrap[:1])
+        await cluster.start()
+        tell = kafka.answers[ApiKey.METADATA]
+
+        def answer(broker, request, version):
+            told = tell(broker, request, version)
+            if broker.node_id == 2:
+                told.error_code = 129  # REBOOTSTRAP_REQUIRED (KIP-1102)
+            return told
+
+        kafka.answers[ApiKey.METADATA] = answer
+        kafka.hidden = {1, 2}
+        await cluster.refresh(soon())
+        assert set(cluster.metadata.brokers) == {3}
+
+    async def test_a_known_address_that_became_another_clusters(self, tiny_kafka, cluster_of, soon):
+        ours, theirs = await tiny_kafka(brokers=2), await tiny_kafka()
+        ours.hidden = {1}
+        theirs.cluster_id = "theirs"
+        cluster = cluster_of(ours.bootstrap[:1])
+        await cluster.start()
+        await ours.brokers[2].stop()
+        port = ours.brokers[2].port
+        await theirs.brokers[1].stop()
+        theirs.brokers[1].port = port
+        await theirs.brokers[1].start()
+        ours.hidden = {2}
+        await cluster.refresh(soon())
+        assert cluster.metadata.cluster_id == "tiny"
+        assert set(cluster.metadata.brokers) == {1}
+        assert theirs.metadata_requests, "it was asked"
+
+
+class TestTelling:
+    async def test_listeners(self, tiny_kafka, cluster_of, soon, caplog):
+        cluster = cluster_of(await tiny_kafka())
+        heard = []
+
+        def fails(metadata):
+            raise ValueError("a listener's mistake")
+
+        cluster.add_listener(fails)
+        cluster.add_listener(heard.append)
+        await cluster.start()
+        assert heard == [cluster.metadata]
+        assert "a listener's mistake" in caplog.text
+        cluster.remove_listener(heard.append)
+        await cluster.refresh(soon())
+        assert len(heard) == 1
+
+    async def test_leader_hints(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(brokers=2)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.partitions_of("t", soon())
+        version = cluster.metadata.version
+        heard = []
+        cluster.add_listener(heard.append)
+        assert not cluster.apply_leader_hint("t", 0, 2, 0)
+        assert not heard
+        assert cluster.apply_leader_hint("t", 0, 2, 1)
+        assert cluster.metadata.leader("t", 0).node_id == 2
+        assert cluster.metadata.version == version
+        assert heard == [cluster.metadata]
+        third = Node(3, "127.0.0.1", 1)
+        assert cluster.apply_leader_hint("t", 0, 3, 2, third)
+        assert cluster.broker(3).node == third
+        # What a broker that lags tells does not undo it.
+        await cluster.refresh(soon())
+        assert cluster.metadata.partition("t", 0).leader == 3
+
+
+class TestClose:
+    async def test_before_the_start(self, tiny_kafka, cluster_of, soon):
+        cluster = cluster_of(await tiny_kafka())
+        with pytest.raises(IllegalStateError, match="not started"):
+            await cluster.refresh(soon())
+        await cluster.close(soon())
+        with pytest.raises(IllegalStateError):
+            await cluster.start()
+
+    async def test_while_starting(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka()
+        kafka.brokers[1].speaking.clear()
+        cluster = cluster_of(kafka)
+        starting = asyncio.create_task(cluster.start())
+        await until(lambda: kafka.brokers[1].connections)
+        await cluster.close(soon())
+        with pytest.raises(IllegalStateError):
+            await starting
+
+    async def test_idle_and_twice(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka(brokers=2)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await asyncio.gather(cluster.broker(1).connection(), cluster.broker(2).connection())
+        await cluster.close(soon())
+        await cluster.close(soon())
+        await until(lambda: not any(b.open_connections for b in kafka.brokers.values()))
+        for call in (
+            lambda: cluster.refresh(soon()),
+            lambda: cluster.partitions_of("t", soon()),
+            lambda: cluster.wait_for_version(-1, soon()),
+        ):
+            with pytest.raises(IllegalStateError, match="closed"):
+                await call()
+        for call in (lambda: cluster.broker(1), cluster.least_loaded, cluster.any_broker):
+            with pytest.raises(IllegalStateError, match="closed"):
+                call()
+
+    async def test_while_a_refresh_is_under_way_and_callers_wait(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await cluster.broker(1).connection()
+        kafka.brokers[1].speaking.clear()
+        waiting = [
+            asyncio.create_task(wait)
+            for wait in (
+                cluster.refresh(soon()),
+                cluster.partitions_of("t", soon()),
+                cluster.wait_for_version(99, soon()),
+            )
+        ]
+        await until(lambda: len(kafka.metadata_requests) == 2)
+        await cluster.close(soon())
+        for task in waiting:
+            with pytest.raises(IllegalStateError, match="closed"):
+                await task
+
+    async def test_while_backing_off(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka, retry_backoff=60.0, retry_backoff_max=60.0)
+        await cluster.start()
+        waiting = asyncio.create_task(cluster.refresh(soon()))
+        await asyncio.sleep(0.01)
+        await cluster.close(soon())
+        with pytest.raises(IllegalStateError, match="closed"):
+            await waiting
+
+    async def test_past_its_deadline(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        kafka.brokers[1].speaking.clear()
+        waiting = asyncio.create_task(cluster.refresh(soon()))
+        await asyncio.sleep(0.02)
+        await asyncio.wait_for(cluster.close(soon(0.0)), 5.0)
+        with pytest.raises(IllegalStateError, match="closed"):
+            await waiting
+
+    async def test_abort_awaits_nothing_and_ends_everything(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        cluster.abort()
+        await until(lambda: kafka.brokers[1].open_connections == 0)
+        await until(
+            lambda: not [t for t in asyncio.all_tasks() if t.get_name().startswith("cluster: ")]
+        )
