@@ -102,7 +102,9 @@ cdef tuple parse_headers(RawRecord *record):
     return tuple(out) if p == end else None
 
 
+# Not cleared by the collector: that would drop the buffer's owner without releasing the buffer.
 @cython.final
+@cython.no_gc_clear
 cdef class RecordSet:
     __doc__ = _Twin.__doc__
 

@@ -1,0 +1,60 @@
+"""Batches for the tests: written by the twin, placed in a log, and taken apart field by field."""
+
+from collections.abc import Iterable, Sequence
+
+from aiokafka_lite.record._batch_python import BatchBuilder
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import BatchHeader, rebase, write_crc
+
+Headers = Sequence[tuple[str, bytes | None]]
+Fields = tuple[int, bytes | None, bytes | None, Headers]  # timestamp, key, value, headers
+
+T0 = 1_700_000_000_000  # ms
+
+
+def simple(count: int, *, size: int = 10) -> list[Fields]:
+    return [(T0 + i, b"k%d" % i, b"v" * size, ()) for i in range(count)]
+
+
+def batch(
+    records: Iterable[Fields],
+    base_offset: int = 0,
+    codec: Compression = Compression.NONE,
+    **sealing: object,
+) -> bytearray:
+    """One v2 batch as it stands in a log at ``base_offset``."""
+    builder = BatchBuilder(16 * 1024 * 1024)
+    for record in records:
+        builder.append(*record)
+    data = bytearray(builder.seal(codec, **sealing))
+    rebase(data, 0, base_offset, 7)
+    return data
+
+
+def patched(data: bytes | bytearray, **fields: int) -> bytearray:
+    """The batch with other header fields and a CRC that is right again."""
+    out = bytearray(data)
+    BatchHeader.read(out)._replace(**fields).write(out)
+    write_crc(out, 0, len(out))
+    return out
+
+
+def control(base_offset: int, producer_id: int, *, commit: bool) -> bytearray:
+    """A transaction marker, as the coordinator writes it."""
+    key = bytes([0, 0, 0, 1 if commit else 0])
+    data = batch(
+        [(T0, key, b"\x00\x00\x00\x00\x00\x00", ())],
+        base_offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        transactional=True,
+    )
+    return patched(data, attributes=BatchHeader.read(data).attributes | 0x20)
+
+
+def with_records(payload: bytes, count: int, **fields: int) -> bytearray:
+    """A batch whose records are these raw bytes, with a right CRC."""
+    data = bytearray(batch(simple(1))[:61])
+    data += payload
+    changes = {"batch_length": len(data) - 12, "record_count": count, "last_offset_delta": 1000}
+    return patched(data, **{**changes, **fields})

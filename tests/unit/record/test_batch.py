@@ -1,0 +1,218 @@
+"""The batch builder, both builds: sizes, limits, buffers, sealing, and what it refuses."""
+
+import pytest
+from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
+from aiokafka_lite.record.compression import Compression, decompress
+from aiokafka_lite.record.header import BatchHeader, crc_matches
+from tests.unit.record.record_batches import T0
+
+
+def records_of(build, data, offset=0):
+    return build.RecordSet(data, "t", 0, offset).read(10**6)
+
+
+def test_size_is_known_before_append_and_exact_after(build):
+    builder = build.BatchBuilder(100_000)
+    assert builder.size == 61
+    for value in (None, b"", b"x" * 63, b"x" * 64, b"x" * 8191, b"x" * 8192):
+        for headers in ((), [("h", None), ("h", b""), ("ü" * 40, b"v" * 100)]):
+            expected = builder.size + builder.size_of(T0, b"key", value, headers)
+            assert builder.append(T0, b"key", value, headers) == builder.count - 1
+            assert builder.size == expected
+    assert len(builder.seal()) == builder.size
+
+
+def test_upper_bound_holds_whatever_the_record_index_and_timestamp(build):
+    builder = build.BatchBuilder(10**7)
+    builder.append(2**63 - 1, None, None)
+    for i in range(9000):
+        builder.append(i, None, None)
+    for args in ((None, None, ()), (b"k" * 70, b"v" * 20000, [("a", b"b"), ("c", None)])):
+        bound = build.record_size_upper_bound(*args)
+        assert builder.size_of(-1, *args) <= bound <= builder.size_of(-1, *args) + 21
+
+
+def test_a_record_over_the_limit_is_refused_and_nothing_appended(build):
+    builder = build.BatchBuilder(200)
+    assert builder.append(T0, None, b"x" * 100) == 0
+    before = builder.size
+    assert builder.append(T0, None, b"x" * 100) == -1
+    assert (builder.size, builder.count) == (before, 1)
+    room = 200 - before
+    fitting = room - builder.size_of(T0, None, b"")
+    assert builder.append(T0, None, b"y" * fitting) == 1
+    assert builder.size == 200
+    assert builder.append(T0, None, None) == -1
+
+
+def test_a_first_record_is_taken_whatever_its_size(build):
+    builder = build.BatchBuilder(100)
+    assert builder.append(T0, None, b"x" * 5000) == 0
+    assert builder.append(T0, None, None) == -1
+    (record,) = records_of(build, builder.seal())
+    assert record.value == b"x" * 5000
+
+
+def test_a_pooled_buffer_is_used_in_place_and_never_resized(build):
+    pooled = bytearray(300)
+    with memoryview(pooled):  # a resize would raise BufferError
+        builder = build.BatchBuilder(300, pooled)
+        builder.append(T0, b"k", b"v")
+        sealed = builder.seal()
+        assert pooled[: builder.size] == bytes(sealed)
+        assert builder.take_buffer() is pooled
+        assert builder.take_buffer() is None
+        again = build.BatchBuilder(300, pooled)
+        assert again.append(T0, None, b"other") == 0
+
+
+def test_an_oversize_first_record_leaves_the_pooled_buffer_alone(build):
+    pooled = bytearray(b"\xee" * 100)
+    builder = build.BatchBuilder(100, pooled)
+    builder.append(T0, None, b"x" * 1000)
+    assert builder.take_buffer() is pooled
+    assert pooled == b"\xee" * 100
+    (record,) = records_of(build, builder.seal())
+    assert record.value == b"x" * 1000
+
+
+def test_a_buffer_smaller_than_the_limit_is_refused(build):
+    with pytest.raises(ValueError, match="cannot hold 101"):
+        build.BatchBuilder(101, bytearray(100))
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_header_fields_of_a_sealed_batch(build, codec):
+    builder = build.BatchBuilder(10_000)
+    for stamp in (T0 + 5, T0, T0 + 9, T0 + 1):
+        builder.append(stamp, None, b"v" * 100)
+    data = bytes(
+        builder.seal(
+            codec, producer_id=5, producer_epoch=6, base_sequence=2**31 - 1, transactional=True
+        )
+    )
+    header = BatchHeader.read(data)
+    assert header.size == len(data)
+    assert (header.base_offset, header.leader_epoch, header.magic) == (0, -1, 2)
+    assert (header.codec, header.transactional, header.control) == (codec, True, False)
+    assert (header.record_count, header.last_offset_delta) == (4, 3)
+    assert (header.base_timestamp, header.max_timestamp) == (T0 + 5, T0 + 9)
+    assert (builder.first_timestamp, builder.max_timestamp) == (T0 + 5, T0 + 9)
+    assert (header.producer_id, header.producer_epoch) == (5, 6)
+    assert header.base_sequence == 2**31 - 1
+    assert crc_matches(data, 0, len(data))
+    assert [r.timestamp for r in records_of(build, data)] == [T0 + 5, T0, T0 + 9, T0 + 1]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_sealing_again_after_an_epoch_bump(build, codec):
+    builder = build.BatchBuilder(1000)
+    builder.append(T0, b"k", b"v")
+    first = bytes(builder.seal(codec, producer_id=1, producer_epoch=0, base_sequence=10))
+    second = bytes(builder.seal(codec, producer_id=1, producer_epoch=1, base_sequence=0))
+    assert first[61:] == second[61:]
+    assert BatchHeader.read(second)[-4:] == (1, 1, 0, 1)
+    assert crc_matches(second, 0, len(second))
+
+
+def test_a_compressed_batch_gives_its_buffer_back_early(build):
+    pooled = bytearray(10_000)
+    builder = build.BatchBuilder(10_000, pooled)
+    builder.append(T0, None, b"v" * 5000)
+    sealed = bytes(builder.seal(Compression.ZSTD, 1))
+    assert builder.take_buffer() is pooled
+    pooled[:] = bytes(10_000)
+    assert bytes(builder.seal(Compression.ZSTD, 1)) == sealed
+    assert decompress(sealed[61:], Compression.ZSTD).endswith(b"v" * 5000 + b"\x00")
+    for other in (Compression.NONE, Compression.GZIP):
+        with pytest.raises(IllegalStateError, match="taken back"):
+            builder.seal(other)
+
+
+def test_a_sealed_builder_takes_no_more(build):
+    builder = build.BatchBuilder(1000)
+    builder.append(T0, None, None)
+    assert not builder.sealed
+    builder.seal()
+    assert builder.sealed
+    assert builder.append(T0, None, None) == -1
+
+
+def test_sealing_nothing_or_at_a_wrong_level_is_refused(build):
+    builder = build.BatchBuilder(1000)
+    with pytest.raises(IllegalStateError, match="empty"):
+        builder.seal()
+    builder.append(T0, None, None)
+    with pytest.raises(KafkaConfigurationError, match="gzip level 10"):
+        builder.seal(Compression.GZIP, 10)
+    assert not builder.sealed
+
+
+@pytest.mark.parametrize(
+    "field", ["text", 1, 1.5, ["a"], object()], ids=["str", "int", "float", "list", "object"]
+)
+def test_wrong_types_are_refused_at_once(build, field):
+    builder = build.BatchBuilder(1000)
+    builder.append(T0, None, None)
+    for key, value, headers in (
+        (field, b"", ()),
+        (b"", field, ()),
+        (None, None, [("a", b"fine"), ("b", field)]),
+        (None, None, [(b"name", b"")]),
+        (None, None, [(None, b"")]),
+        (None, None, [("name",)]),
+        (None, None, [field]),
+    ):
+        with pytest.raises(TypeError):
+            builder.append(T0, key, value, headers)
+        with pytest.raises(TypeError):
+            build.record_size_upper_bound(key, value, headers)
+    assert builder.count == 1
+    assert len(records_of(build, builder.seal())) == 1
+
+
+def test_a_header_name_that_is_not_unicode_is_refused(build):
+    builder = build.BatchBuilder(1000)
+    with pytest.raises(ValueError, match="surrogates"):
+        builder.append(T0, None, None, [("\ud800", b"")])
+    assert (builder.count, builder.size) == (0, 61)
+
+
+@pytest.mark.parametrize("stamp", [-2, 2**63, -(2**70), 2**70])
+def test_timestamps_out_of_range_are_refused(build, stamp):
+    builder = build.BatchBuilder(1000)
+    with pytest.raises(ValueError, match="timestamp"):
+        builder.append(stamp, None, None)
+    assert builder.count == 0
+
+
+def test_the_extreme_timestamps_survive_in_any_order(build):
+    stamps = [-1, 2**63 - 1, 0, T0, -1]
+    builder = build.BatchBuilder(1000)
+    for stamp in stamps:
+        builder.append(stamp, None, None)
+    assert [r.timestamp for r in records_of(build, builder.seal())] == stamps
+
+
+def test_every_bytes_like_is_taken_and_null_is_not_empty(build):
+    builder = build.BatchBuilder(10_000)
+    wide = memoryview(b"\x01\x02\x03\x04").cast("H")
+    sliced = memoryview(b"abcdef")[::2]
+    fields = [None, b"", b"x", bytearray(b"y"), memoryview(b"zz")[1:], wide, sliced]
+    expected = [None, b"", b"x", b"y", b"z", b"\x01\x02\x03\x04", b"ace"]
+    for field in fields:
+        builder.append(T0, field, field, (("n", field), ("n", field)))
+    records = records_of(build, builder.seal())
+    assert [r.key for r in records] == expected
+    assert [r.value for r in records] == expected
+    assert [r.headers for r in records] == [(("n", e), ("n", e)) for e in expected]
+    assert [r.serialized_value_size for r in records] == [-1, 0, 1, 1, 1, 4, 3]
+
+
+def test_headers_may_come_from_any_iterable(build):
+    builder = build.BatchBuilder(1000)
+    builder.append(T0, None, None, (pair for pair in [("a", b"1"), ["b", None]]))
+    builder.append(T0, None, None, iter(()))
+    builder.append(T0, None, None, None)
+    records = records_of(build, builder.seal())
+    assert [r.headers for r in records] == [(("a", b"1"), ("b", None)), (), ()]

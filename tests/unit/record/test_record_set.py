@@ -1,0 +1,217 @@
+"""RecordSet, both builds: what is delivered, what is passed over, and where the position stands."""
+
+import gc
+
+import pytest
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.legacy import encode_message_set
+
+from tests.unit.record.record_batches import T0, batch, control, patched, simple
+
+
+def read_all(record_set, step=10**6):
+    out = []
+    while records := record_set.read(step):
+        assert len(records) <= step
+        out += records
+    assert record_set.exhausted
+    return out
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_records_of_several_batches_in_any_steps(build, codec, step):
+    data = batch(simple(5), 10, codec) + batch(simple(7), 15, codec) + batch(simple(1), 22)
+    record_set = build.RecordSet(data, "orders", 3, 10)
+    records = read_all(record_set, step)
+    assert [r.offset for r in records] == list(range(10, 23))
+    assert [r.key for r in records[:5]] == [b"k0", b"k1", b"k2", b"k3", b"k4"]
+    first = records[0]
+    assert (first.topic, first.partition, first.timestamp, first.timestamp_type) == (
+        "orders",
+        3,
+        T0,
+        0,
+    )
+    assert (first.checksum, first.serialized_key_size, first.serialized_value_size) == (None, 2, 10)
+    assert (first.headers, first.leader_epoch) == ((), 7)
+    assert record_set.next_offset == 23
+    assert not record_set.only_partial
+
+
+def test_headers_null_empty_and_repeated(build):
+    headers = (("a", None), ("a", b""), ("ü", b"\x00\xff"), ("", b"x" * 300))
+    (record,) = read_all(build.RecordSet(batch([(T0, None, b"", headers)]), "t", 0, 0))
+    assert record.headers == headers
+    assert (record.key, record.value) == (None, b"")
+    assert (record.serialized_key_size, record.serialized_value_size) == (-1, 0)
+
+
+def test_a_header_name_that_is_not_utf8_is_read_as_java_reads_it(build):
+    data = batch([(T0, None, None, [("ab", b"")])])
+    at = data.index(b"ab")
+    data[at : at + 2] = b"\xffb"
+    (record,) = read_all(build.RecordSet(patched(data), "t", 0, 0))
+    assert record.headers == (("\ufffdb", b""),)
+
+
+def test_records_below_the_wanted_offset_are_skipped(build):
+    data = batch(simple(5), 0) + batch(simple(5), 5, Compression.GZIP) + batch(simple(5), 10)
+    record_set = build.RecordSet(data, "t", 0, 7)
+    assert record_set.next_offset == 7
+    assert [r.offset for r in record_set.read(2)] == [7, 8]
+    assert record_set.next_offset == 9
+    assert [r.offset for r in read_all(record_set)] == [9, 10, 11, 12, 13, 14]
+
+
+def test_an_offset_past_everything_gives_nothing_and_stays(build):
+    record_set = build.RecordSet(batch(simple(5), 0), "t", 0, 50)
+    assert record_set.read(10) == []
+    assert record_set.exhausted
+    assert record_set.next_offset == 50
+
+
+@pytest.mark.parametrize("cut", [1, 11, 12, 16, 17, 60, 61, 100])
+def test_a_partial_tail_is_ignored(build, cut):
+    whole = batch(simple(5), 0)
+    record_set = build.RecordSet(whole + batch(simple(5), 5)[:cut], "t", 0, 0)
+    assert len(read_all(record_set)) == 5
+    assert record_set.next_offset == 5
+    assert not record_set.only_partial
+    alone = build.RecordSet(bytes(whole[:cut]), "t", 0, 0)
+    assert alone.read(5) == []
+    assert (alone.exhausted, alone.only_partial, alone.next_offset) == (True, True, 0)
+
+
+def test_an_empty_set(build):
+    record_set = build.RecordSet(b"", "t", 0, 9)
+    assert record_set.read(5) == []
+    assert (record_set.exhausted, record_set.only_partial, record_set.next_offset) == (
+        True,
+        False,
+        9,
+    )
+
+
+def test_exhausted_and_position_are_known_with_the_last_record(build):
+    data = batch(simple(2), 0) + control(2, 1, commit=True)
+    record_set = build.RecordSet(data, "t", 0, 0)
+    assert len(record_set.read(2)) == 2
+    assert record_set.exhausted
+    assert record_set.next_offset == 3
+
+
+def test_reading_nothing_is_harmless(build):
+    record_set = build.RecordSet(batch(simple(3)), "t", 0, 0)
+    assert record_set.read(0) == []
+    assert record_set.next_offset == 0
+    assert len(record_set.read(5)) == 3
+
+
+def test_the_position_moves_past_control_batches_and_compacted_gaps(build):
+    compacted = patched(batch(simple(2), 10), last_offset_delta=9)
+    data = control(8, 1, commit=True) + control(9, 1, commit=False) + compacted
+    record_set = build.RecordSet(data, "t", 0, 8)
+    assert [r.offset for r in record_set.read(10)] == [10, 11]
+    assert record_set.next_offset == 20
+    emptied = patched(batch(simple(1), 20)[:61], batch_length=49, record_count=0)
+    record_set = build.RecordSet(emptied, "t", 0, 20)
+    assert record_set.read(10) == []
+    assert (record_set.exhausted, record_set.next_offset) == (True, 21)
+
+
+@pytest.mark.parametrize("step", [1, 100])
+def test_aborted_transactions_are_hidden_from_read_committed(build, step):
+    def transaction(producer_id, base, count):
+        return batch(simple(count), base, producer_id=producer_id, transactional=True)
+
+    data = b"".join(
+        [
+            transaction(1, 0, 2),  # aborted
+            transaction(2, 2, 2),  # committed
+            batch(simple(1), 4, producer_id=1),  # not transactional: always seen
+            control(5, 1, commit=False),
+            transaction(1, 6, 1),  # the next transaction of the same producer, committed
+            control(7, 2, commit=True),
+            control(8, 1, commit=True),
+            transaction(3, 9, 1),  # aborted, its marker not in this set
+        ]
+    )
+    aborted = [(3, 9), (1, 0)]  # brokers did not always sort them
+    seen = build.RecordSet(data, "t", 0, 0, aborted=aborted)
+    assert [r.offset for r in read_all(seen, step)] == [2, 3, 4, 6]
+    assert seen.next_offset == 10
+    everything = build.RecordSet(data, "t", 0, 0)
+    assert [r.offset for r in read_all(everything, step)] == [0, 1, 2, 3, 4, 6, 9]
+
+
+def test_log_append_time(build):
+    data = batch(simple(3))
+    stamped = patched(data, attributes=8, max_timestamp=T0 + 77)
+    records = read_all(build.RecordSet(stamped, "t", 0, 0))
+    assert {(r.timestamp, r.timestamp_type) for r in records} == {(T0 + 77, 1)}
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda d: memoryview(d)[0:]])
+def test_any_buffer_is_read_in_place_and_let_go_when_exhausted(build, wrap):
+    storage = batch(simple(3))
+    record_set = build.RecordSet(wrap(storage), "t", 0, 0)
+    records = record_set.read(10)
+    assert record_set.exhausted
+    storage[:] = bytes(len(storage))
+    storage.extend(b"a resize is refused while a view is held")
+    assert [r.value for r in records] == [b"v" * 10] * 3
+
+
+def test_close_lets_go_early(build):
+    storage = batch(simple(3)) + batch(simple(3), 3)
+    record_set = build.RecordSet(storage, "t", 0, 0)
+    assert len(record_set.read(1)) == 1
+    record_set.close()
+    gc.collect()
+    storage.clear()
+    assert record_set.read(10) == []
+    assert record_set.exhausted
+    record_set.close()
+
+
+def test_formats_may_follow_each_other(build):
+    old = [(T0 + i, None, b"old") for i in range(3)]
+    data = (
+        encode_message_set(old, 0, base_offset=0)
+        + encode_message_set(old, 0, Compression.SNAPPY, base_offset=3)
+        + encode_message_set(old, 1, Compression.GZIP, base_offset=6)
+        + encode_message_set(old, 1, base_offset=9)
+        + batch(simple(3), 12, Compression.LZ4)
+    )
+    record_set = build.RecordSet(data, "t", 0, 1)
+    records = read_all(record_set, 2)
+    assert [r.offset for r in records] == list(range(1, 15))
+    assert [r.timestamp for r in records[:5]] == [-1] * 5
+    assert [r.timestamp_type for r in records[:5]] == [-1] * 5
+    assert [r.timestamp for r in records[5:8]] == [T0, T0 + 1, T0 + 2]
+    assert records[5].checksum is not None
+    assert records[11].checksum is None
+    assert record_set.next_offset == 15
+
+
+def test_crcs_may_be_left_unchecked(build):
+    data = batch(simple(1))
+    data[17] ^= 1
+    assert len(read_all(build.RecordSet(data, "t", 0, 0, check_crcs=False))) == 1
+
+
+def test_negative_lengths_are_null_as_java_reads_them(build):
+    from tests.unit.record.record_batches import with_records
+
+    payload = bytes([12, 0, 0, 0, 3, 5, 0])  # key length -2, value length -3
+    (record,) = read_all(build.RecordSet(with_records(payload, 1), "t", 0, 0))
+    assert (record.key, record.value) == (None, None)
+    assert (record.serialized_key_size, record.serialized_value_size) == (-1, -1)
+
+
+def test_a_header_says_what_was_written():
+    header = BatchHeader.read(batch(simple(3), 40))
+    assert (header.base_offset, header.last_offset, header.leader_epoch) == (40, 42, 7)
+    assert header.size == header.batch_length + 12
