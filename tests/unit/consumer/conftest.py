@@ -1,0 +1,47 @@
+"""What the consumer's tests share: a cluster, consumers of it, and both builds of the delivery."""
+
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.testing import FakeCluster
+
+MakeConsumer = Callable[..., AIOKafkaConsumer]
+
+
+@pytest.fixture(params=["native", "python"])
+def delivery(request: pytest.FixtureRequest) -> ModuleType:
+    """``_delivery_native``, then its twin."""
+    return import_module(f"aiokafka_lite.consumer._delivery_{request.param}")
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    """One broker with the topic "orders" of three empty partitions."""
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def make(cluster: FakeCluster) -> AsyncIterator[MakeConsumer]:
+    """Makes consumers of the cluster, quick to try again; they are stopped at the end."""
+    made: list[AIOKafkaConsumer] = []
+
+    def make(*topics: str, **options: object) -> AIOKafkaConsumer:
+        defaults: dict[str, object] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": 50,
+            "retry_backoff_ms": 10,
+            "request_timeout_ms": 5000,
+        }
+        consumer = AIOKafkaConsumer(*topics, **{**defaults, **options})  # type: ignore[arg-type]  # by name
+        made.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in made:
+        await consumer.stop()

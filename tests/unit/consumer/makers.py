@@ -1,0 +1,71 @@
+"""Records and batches for the consumer's tests, and a way to put them into the embedded broker."""
+
+from collections.abc import Sequence
+
+import crc32c
+
+from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import BatchHeader, rebase
+from aiokafka_lite.structs import ConsumerRecord
+from aiokafka_lite.testing import FakeCluster
+
+_ATTRIBUTES_AT = 21
+_CRC_AT = 17
+_CONTROL = 0x20
+
+
+def record(offset: int, topic: str = "orders", partition: int = 0) -> ConsumerRecord[bytes, bytes]:
+    return ConsumerRecord(topic, partition, offset, 0, 0, None, b"v%d" % offset, None, -1, 2, ())
+
+
+def batch(
+    values: Sequence[bytes | None],
+    base_offset: int = 0,
+    *,
+    timestamp: int = 1000,
+    compression: Compression = Compression.NONE,
+) -> bytearray:
+    """A v2 batch; the timestamp grows by one a record."""
+    builder = BatchBuilder(16 * 1024 * 1024)
+    for i, value in enumerate(values):
+        builder.append(timestamp + i, b"k%d" % i, value, ())
+    sealed = bytearray(builder.seal(compression))
+    rebase(memoryview(sealed), 0, base_offset, 0)
+    return sealed
+
+
+def control_batch(base_offset: int = 0) -> bytearray:
+    """An abort marker, as a transaction leaves it."""
+    builder = BatchBuilder(1024)
+    builder.append(1000, b"\0\0\0\0", b"\0\0\0\0\0\0", ())
+    sealed = bytearray(
+        builder.seal(producer_id=1, producer_epoch=0, base_sequence=-1, transactional=True)
+    )
+    sealed[_ATTRIBUTES_AT + 1] |= _CONTROL
+    sealed[_CRC_AT : _CRC_AT + 4] = crc32c.crc32c(bytes(sealed[_ATTRIBUTES_AT:])).to_bytes(4)
+    rebase(memoryview(sealed), 0, base_offset, 0)
+    return sealed
+
+
+def append_batch(cluster: FakeCluster, data: bytearray, topic: str, partition: int) -> None:
+    """Put a batch at the end of a partition's log, as it is."""
+    view = memoryview(data)
+    where = cluster.partition(topic, partition)
+    where.log.append(view, BatchHeader.read(view, 0), where.leader_epoch)
+    where.watchers.notify()
+
+
+def append(
+    cluster: FakeCluster,
+    values: Sequence[bytes | None],
+    partition: int = 0,
+    topic: str = "orders",
+    **options: int,
+) -> None:
+    """Put records at the end of a partition's log, in one batch."""
+    append_batch(cluster, batch(values, **options), topic, partition)
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    return [b"v%d" % i for i in range(start, start + count)]

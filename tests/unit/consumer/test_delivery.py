@@ -1,0 +1,157 @@
+"""The hand-out of records, over both builds."""
+
+import asyncio
+import gc
+import sys
+import weakref
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.consumer.makers import record
+
+
+def chunk(delivery: ModuleType, offsets: list[int], end: int, start: int | None = None) -> Any:
+    first = offsets[0] if start is None else start
+    return delivery.Chunk([record(offset) for offset in offsets], first, end, True)
+
+
+class Source:
+    """Feeds a stream with chunks; counts how often the slow path was taken."""
+
+    def __init__(self, delivery: ModuleType, chunks: list[Any], credit: int = 1000) -> None:
+        self.delivery = delivery.Delivery()
+        self.chunks = chunks
+        self.credit = credit
+        self.calls = 0
+
+    async def next(self) -> Any:
+        self.calls += 1
+        await asyncio.sleep(0)
+        if self.delivery.current.index == self.delivery.current.count:
+            if not self.chunks:
+                raise StopAsyncIteration
+            self.delivery.current = self.chunks.pop(0)
+        self.delivery.credit = self.credit
+        return self.delivery.take()
+
+
+def test_position_follows_the_records(delivery: ModuleType) -> None:
+    it = chunk(delivery, [5, 7, 8], end=12, start=3)
+    seen = [it.position]
+    while it.index < it.count:
+        it.take_many(1)
+        seen.append(it.position)
+    assert seen == [3, 6, 8, 12]
+
+
+def test_take_many(delivery: ModuleType) -> None:
+    it = chunk(delivery, [0, 1, 2, 3], end=4)
+    assert [r.offset for r in it.take_many(3)] == [0, 1, 2]
+    assert it.position == 3
+    assert [r.offset for r in it.take_many(100)] == [3]
+    assert it.take_many(5) == []
+    assert it.position == 4
+    whole = chunk(delivery, [0, 1], end=2)
+    assert whole.take_many(2) is whole.records
+
+
+def test_an_empty_chunk_stands_at_its_end(delivery: ModuleType) -> None:
+    assert delivery.Chunk([], 3, 9).position == 9
+
+
+def test_take_needs_records_and_credit(delivery: ModuleType) -> None:
+    it = delivery.Delivery()
+    assert it.take() is None
+    it.current = chunk(delivery, [0, 1], end=2)
+    assert it.take() is None
+    it.credit = 1
+    assert it.take().offset == 0
+    assert it.take() is None
+    it.credit = 5
+    assert it.take().offset == 1
+    assert it.take() is None
+
+
+async def test_a_stream_gives_every_record_once_and_ends(delivery: ModuleType) -> None:
+    source = Source(
+        delivery,
+        [chunk(delivery, list(range(10)), 10), chunk(delivery, list(range(10, 15)), 15)],
+    )
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    offsets = [r.offset async for r in stream]
+    assert offsets == list(range(15))
+    assert source.calls == 3
+
+
+async def test_the_slow_path_is_asked_when_the_credit_is_spent(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, list(range(10)), 10)], credit=4)
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    assert [r.offset async for r in stream] == list(range(10))
+    assert source.calls == 1 + 2 + 1
+
+
+async def test_two_iterations_share_the_records(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, list(range(100)), 100)], credit=7)
+    got: list[int] = []
+
+    async def read() -> None:
+        async for r in delivery.RecordStream(source.delivery, source.next, None):
+            got.append(r.offset)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(read(), read())
+    assert sorted(got) == list(range(100))
+
+
+async def test_an_awaitable_made_before_the_record_was_taken(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, [0, 1, 2], 3)])
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    assert (await anext(stream)).offset == 0
+    late = stream.__anext__()
+    assert (await stream.__anext__()).offset == 1
+    assert (await stream.__anext__()).offset == 2
+    with pytest.raises(StopAsyncIteration):
+        await late
+
+
+async def test_an_emptied_hand_stops_the_stream_at_once(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, list(range(10)), 10)])
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    await anext(stream)
+    source.delivery.current = delivery.EMPTY
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_a_stream_keeps_its_owner_alive_and_nothing_else_does(delivery: ModuleType) -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    stream = delivery.RecordStream(delivery.Delivery(), None, owner)
+    del owner
+    gc.collect()
+    assert gone() is not None
+    del stream
+    gc.collect()
+    assert gone() is None
+
+
+async def test_records_are_not_leaked(delivery: ModuleType) -> None:
+    one = record(0)
+    source = Source(delivery, [delivery.Chunk([one], 0, 1)])
+    before = sys.getrefcount(one)
+    async for r in delivery.RecordStream(source.delivery, source.next, None):
+        del r
+    source.delivery.current = delivery.EMPTY
+    assert sys.getrefcount(one) < before
+
+
+async def test_the_awaitable_may_be_wrapped_into_a_task(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, [0, 1], 2)])
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    await anext(stream)
+    assert (await asyncio.wait_for(anext(stream), 5)).offset == 1

@@ -1,0 +1,143 @@
+"""Arguments: what is refused, and in which words."""
+
+import ssl
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.consumer import options
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.options import OffsetReset
+
+
+async def make(**arguments: Any) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"security_protocol": "SOME"}, ValueError, "`security_protocol` should be SSL or PLAIN"),
+        (
+            {"security_protocol": "SSL"},
+            ValueError,
+            "`ssl_context` is mandatory if security_protocol=='SSL'",
+        ),
+        ({"isolation_level": "X"}, ValueError, "Incorrect isolation level X"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT"},
+            ValueError,
+            "sasl_plain_username and sasl_plain_password required for PLAIN sasl",
+        ),
+        (
+            {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_plain_username": "u",
+                "sasl_plain_password": "p",
+            },
+            ValueError,
+            "SASL is not there yet",
+        ),
+        ({"max_poll_records": 0}, ValueError, "`max_poll_records` should be positive Integer"),
+        ({"max_poll_records": True}, ValueError, "`max_poll_records` should be positive Integer"),
+        ({"auto_offset_reset": "newest"}, ValueError, "'earliest', 'latest' or 'none'"),
+        ({"group_id": "g"}, ValueError, "`group_id`: consumer groups are not there yet"),
+        ({"group_instance_id": "g"}, ValueError, "`group_instance_id`"),
+        ({"fetch_min_bytes": -1}, ValueError, "`fetch_min_bytes` should be at least 0"),
+        ({"fetch_max_bytes": 0}, ValueError, "`fetch_max_bytes` should be at least 1"),
+        ({"fetch_max_bytes": "1"}, TypeError, "`fetch_max_bytes` should be an integer"),
+        ({"max_partition_fetch_bytes": 0}, ValueError, "`max_partition_fetch_bytes`"),
+        ({"buffer_memory": 0}, ValueError, "`buffer_memory`"),
+        ({"fetch_max_wait_ms": -1}, ValueError, "`fetch_max_wait_ms` should be at least 0"),
+        ({"request_timeout_ms": 0}, ValueError, "`request_timeout_ms`"),
+        ({"session_timeout_ms": "x"}, TypeError, "`session_timeout_ms` should be a number"),
+        ({"auto_offset_rest": "latest"}, TypeError, "did you mean `auto_offset_reset`?"),
+        ({"quite_unknown": 1}, TypeError, "no argument `quite_unknown`"),
+        ({"bootstrap_servers": "host:notaport"}, ValueError, "notaport"),
+    ],
+)
+async def test_refused(arguments: dict[str, Any], kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind) as caught:
+        await make(**arguments)
+    assert words in str(caught.value)
+
+
+async def test_every_argument_of_aiokafka_is_known() -> None:
+    consumer = await make(
+        bootstrap_servers=["127.0.0.1:1", "127.0.0.1:2"],
+        client_id="me",
+        group_id=None,
+        group_instance_id=None,
+        key_deserializer=None,
+        value_deserializer=None,
+        fetch_max_wait_ms=500,
+        fetch_max_bytes=52428800,
+        fetch_min_bytes=1,
+        max_partition_fetch_bytes=1048576,
+        request_timeout_ms=40000,
+        retry_backoff_ms=100,
+        auto_offset_reset="none",
+        enable_auto_commit=True,
+        auto_commit_interval_ms=5000,
+        check_crcs=True,
+        metadata_max_age_ms=300000,
+        partition_assignment_strategy=(),
+        max_poll_interval_ms=300000,
+        rebalance_timeout_ms=None,
+        session_timeout_ms=10000,
+        heartbeat_interval_ms=3000,
+        consumer_timeout_ms=200,
+        max_poll_records=None,
+        ssl_context=ssl.create_default_context(),
+        security_protocol="SSL",
+        exclude_internal_topics=True,
+        connections_max_idle_ms=None,
+        isolation_level="read_committed",
+        sasl_mechanism="PLAIN",
+        sasl_plain_password=None,
+        sasl_plain_username=None,
+        sasl_kerberos_service_name="kafka",
+        sasl_kerberos_domain_name=None,
+        sasl_oauth_token_provider=None,
+        client_rack="here",
+    )
+    await consumer.stop()
+
+
+async def test_deprecated_arguments_warn() -> None:
+    import asyncio
+
+    with pytest.warns(DeprecationWarning, match="loop"):
+        consumer = await make(loop=asyncio.get_running_loop())
+    await consumer.stop()
+    with pytest.warns(DeprecationWarning, match="api_version"):
+        consumer = await make(api_version="auto")
+    await consumer.stop()
+
+
+def test_a_response_is_never_asked_larger_than_the_memory_allows() -> None:
+    def response_bytes(**sizes: int) -> int:
+        defaults: dict[str, Any] = {
+            "key_deserializer": None,
+            "value_deserializer": None,
+            "fetch_max_wait": 0.5,
+            "fetch_max_bytes": 52428800,
+            "fetch_min_bytes": 1,
+            "max_partition_fetch_bytes": 1048576,
+            "request_timeout": 40.0,
+            "retry_backoff": 0.1,
+            "auto_offset_reset": OffsetReset.LATEST,
+            "check_crcs": True,
+            "quiet_partition_wait": 0.2,
+            "max_poll_records": None,
+            "exclude_internal_topics": True,
+            "isolation_level": options.IsolationLevel.READ_UNCOMMITTED,
+            "client_rack": "",
+            "buffer_memory": options.DEFAULT_BUFFER_MEMORY,
+        }
+        return options.ConsumerOptions(**{**defaults, **sizes}).response_bytes
+
+    assert response_bytes() == options.RESPONSE_LIMIT
+    assert response_bytes(fetch_max_bytes=1000) == 1000
+    assert response_bytes(buffer_memory=1_000_000) == 500_000
+    assert response_bytes(buffer_memory=1) == 1
