@@ -105,7 +105,7 @@ class Connection:
                     self.session_lifetime = await authenticate(self, options.mechanism)
                 if self._closed:
                     # It was lost after the last answer, before this coroutine went on.
-                    raise self._lost_error(self.last_error)
+                    raise self._lost_error()
             except BaseException:
                 self.close()
                 raise
@@ -176,7 +176,7 @@ class Connection:
             self._options.request_timeout if timeout is None else timeout,
         )
         if self._closed:
-            self._fail(pending, self.last_error)
+            self._fail(pending)
         elif expect_response:
             self._in_flight.add(pending)
             self._transport.write(data)
@@ -198,7 +198,7 @@ class Connection:
         """Send bare bytes behind their length, await bare bytes: SASL with brokers before 1.0."""
         pending = self._pend("a SASL token", -1, 0, RAW, None, self._options.request_timeout)
         if self._closed:
-            self._fail(pending, self.last_error)
+            self._fail(pending)
         else:
             self._receiver.smallest = 0
             self._in_flight.add(pending)
@@ -252,15 +252,15 @@ class Connection:
         """
         await self._transport.drain()
         if self._closed:
-            raise self._lost_error(self.last_error)
+            raise self._lost_error()
 
     # Closing
 
     def close(self, error: KafkaError | None = None) -> None:
         """Close the connection; idempotent.
 
-        Every pending future fails with KafkaConnectionError. Without an error, requests that were
-        sent before are still given to the socket, for two seconds at most.
+        Every request that waits for a response fails with KafkaConnectionError. Without an error,
+        what was sent before is still given to the socket, for two seconds at most.
 
         Args:
             error: Why; None when nothing is wrong.
@@ -277,8 +277,9 @@ class Connection:
             self._transport.close()
         else:
             self._transport.abort()
-        for pending in (*self._in_flight.take_all(), *self._leaving.take_all()):
-            self._fail(pending, error)
+        self._fail_all(self._in_flight)
+        if error is not None:
+            self._fail_all(self._leaving)  # else the transport is still sending them
         if self.on_close is not None:
             self.on_close(error)
 
@@ -348,14 +349,21 @@ class Connection:
         else:
             error = KafkaConnectionError(f"{self}: the connection was lost: {reason}")
             self.close(_chained(error, reason))
+        self._fail_all(self._leaving)
 
-    def _fail(self, pending: Pending, reason: KafkaError | None) -> None:
+    def _fail_all(self, queue: InFlight) -> None:
+        for pending in queue.take_all():
+            self._fail(pending)
+
+    def _fail(self, pending: Pending) -> None:
+        """The connection is closed: say so to one future."""
         if not pending.future.done():
-            pending.future.set_exception(self._lost_error(reason))
+            pending.future.set_exception(self._lost_error())
             _quieten(pending.future)
 
-    def _lost_error(self, reason: KafkaError | None) -> KafkaConnectionError:
-        """A new error for one future: the connection is closed, for that reason."""
+    def _lost_error(self) -> KafkaConnectionError:
+        """A new error for one who waits: the connection is closed, and why."""
+        reason = self.last_error
         if isinstance(reason, KafkaConnectionError):
             return _chained(KafkaConnectionError(*reason.args), reason.__cause__)
         if reason is None:

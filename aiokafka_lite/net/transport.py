@@ -180,7 +180,8 @@ class FrameTransport(asyncio.BufferedProtocol):
                     written()
             self._waiting_bytes -= size
         if self._closing and not waiting:
-            transport.close()
+            # Later: asyncio reports a loss twice if it is closed while it calls resume_writing.
+            self._loop.call_soon(transport.close)
         if self.writable:
             self._wake()
 

@@ -1,8 +1,9 @@
 """Every test here that has a loop runs twice: on asyncio's and on uvloop's."""
 
 import asyncio
+import logging
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,19 @@ import uvloop
 
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.options import ConnectionOptions
-from tests.unit.net.scripted import ScriptedBroker, Script
+from tests.unit.net.scripted import Script, ScriptedBroker
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_only_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What a callback raises, the event loop only logs: here it fails the test."""
+    yield
+    logged = [each for each in caplog.get_records("call") if each.levelno >= logging.ERROR]
+    assert logged == []
 
 
 @pytest.fixture

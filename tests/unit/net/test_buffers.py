@@ -1,0 +1,103 @@
+"""buffers: memory is lent again when nobody looks at it, and never before."""
+
+from aiokafka_lite.net.buffers import SMALLEST, ReceiveBuffers, is_unseen
+
+LARGE = 4 * SMALLEST
+
+
+def test_a_buffer_is_lent_again_once_its_last_view_is_gone() -> None:
+    buffers = ReceiveBuffers()
+    first = buffers.take(LARGE)
+    view = memoryview(first)[10:20]
+    second = buffers.take(LARGE)
+    assert second is not first
+    seen = memoryview(second)
+    view.release()
+    assert buffers.take(LARGE) is first
+    seen.release()
+
+
+def test_a_view_of_a_view_counts() -> None:
+    buffers = ReceiveBuffers()
+    first = buffers.take(LARGE)
+    part = memoryview(first)[:100][5:6]
+    assert buffers.take(LARGE) is not first
+    assert bytes(part) == b"\0"
+    del part
+    assert is_unseen(first)
+
+
+def test_a_smaller_frame_may_have_a_larger_buffer_but_not_by_much() -> None:
+    buffers = ReceiveBuffers()
+    first = buffers.take(LARGE)
+    assert buffers.take(LARGE // 2) is first
+    assert buffers.take(LARGE // 8) is not first
+
+
+def test_the_best_fit_is_taken() -> None:
+    buffers = ReceiveBuffers()
+    large = buffers.take(LARGE)
+    seen = memoryview(large)
+    fitting = buffers.take(LARGE // 2)
+    seen.release()
+    assert buffers.take(LARGE // 2) is fitting
+
+
+def test_sizes_are_exact_enough_and_never_short() -> None:
+    for size in (0, 1, SMALLEST - 1, SMALLEST, SMALLEST + 1, LARGE + 1, 3_000_001):
+        assert size <= len(ReceiveBuffers().take(size)) <= max(size * 1.26, size)
+
+
+def test_small_bodies_are_not_kept() -> None:
+    buffers = ReceiveBuffers()
+    buffers.take(SMALLEST - 1)
+    assert buffers.kept_bytes == 0
+
+
+def test_never_keeps_more_than_the_budget() -> None:
+    buffers = ReceiveBuffers(budget=2 * LARGE)
+    views = [memoryview(buffers.take(LARGE)) for _ in range(5)]
+    assert buffers.kept_bytes == 2 * LARGE
+    assert len({id(view.obj) for view in views}) == 5
+
+
+def test_idle_buffers_make_room_for_a_size_that_is_wanted() -> None:
+    buffers = ReceiveBuffers(budget=2 * LARGE)
+    for view in [memoryview(buffers.take(LARGE)) for _ in range(2)]:
+        view.release()
+    wanted = buffers.take(2 * LARGE)
+    assert buffers.kept_bytes == 2 * LARGE
+    assert buffers.take(2 * LARGE) is wanted
+
+
+def test_larger_than_the_budget_is_lent_but_not_kept() -> None:
+    buffers = ReceiveBuffers(budget=LARGE)
+    assert len(buffers.take(2 * LARGE)) >= 2 * LARGE
+    assert buffers.kept_bytes == 0
+
+
+def test_looking_whether_it_is_seen_changes_nothing() -> None:
+    buffer = bytearray(range(256)) * 1000
+    before = bytes(buffer)
+    with memoryview(buffer) as view:
+        assert not is_unseen(buffer)
+        assert view == before
+    address = _address(buffer)
+    assert is_unseen(buffer)
+    assert len(buffer) == len(before)
+    assert buffer[:-1] == before[:-1]
+    assert _address(buffer) == address
+
+
+def test_clear_forgets() -> None:
+    buffers = ReceiveBuffers()
+    first = buffers.take(LARGE)
+    buffers.clear()
+    assert buffers.kept_bytes == 0
+    assert buffers.take(LARGE) is not first
+
+
+def _address(buffer: bytearray) -> int:
+    import ctypes
+
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
