@@ -1,6 +1,7 @@
 """The batch builder, both builds: sizes, limits, buffers, sealing, and what it refuses."""
 
 import pytest
+
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.record.compression import Compression, decompress
 from aiokafka_lite.record.header import BatchHeader, crc_matches

@@ -3,10 +3,10 @@
 import gc
 
 import pytest
+
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.record.legacy import encode_message_set
-
 from tests.unit.record.record_batches import T0, batch, control, patched, simple
 
 

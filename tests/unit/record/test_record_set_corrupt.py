@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+
 from aiokafka_lite.errors import (
     CorruptRecordException,
     RecordTooLargeError,
@@ -10,7 +11,6 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.record.compression import Compression, compress
 from aiokafka_lite.record.legacy import encode_message_set
-
 from tests.unit.record.record_batches import T0, batch, patched, simple, with_records
 
 GOOD = bytes([12, 0, 0, 0, 1, 1, 0])  # a record of two nulls at delta 0

@@ -1,0 +1,101 @@
+"""The column reader, both builds, row for row what ``RecordSet.read()`` gives."""
+
+import pytest
+
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.legacy import encode_message_set
+from tests.unit.record.record_batches import T0, batch, control, patched, simple
+
+HEADERS = (("h", None), ("h", b"x"))
+
+
+def rows(columns):
+    """The columns as (offset, timestamp, type, key, value, headers) tuples."""
+    data = bytes(columns.data)
+    offsets = memoryview(columns.offsets).cast("q")
+    timestamps = memoryview(columns.timestamps).cast("q")
+    kinds = memoryview(columns.timestamp_types).cast("b")
+    spans = [
+        (memoryview(starts).cast("i"), memoryview(lengths).cast("i"))
+        for starts, lengths in (
+            (columns.key_starts, columns.key_lengths),
+            (columns.value_starts, columns.value_lengths),
+        )
+    ]
+    for column in (offsets, timestamps, kinds, *spans[0], *spans[1]):
+        assert len(column) == columns.count
+    out = []
+    for i in range(columns.count):
+        key, value = (
+            None if lengths[i] < 0 else data[starts[i] : starts[i] + lengths[i]]
+            for starts, lengths in spans
+        )
+        headers = columns.headers.get(i, ())
+        out.append((offsets[i], timestamps[i], kinds[i], key, value, headers))
+    return out
+
+
+def mixed_set():
+    records = [
+        (T0, None, b"", ()),
+        (T0 - 5, b"", None, HEADERS),
+        (T0 + 5, b"key", b"v" * 200, ()),
+    ]
+    old = [(T0 + i, None, b"old") for i in range(3)]
+    return b"".join(
+        [
+            batch(records, 0),
+            batch(records, 3),
+            control(6, 1, commit=True),
+            batch(records, 7, Compression.LZ4),
+            batch(records, 10, Compression.ZSTD),
+            encode_message_set(old, 0, base_offset=13),
+            encode_message_set(old, 1, Compression.GZIP, base_offset=16),
+            patched(batch(records, 19), attributes=8, max_timestamp=T0 + 9),
+            batch(records, 22)[:70],
+        ]
+    )
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 1000])
+@pytest.mark.parametrize("offset", [0, 1, 5, 8, 11, 17, 21, 22])
+def test_same_rows_as_records(build, step, offset):
+    data = mixed_set()
+    expected = [
+        (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
+        for r in build.RecordSet(data, "t", 5, offset).read(1000)
+    ]
+    record_set = build.RecordSet(data, "t", 5, offset)
+    got = []
+    while columns := build.read_columns(record_set, step):
+        assert (columns.topic, columns.partition) == ("t", 5)
+        assert 0 < columns.count <= step
+        got += rows(columns)
+        assert record_set.next_offset > got[-1][0]
+    assert got == expected
+    assert record_set.exhausted
+    assert record_set.next_offset == 22
+
+
+def test_uncompressed_batches_share_one_set_of_columns(native):
+    data = batch(simple(100)) + batch(simple(100), 100)
+    columns = native.read_columns(native.RecordSet(data, "t", 0, 0), 1000)
+    assert columns.count == 200
+    assert columns.data.obj is data
+    with pytest.raises(BufferError):
+        data.clear()
+
+
+def test_mixing_with_read(build):
+    record_set = build.RecordSet(batch(simple(10)), "t", 0, 0)
+    assert build.read_columns(record_set, 3).count == 3
+    assert [r.offset for r in record_set.read(3)] == [3, 4, 5]
+    assert [row[0] for row in rows(build.read_columns(record_set, 30))] == [6, 7, 8, 9]
+    assert build.read_columns(record_set, 30) is None
+
+
+def test_nothing_wanted(build):
+    record_set = build.RecordSet(batch(simple(10)), "t", 0, 0)
+    assert build.read_columns(record_set, 0) is None
+    assert record_set.next_offset == 0
+    assert not record_set.exhausted

@@ -1,0 +1,247 @@
+"""Compression: what Java writes is read, levels, caps that no claim can pass, corrupt input."""
+
+import gzip
+import random
+import struct
+import threading
+import zlib
+
+import pytest
+import zstandard
+from cramjam import snappy
+from lz4 import frame
+
+from aiokafka_lite.errors import (
+    CorruptRecordException,
+    KafkaConfigurationError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from aiokafka_lite.record import compression
+from aiokafka_lite.record.compression import Compression, compress, decompress
+
+REAL = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
+TEXT = random.Random(4).randbytes(5000) + b"to be or not to be, " * 10_000
+
+
+@pytest.fixture(params=["as installed", "zlib"], autouse=True)
+def deflate_library(request, monkeypatch):
+    """gzip with isal where it is installed, and without."""
+    if request.param == "zlib":
+        monkeypatch.setattr(compression, "_deflate_library", lambda: zlib)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, bytearray(TEXT), memoryview(TEXT)[3:]])
+def test_round_trip(codec, data):
+    compressed = compress(data, codec)
+    assert type(compressed) is bytes
+    assert decompress(compressed, codec) == bytes(data)
+    assert decompress(memoryview(bytearray(compressed)), int(codec)) == bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [
+        (Compression.GZIP, [1, 2, 6, 9]),
+        (Compression.LZ4, [1, 9, 12, 17]),
+        (Compression.ZSTD, [-131072, -5, 0, 1, 3, 19, 22]),
+    ],
+)
+def test_levels(codec, levels):
+    sizes = [len(compress(TEXT, codec, level)) for level in levels]
+    assert sizes[0] > sizes[-1]
+    for level in levels:
+        assert decompress(compress(TEXT, codec, level), codec) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        (Compression.GZIP, 0),
+        (Compression.GZIP, 10),
+        (Compression.GZIP, -1),
+        (Compression.SNAPPY, 1),
+        (Compression.LZ4, 0),
+        (Compression.LZ4, 18),
+        (Compression.ZSTD, 23),
+        (Compression.ZSTD, -131073),
+        (Compression.NONE, 1),
+    ],
+)
+def test_levels_out_of_range_are_refused(codec, level):
+    with pytest.raises(KafkaConfigurationError, match=codec.name.lower()):
+        compress(b"x", codec, level)
+
+
+def test_codecs_by_name():
+    assert Compression.named(None) is Compression.NONE
+    assert Compression.named("none") is Compression.NONE
+    assert Compression.named("zstd") is Compression.ZSTD
+    with pytest.raises(ValueError, match="known: none, gzip, snappy, lz4, zstd"):
+        Compression.named("brotli")
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7, -1])
+def test_unknown_codecs(codec):
+    with pytest.raises(UnsupportedCodecError, match=str(codec)):
+        decompress(b"", codec)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_the_limit_is_exact(codec):
+    compressed = compress(TEXT, codec)
+    assert decompress(compressed, codec, limit=len(TEXT)) == TEXT
+    for limit in (len(TEXT) - 1, 1, 0):
+        with pytest.raises(RecordTooLargeError, match=f"more than {limit} bytes"):
+            decompress(compressed, codec, limit=limit)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_every_cut_is_noticed(codec):
+    compressed = compress(TEXT[:300] + TEXT[-3000:], codec)
+    whole = decompress(compressed, codec)
+    for end in range(len(compressed)):
+        if codec is Compression.SNAPPY and end == 16:
+            continue  # exactly the framing's header: an empty text
+        try:
+            got = decompress(compressed[:end], codec)
+        except CorruptRecordException:
+            continue
+        pytest.fail(f"cut to {end} of {len(compressed)} gave {len(got)} of {len(whole)} bytes")
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_mutations_end_in_the_documented_errors(codec):
+    rnd = random.Random(int(codec))
+    original = compress(TEXT[:2000] + TEXT[-2000:], codec)
+    for _ in range(400):
+        mutated = bytearray(original)
+        for _ in range(rnd.randint(1, 4)):
+            mutated[rnd.randrange(len(mutated))] = rnd.randrange(256)
+        try:
+            assert len(decompress(mutated, codec, limit=100_000)) <= 100_000
+        except (CorruptRecordException, RecordTooLargeError):
+            pass
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_noise_is_refused(codec):
+    rnd = random.Random(9)
+    for size in (1, 3, 7, 15, 16, 40, 1000):
+        with pytest.raises((CorruptRecordException, RecordTooLargeError)):
+            decompress(b"\xfe" + rnd.randbytes(size), codec, limit=1000)
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_texts_that_follow_each_other_are_one(codec):
+    one, two = compress(b"one" * 100, codec), compress(b"two" * 50_000, codec)
+    assert decompress(one + two + one, codec) == b"one" * 100 + b"two" * 50_000 + b"one" * 100
+
+
+def test_gzip_as_others_write_it():
+    assert decompress(gzip.compress(TEXT), 1) == TEXT
+    assert decompress(gzip.compress(TEXT) + b"trailing junk is ignored by Java", 1) == TEXT
+    assert gzip.decompress(compress(TEXT, Compression.GZIP)) == TEXT
+
+
+def test_snappy_framing_is_java_s():
+    framed = compress(TEXT, Compression.SNAPPY)
+    assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    (length,) = struct.unpack_from(">i", framed, 16)
+    assert bytes(snappy.decompress_raw(framed[20 : 20 + length])) == TEXT[: 32 * 1024]
+
+
+def test_snappy_raw_and_concatenated_streams_are_read():
+    assert decompress(bytes(snappy.compress_raw(TEXT)), 2) == TEXT
+    framed = compress(b"abc" * 1000, Compression.SNAPPY)
+    assert decompress(framed + framed, 2) == b"abc" * 2000
+
+
+def test_snappy_lies_are_found_before_anything_is_allocated():
+    for block in (b"\xff\xff\xff\xff\x0f\x00", b"\xff\xff\xff\x7f" + bytes(10)):
+        for data in (block, compress(b"", Compression.SNAPPY) + struct.pack(">i", 6) + block):
+            with pytest.raises((CorruptRecordException, RecordTooLargeError)):
+                decompress(data, 2, limit=2**40)
+    for length in (-1, 2**31 - 1, 5):
+        data = compress(b"", Compression.SNAPPY) + struct.pack(">i", length) + b"abcd"
+        with pytest.raises(CorruptRecordException):
+            decompress(data, 2)
+
+
+def test_lz4_is_what_old_java_readers_take():
+    info = frame.get_frame_info(compress(TEXT, Compression.LZ4))
+    assert info["block_size"] == 64 * 1024
+    assert not info["block_linked"]
+    assert info["content_size"] == 0
+    assert not info["content_checksum"]
+
+
+def test_lz4_with_every_option_is_read():
+    for options in (
+        {"block_linked": True},
+        {"content_checksum": True, "block_checksum": True},
+        {"store_size": False},
+        {"block_size": frame.BLOCKSIZE_MAX4MB},
+    ):
+        assert decompress(frame.compress(TEXT, **options), 3) == TEXT
+
+
+def test_zstd_without_content_size_is_read():
+    compressor = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True)
+    data = compressor.compress(TEXT)
+    assert zstandard.frame_content_size(data) == -1
+    assert decompress(data, 4) == TEXT
+    assert decompress(data + data, 4) == TEXT + TEXT
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+@pytest.mark.parametrize("frames", [1, 3])
+def test_bombs(codec, frames):
+    """100 MB out of a few KB stop at 1 MB, with little more than that allocated."""
+    import tracemalloc
+
+    bomb = compress(bytes(100_000_000), codec, 1) * frames
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordTooLargeError):
+            decompress(bomb, codec, limit=1_000_000)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000
+
+
+def test_a_zstd_frame_may_claim_any_size():
+    """Four exbibytes claimed, three bytes there."""
+    claim = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
+    assert zstandard.frame_content_size(claim) == 2**62
+    with pytest.raises(CorruptRecordException):
+        decompress(claim, 4)
+
+
+def test_contexts_are_not_shared_between_threads():
+    errors = []
+
+    def work(seed):
+        data = random.Random(seed).randbytes(100) * 500
+        try:
+            for codec in REAL * 20:
+                assert decompress(compress(data, codec), codec) == data
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_a_context_is_clean_after_an_error():
+    for codec in REAL:
+        compressed = compress(TEXT, codec)
+        with pytest.raises(CorruptRecordException):
+            decompress(compressed[: len(compressed) // 2], codec)
+        assert decompress(compressed, codec) == TEXT
