@@ -41,8 +41,6 @@ BOOL: Final = Struct(">?")
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka caps a string at 32,767 UTF-8 bytes, in compact form too."""
 
-_SIZE_OF: Final = {"b": 1, "h": 2, "i": 4, "q": 8, "H": 2}
-
 
 @lru_cache(maxsize=512)
 def _run(code: str, count: int) -> Struct:
@@ -157,9 +155,15 @@ class Reader:
     def nullable_array_length(self, flexible: bool) -> int:
         """How many elements follow; -1 for a null array.
 
-        No element of any array is empty, so a count beyond the bytes left is a lie.
+        No element of any array is empty (the generator sees to it), so a count beyond the bytes
+        left is a lie.
         """
-        count = self._length(flexible, narrow=False)
+        pos = self.pos
+        if flexible and pos < self.end and (byte := self.data[pos]) < 0x80:
+            self.pos = pos + 1
+            count = byte - 1
+        else:
+            count = self._length(flexible, narrow=False)
         if count > self.end - self.pos:
             self._fail(f"an array of {count} elements, but {self.end - self.pos} bytes left")
         return count
@@ -186,10 +190,16 @@ class Reader:
         return self._take(length)
 
     def nullable_string(self, flexible: bool) -> str | None:
-        length = self._length(flexible, narrow=True)
-        if length < 0:
-            return None
         pos = self.pos
+        if flexible and pos < self.end and (byte := self.data[pos]) < 0x80:
+            pos += 1
+            length = byte - 1
+        else:
+            length = self._length(flexible, narrow=True)
+            pos = self.pos
+        if length < 0:
+            self.pos = pos
+            return None
         end = pos + length
         if end > self.end:
             self._fail(f"a string of {length} bytes, but {self.end - pos} left")
@@ -238,24 +248,27 @@ class Reader:
 
     # Arrays of numbers
 
-    def _numbers(self, code: str, count: int) -> list[int]:
+    def _numbers(self, code: str, size: int, count: int) -> list[int]:
         if count <= 0:
             return []
-        if count * _SIZE_OF[code] > self.end - self.pos:
-            self._fail(f"an array of {count} numbers, but {self.end - self.pos} bytes left")
-        return list(self.unpack(_run(code, count)))
+        pos = self.pos
+        end = pos + count * size
+        if end > self.end:
+            self._fail(f"an array of {count} numbers, but {self.end - pos} bytes left")
+        self.pos = end
+        return list(_run(code, count).unpack_from(self.data, pos))
 
     def int8s(self, count: int) -> list[int]:
-        return self._numbers("b", count)
+        return self._numbers("b", 1, count)
 
     def int16s(self, count: int) -> list[int]:
-        return self._numbers("h", count)
+        return self._numbers("h", 2, count)
 
     def int32s(self, count: int) -> list[int]:
-        return self._numbers("i", count)
+        return self._numbers("i", 4, count)
 
     def int64s(self, count: int) -> list[int]:
-        return self._numbers("q", count)
+        return self._numbers("q", 8, count)
 
     # Structs that may be null, and tagged fields
 
@@ -279,6 +292,10 @@ class Reader:
 
     def tagged_fields(self) -> dict[int, bytes]:
         """All tagged fields of a struct that knows none itself."""
+        pos = self.pos
+        if pos < self.end and self.data[pos] == 0:
+            self.pos = pos + 1
+            return {}
         fields: dict[int, bytes] = {}
         for _ in range(self.unsigned_varint()):
             tag, end = self.tag()

@@ -153,6 +153,8 @@ def load(raw: dict[str, Any]) -> Message:
     )
     for struct in [*message.structs, root]:
         _narrow(struct)
+    for struct in message.structs:
+        _refuse_empty(struct, flexible)
     return message
 
 
@@ -200,6 +202,14 @@ def _narrow(struct: Struct) -> None:
         item.nullable &= item.versions
         item.tagged &= item.versions
     struct.fields = [item for item in struct.fields if item.versions]
+
+
+def _refuse_empty(struct: Struct, flexible: Versions) -> None:
+    """A struct of no bytes in some version would make an array's count impossible to check."""
+    for version in range(struct.versions.low, struct.versions.high + 1):
+        held = any(version in item.versions and version not in item.tagged for item in struct.fields)
+        if not held and version not in flexible:
+            raise ValueError(f"{struct.name} takes no bytes in version {version}")
 
 
 def _in_order(root: Struct) -> list[Struct]:
