@@ -235,7 +235,8 @@ class Accumulator(AppendCore):
         if not self.identity.numbering:
             return len(queue.in_flight) < self._unnumbered_window
         # A batch that is sent again goes alone, so that those behind it cannot be refused for it.
-        if batch.attempts or queue.sequences is None or queue.sequences.stale:
+        sequences = queue.sequences
+        if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
             return False
         return len(queue.in_flight) < self._options.max_in_flight
 

@@ -15,7 +15,9 @@ Non-obvious:
   batches behind it keep their numbers and find out. Only when the broker refuses the oldest batch
   not yet acknowledged is the gap a fact; then the partition's epoch is bumped, which also fences
   whatever of the old epoch is still on its way, and numbers start at 0 again.
-- A new numbering begins only while nothing of the partition is in flight.
+- A new numbering begins only while nothing of the partition is in flight, and goes one batch at a
+  time until the broker has stored the first: a broker that knows nothing of a producer id takes
+  any first number, so a second batch in flight could overtake a first one that was refused.
 - Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
   alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
 """
@@ -84,7 +86,7 @@ class Sequences:
         identity: The producer's.
     """
 
-    __slots__ = ("_identity", "broken", "epoch", "next_sequence", "producer_id")
+    __slots__ = ("_identity", "broken", "confirmed", "epoch", "next_sequence", "producer_id")
 
     def __init__(self, identity: ProducerIdentity) -> None:
         self._identity = identity
@@ -93,6 +95,8 @@ class Sequences:
         self.next_sequence = 0
         self.broken = False
         """The broker refused the oldest number: a new numbering must begin."""
+        self.confirmed = False
+        """The broker has stored a batch of this numbering."""
 
     @property
     def stamp(self) -> tuple[int, int]:
@@ -121,6 +125,12 @@ class Sequences:
             return
         self.next_sequence = 0
         self.broken = False
+        self.confirmed = False
+
+    def on_stored(self, stamp: tuple[int, int]) -> None:
+        """The broker has stored a batch that was numbered under ``stamp``."""
+        if stamp == self.stamp:
+            self.confirmed = True
 
     def on_refused(self) -> None:
         """The broker refused the oldest batch of this numbering that has no outcome yet."""

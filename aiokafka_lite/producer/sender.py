@@ -215,6 +215,8 @@ class Sender:
             return
         queue.failures = 0
         self.accumulator.land(queue, batch)
+        if batch.producer is not None:
+            queue.sequences.on_stored(batch.producer)
         if not batch.done:
             self.accumulator.acknowledge(
                 batch, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
@@ -268,6 +270,7 @@ class Sender:
         self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
     ) -> None:
         if what is Verdict.STORED:
+            queue.sequences.on_stored(batch.producer)
             self.accumulator.acknowledge(batch, -1, -1, -1)
             return
         if what is Verdict.FAIL:

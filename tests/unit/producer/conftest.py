@@ -1,12 +1,91 @@
 """Both builds of the native hot path, as fixtures: a test that takes one runs over each."""
 
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from aiokafka_lite import _build
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.testing import FakeCluster
+
+ROOM = "aiokafka_lite.producer"
 
 
 @pytest.fixture(params=["native", "python"])
 def acks(request: pytest.FixtureRequest) -> ModuleType:
     """``_ack_native``, then its twin."""
-    return import_module(f"aiokafka_lite.producer._ack_{request.param}")
+    return import_module(f"{ROOM}._ack_{request.param}")
+
+
+@contextmanager
+def _fresh_room(pure: bool) -> Iterator[None]:
+    """The room's modules imported anew, choosing between native and twin anew; then as before."""
+
+    def take_out() -> dict[str, ModuleType]:
+        names = [name for name in sys.modules if name.startswith(ROOM) and "_native" not in name]
+        return {name: sys.modules.pop(name) for name in names}
+
+    before, chosen = take_out(), _build._PURE
+    _build._PURE = pure  # type: ignore[misc]  # Final: nothing but a test may choose again
+    try:
+        yield
+    finally:
+        _build._PURE = chosen  # type: ignore[misc]  # as above
+        take_out()
+        sys.modules.update(before)
+
+
+@pytest.fixture(scope="session", params=["native", "python"])
+def room(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
+    """The room's modules by their last name, over one build, then over the other."""
+    with _fresh_room(request.param == "python"):
+        import_module(f"{ROOM}.producer")
+        modules = {
+            name.rpartition(".")[2]: module
+            for name, module in sys.modules.items()
+            if name.startswith(ROOM + ".")
+        }
+    core = modules["accumulator"].AppendCore.__module__
+    assert core == f"{ROOM}._accumulator_{request.param}"
+    return modules
+
+
+@pytest.fixture
+async def make_producer(room: dict[str, ModuleType]) -> AsyncIterator[Callable[..., Any]]:
+    """Makes producers of a cluster, not started; stops them in the end."""
+    made: list[Any] = []
+
+    def make(cluster: FakeCluster, **options: Any) -> Any:
+        options.setdefault("retry_backoff_ms", 10)
+        producer = room["producer"].AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, **options
+        )
+        made.append(producer)
+        return producer
+
+    yield make
+    for producer in made:
+        await producer.stop(timeout=0.1)
+
+
+@pytest.fixture
+def stored() -> Callable[[FakeCluster, str], dict[int, list[ConsumerRecord]]]:
+    """Reads all that a fake cluster has of a topic, by partition."""
+
+    def read(cluster: FakeCluster, topic: str) -> dict[int, list[ConsumerRecord]]:
+        found = {}
+        for number in range(len(cluster.state.topics[topic].partitions)):
+            log = cluster.partition(topic, number).log
+            data, records = bytes(log.read(0, 1 << 30)), []
+            if data:
+                records = RecordSet(data, topic, number, 0).read(1 << 30)
+            found[number] = records
+        return found
+
+    return read
