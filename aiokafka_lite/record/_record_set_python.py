@@ -1,6 +1,6 @@
 """The pure-Python twin of RecordSet: its specification, and what runs without a compiler."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
@@ -34,18 +34,21 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         ValueError: It does not fit into 64 bits.
         IndexError: It is cut off.
     """
-    rest = shift = 0
-    while True:
+    rest = data[at]
+    at += 1
+    if rest > 127:
         byte = data[at]
         at += 1
-        rest |= (byte & 127) << shift
-        if byte < 128:
-            if rest >> 64:
+        rest = rest & 127 | (byte & 127) << 7
+        shift = 7
+        while byte > 127:
+            byte = data[at]
+            at += 1
+            shift += 7
+            rest |= (byte & 127) << shift
+            if rest >> 64 or shift > 63:
                 raise ValueError("a varint of more than 64 bits")
-            return (rest >> 1) ^ -(rest & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a varint of more than 64 bits")
+    return (rest >> 1) ^ -(rest & 1), at
 
 
 class RecordSet:
@@ -220,10 +223,12 @@ class RecordSet:
         hidden = aborted.hides(
             header.producer_id, header.last_offset, transactional=header.transactional
         )
-        if header.control:
+        if header.control and header.record_count:
             try:
-                marker = next(self._parsed(header, self._payload(header, size)), None)
-                if marker is not None and is_abort_marker(marker[2]):
+                data = self._payload(header, size)
+                marker: list[Record] = []
+                self._parse(header._replace(record_count=1), data, 0, marker)
+                if is_abort_marker(marker[0].key):
                     aborted.on_abort_marker(header.producer_id)
             except (IndexError, ValueError) as error:
                 raise CorruptRecordException(f"A control batch is malformed ({error})") from error
@@ -232,75 +237,101 @@ class RecordSet:
     def _records(self, header: BatchHeader, payload: bytes) -> list[Record]:
         """The wanted records of a batch; where one is malformed, those before it and the error."""
         out: list[Record] = []
-        position = wanted = self.next_offset
-        kind = header.timestamp_type
-        epoch = header.leader_epoch
         try:
-            for offset, timestamp, key, value, headers in self._parsed(header, payload):
-                position = offset + 1
-                if offset < wanted:
-                    continue
+            if self._parse(header, payload, self.next_offset, out) != len(payload):
+                raise ValueError("bytes after the last record")
+        except (IndexError, ValueError) as error:
+            position = out[-1].offset + 1 if out else self.next_offset
+            self._fail(CorruptRecordException, f"A record is malformed ({error})", position)
+        return out
+
+    def _parse(self, header: BatchHeader, data: bytes, wanted: int, out: list[Record]) -> int:
+        """Append the records from ``wanted`` on to ``out``; gives where the last one ends.
+
+        The one-byte varints are read in place: a call costs more than all the rest of them.
+
+        Raises:
+            ValueError: A record is malformed.
+            IndexError: The records end early.
+        """
+        topic, partition, kind = self.topic, self.partition, header.timestamp_type
+        epoch = header.leader_epoch
+        base_offset, last_delta = header.base_offset, header.last_offset_delta
+        base_timestamp = header.base_timestamp
+        total = len(data)
+        previous = -1
+        at = 0
+        for _ in range(header.record_count):
+            length = data[at]
+            at += 1
+            if length < 128:
+                length = (length >> 1) ^ -(length & 1)
+            else:
+                length, at = read_varint(data, at - 1)
+            end = at + length
+            if length < 0 or end > total:
+                raise ValueError("a record's length")
+            delta = data[at + 1]  # past the attributes: none are defined
+            at += 2
+            if delta < 128:
+                delta = (delta >> 1) ^ -(delta & 1)
+            else:
+                delta, at = read_varint(data, at - 1)
+            timestamp = base_timestamp + delta
+            if kind:
+                timestamp = header.max_timestamp
+            elif not -_MAX_INT64 <= timestamp <= _MAX_INT64:
+                timestamp = (timestamp + 2**63) % 2**64 - 2**63  # as Java wraps
+            delta = data[at]
+            at += 1
+            if delta < 128:
+                delta = (delta >> 1) ^ -(delta & 1)
+            else:
+                delta, at = read_varint(data, at - 1)
+            if not previous < delta <= last_delta:
+                raise ValueError("an offset out of order")
+            previous = delta
+            key: bytes | None = None
+            key_size, at = read_varint(data, at)
+            if key_size < 0:
+                key_size = -1
+            else:
+                key = data[at : at + key_size]
+                at += key_size
+            value: bytes | None = None
+            value_size, at = read_varint(data, at)
+            if value_size < 0:
+                value_size = -1
+            else:
+                value = data[at : at + value_size]
+                at += value_size
+            headers: tuple[tuple[str, bytes | None], ...] = ()
+            count = data[at]
+            at += 1
+            if count:
+                count, at = read_varint(data, at - 1)
+                if count < 0 or 2 * count > end - at:
+                    raise ValueError("a header count")
+                headers, at = _headers(data, at, count)
+            if at != end:
+                raise ValueError("a record that does not end where it should")
+            if base_offset + delta >= wanted:
                 record = ConsumerRecord(
-                    self.topic,
-                    self.partition,
-                    offset,
+                    topic,
+                    partition,
+                    base_offset + delta,
                     timestamp,
                     kind,
                     key,
                     value,
                     None,
-                    -1 if key is None else len(key),
-                    -1 if value is None else len(value),
+                    key_size,
+                    value_size,
                     headers,
-                    leader_epoch=epoch,
                 )
+                record.leader_epoch = epoch
                 out.append(record)
-        except (IndexError, ValueError) as error:
-            why = f"A record is malformed ({error})"
-            self._fail(CorruptRecordException, why, max(position, wanted))
-        return out
-
-    def _parsed(
-        self, header: BatchHeader, data: bytes
-    ) -> Iterator[
-        tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-    ]:
-        """(offset, timestamp, key, value, headers) of each record; IndexError past the end."""
-        base_offset, last_delta = header.base_offset, header.last_offset_delta
-        base_timestamp = header.base_timestamp
-        fixed_timestamp = header.max_timestamp if header.timestamp_type else None
-        previous = -1
-        at = 0
-        for _ in range(header.record_count):
-            length, at = read_varint(data, at)
-            end = at + length
-            if length < 0 or end > len(data):
-                raise ValueError("a record's length")
-            at += 1  # attributes: none are defined
-            delta, at = read_varint(data, at)
-            if fixed_timestamp is None:
-                timestamp = base_timestamp + delta
-                if not -(2**63) <= timestamp <= _MAX_INT64:
-                    timestamp = (timestamp + 2**63) % 2**64 - 2**63  # as Java wraps
-            else:
-                timestamp = fixed_timestamp
-            delta, at = read_varint(data, at)
-            if not previous < delta <= last_delta:
-                raise ValueError("an offset out of order")
-            previous = delta
-            key, at = _nullable(data, at)
-            value, at = _nullable(data, at)
-            count, at = read_varint(data, at)
-            if count < 0 or 2 * count > end - at:
-                raise ValueError("a header count")
-            headers: tuple[tuple[str, bytes | None], ...] = ()
-            if count:
-                headers, at = _headers(data, at, count)
-            if at != end:
-                raise ValueError("a record that does not end where it should")
-            yield base_offset + delta, timestamp, key, value, headers
-        if at != len(data):
-            raise ValueError("bytes after the last record")
+        return at
 
     def _open_messages(self, size: int) -> list[Record]:
         entry = self._data[self._at : self._at + size]

@@ -1,0 +1,135 @@
+"""ConsumerRecord, both builds: aiokafka's dataclass from the outside."""
+
+import copy
+import dataclasses
+import gc
+import pickle
+import weakref
+
+import aiokafka.structs
+import pytest
+
+FIELDS = {
+    "topic": "orders",
+    "partition": 3,
+    "offset": 2**62,
+    "timestamp": 1_700_000_000_000,
+    "timestamp_type": 0,
+    "key": b"key",
+    "value": None,
+    "checksum": None,
+    "serialized_key_size": 3,
+    "serialized_value_size": -1,
+    "headers": (("h", None), ("h", b"")),
+}
+
+
+@pytest.fixture
+def record(build):
+    return build.ConsumerRecord(**FIELDS)
+
+
+def test_fields_are_aiokafka_s(build, record):
+    names = [field.name for field in dataclasses.fields(aiokafka.structs.ConsumerRecord)]
+    assert list(FIELDS) == names
+    for name in names:
+        assert getattr(record, name) == FIELDS[name]
+    assert build.ConsumerRecord(*FIELDS.values()) == record
+    assert build.ConsumerRecord.__match_args__ == tuple(names)
+    theirs = aiokafka.structs.ConsumerRecord(**FIELDS)
+    assert repr(record) == repr(theirs)
+    with_epoch = dataclasses.asdict(record)
+    assert with_epoch.pop("leader_epoch") == -1
+    assert with_epoch == dataclasses.asdict(theirs)
+
+
+def test_equal_by_value_and_by_every_field(build, record):
+    assert record == build.ConsumerRecord(**FIELDS)
+    assert record != "something else"
+    changed = {
+        "topic": "other",
+        "partition": 4,
+        "offset": 1,
+        "timestamp": -1,
+        "timestamp_type": 1,
+        "key": None,
+        "value": b"",
+        "checksum": 5,
+        "serialized_key_size": 4,
+        "serialized_value_size": 0,
+        "headers": (),
+    }
+    for name, value in changed.items():
+        assert record != build.ConsumerRecord(**{**FIELDS, name: value})
+    assert record == build.ConsumerRecord(**FIELDS, leader_epoch=9)
+
+
+def test_not_hashable_as_aiokafka_s(record):
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(record)
+
+
+def test_copy_and_pickle(build):
+    record = build.ConsumerRecord(**FIELDS, leader_epoch=8)
+    for other in (
+        copy.copy(record),
+        copy.deepcopy(record),
+        pickle.loads(pickle.dumps(record)),
+        dataclasses.replace(record),
+    ):
+        assert other == record
+        assert other is not record
+        assert other.leader_epoch == 8
+
+
+def test_fields_can_be_assigned_without_touching_the_neighbour(build):
+    from tests.unit.record.record_batches import batch, simple
+
+    one, two = build.RecordSet(batch(simple(2)), "t", 0, 0).read(2)
+    before = copy.copy(two)
+    for name, value in {**FIELDS, "value": {"any": "thing"}, "leader_epoch": 3}.items():
+        setattr(one, name, value)
+        assert getattr(one, name) == value
+    assert two == before
+    assert two.leader_epoch == 7
+
+
+def test_structural_pattern_matching(build, record):
+    ConsumerRecord = build.ConsumerRecord
+    match record:
+        case ConsumerRecord("orders", 3, offset, key=b"key"):
+            assert offset == 2**62
+        case _:
+            pytest.fail("it did not match")
+
+
+def test_generic_in_annotations(build):
+    assert build.ConsumerRecord[str, bytes] is not None
+
+
+@pytest.mark.parametrize("wrong", [{"offset": "1"}, {"topic": None}, {"partition": None}])
+def test_native_refuses_wrong_types(native, wrong):
+    with pytest.raises(TypeError):
+        native.ConsumerRecord(**{**FIELDS, **wrong})
+
+
+def test_native_made_without_init_is_no_crash(native):
+    empty = native.ConsumerRecord.__new__(native.ConsumerRecord)
+    for use in (repr, copy.copy, lambda record: record.topic, lambda record: record == empty):
+        with pytest.raises((AttributeError, TypeError)):
+            use(empty)
+    assert empty.value is None
+
+
+def test_native_is_outside_the_collector_and_freed(native):
+    class Value:
+        pass
+
+    value = Value()
+    gone = weakref.ref(value)
+    record = native.ConsumerRecord(**{**FIELDS, "value": value})
+    assert not gc.is_tracked(record)
+    del value
+    assert gone() is not None
+    del record
+    assert gone() is None

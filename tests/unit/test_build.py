@@ -1,0 +1,69 @@
+"""The choice between native and twin, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SHOW = (
+    "from aiokafka_lite import _build\n"
+    "from aiokafka_lite.record.batch import BatchBuilder\n"
+    "from aiokafka_lite._consumer_record import ConsumerRecord\n"
+    "print(_build.NATIVE, BatchBuilder.__module__, ConsumerRecord.__module__)\n"
+)
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("AIOKAFKA_LITE_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_pure_forces_the_twins():
+    shown = run(SHOW, AIOKAFKA_LITE_PURE="1").stdout.split()
+    assert shown == [
+        "False",
+        "aiokafka_lite.record._batch_python",
+        "aiokafka_lite._consumer_record_python",
+    ]
+
+
+def test_native_where_it_was_built():
+    pytest.importorskip("aiokafka_lite.record._batch_native", reason="the native build")
+    shown = run(SHOW).stdout.split()
+    assert shown == [
+        "True",
+        "aiokafka_lite.record._batch_native",
+        "aiokafka_lite._consumer_record_native",
+    ]
+
+
+MISSING = (
+    "from aiokafka_lite._build import pick\n"
+    "print(pick('aiokafka_lite.record._not_compiled', 'aiokafka_lite.record._batch_python'))\n"
+)
+
+
+def test_the_twin_where_nothing_was_compiled():
+    assert "_batch_python" in run(MISSING).stdout
+
+
+def test_a_missing_native_module_is_an_error_where_it_is_required():
+    result = run(MISSING, AIOKAFKA_LITE_REQUIRE_NATIVE="1")
+    assert result.returncode == 1
+    assert "ModuleNotFoundError" in result.stderr
+
+
+def test_a_native_module_that_does_not_load_is_not_papered_over():
+    """Here for want of something it imports itself."""
+    code = (
+        "from aiokafka_lite._build import pick\n"
+        "pick('aiokafka_lite.nothing.native', 'aiokafka_lite.record._batch_python')\n"
+    )
+    assert "No module named 'aiokafka_lite.nothing'" in run(code).stderr
