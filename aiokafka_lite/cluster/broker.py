@@ -177,6 +177,13 @@ class Broker:
             self.next_attempt_at = 0.0
         self.node = node
 
+    def take_over(self, seed: Broker) -> None:
+        """Make a bootstrap address's connection this broker's, which lives at the same address."""
+        connection = seed.connected()
+        if connection is not None and Purpose.GENERAL not in {*self._connections, *self._attempts}:
+            del seed._connections[Purpose.GENERAL]
+            self._keep(Purpose.GENERAL, connection)
+
     def disconnect(self) -> None:
         """Close every connection; the next request makes a new one."""
         self._drop(KafkaConnectionError(f"{self} was disconnected"))
@@ -209,10 +216,13 @@ class Broker:
             raise  # a mistake of ours: the tasks' owner tells it
         self._failures = 0
         self.next_attempt_at = started + self._backoff.delay(1)
-        self._connections[purpose] = connection
-        connection.on_close = lambda error: self._on_close(purpose, connection, error)
+        self._keep(purpose, connection)
         del self._attempts[purpose]
         outcome.set_result(connection)
+
+    def _keep(self, purpose: Purpose, connection: Connection) -> None:
+        self._connections[purpose] = connection
+        connection.on_close = lambda error: self._on_close(purpose, connection, error)
 
     def _failed(
         self, purpose: Purpose, outcome: asyncio.Future[Connection], error: KafkaError

@@ -54,6 +54,18 @@ class Brokers:
                 self._known[node.node_id] = self._new(node)
         self._live = [self._known[node.node_id] for node in nodes]
 
+    def leave_seeds(self) -> None:
+        """A refresh was answered: the live brokers are turned to from now on.
+
+        Where one of them lives at a bootstrap address it takes over the connection.
+        """
+        by_address = {(broker.node.host, broker.node.port): broker for broker in self._live}
+        for seed in self._seeds:
+            broker = by_address.get((seed.node.host, seed.node.port))
+            if broker is not None:
+                broker.take_over(seed)
+            seed.disconnect()
+
     def __getitem__(self, node_id: int) -> Broker:
         return self._known[node_id]
 

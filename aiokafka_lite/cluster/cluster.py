@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
@@ -234,7 +234,7 @@ class Cluster:
         self.check_open()
         return await self.wait_for_version(self.request_update(), deadline)
 
-    async def partitions_of(self, topic: str, deadline: float) -> dict[int, Partition]:
+    async def partitions_of(self, topic: str, deadline: float) -> Mapping[int, Partition]:
         """The partitions of a topic, waiting for it to be known (and created, where allowed).
 
         Args:
@@ -251,7 +251,7 @@ class Cluster:
         self._topics.add(topic)
         known = self.metadata.topics.get(topic)
         if known is not None and known.error is None:
-            return dict(known.partitions)
+            return known.partitions
         # An error known so far was the answer to somebody else's question: ask again.
         number = self._ask_for([topic])
         try:
@@ -261,7 +261,7 @@ class Cluster:
                 if known is None:  # forgotten as unused, so long we have waited
                     number = self.add_topic(topic)
                 elif known.error is None:
-                    return dict(known.partitions)
+                    return known.partitions
                 elif not known.error.retriable:
                     raise known.error(topic)
         except KafkaTimeoutError as error:
@@ -379,7 +379,8 @@ class Cluster:
             if broker is None:
                 break
             try:
-                async with asyncio.timeout(PATIENCE):
+                # At the very beginning nobody is known who could be asked instead.
+                async with asyncio.timeout(PATIENCE if self.metadata.version else None):
                     response, api_version = await self._ask(broker, asked)
                 self._on_answer(broker, response, api_version, asked)
                 return
@@ -409,9 +410,8 @@ class Cluster:
     ) -> None:
         if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
             raise for_code(response.error_code)(f"{broker} does not answer for the cluster")
-        is_seed = broker.node_id < 0
         expected = self.metadata.cluster_id
-        if not is_seed and expected and response.cluster_id not in (None, expected):
+        if broker.node_id >= 0 and expected and response.cluster_id not in (None, expected):
             broker.disconnect()
             raise KafkaConnectionError(
                 f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
@@ -435,9 +435,8 @@ class Cluster:
         self._schedule.on_answer(now, unsettled)
         self._last_error = None
         self._adopt(told)
+        self._brokers.leave_seeds()
         self._end_refresh()
-        if is_seed:
-            broker.disconnect()
 
     def _adopt(self, told: Metadata) -> None:
         """Make a snapshot the present one. No await from here to the last listener."""

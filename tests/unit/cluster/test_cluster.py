@@ -49,6 +49,9 @@ class TestStart:
         assert cluster.metadata.controller_id == 1
         assert cluster.broker(2).node == Node(2, "127.0.0.1", kafka.brokers[2].port)
         assert names_asked(kafka.metadata_requests[0]) == []
+        # The connection it began with is kept.
+        await asyncio.gather(*(cluster.broker(n).connection() for n in (1, 2, 3)))
+        assert [broker.connections for broker in kafka.brokers.values()] == [1, 1, 1]
 
     @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.10.0", "0.11", "2.3", "2.8", "4.4"])
     async def test_any_release(self, release, tiny_kafka, cluster_of, soon):
@@ -68,6 +71,13 @@ class TestStart:
         kafka = await tiny_kafka()
         for _ in range(5):  # the order is random
             await cluster_of([dead_address, *kafka.bootstrap]).start()
+
+    async def test_each_address_has_its_time(self, tiny_kafka, cluster_of, monkeypatch):
+        monkeypatch.setattr(cluster_module, "PATIENCE", 0.001)
+        kafka = await tiny_kafka()
+        kafka.brokers[1].speaking.clear()
+        asyncio.get_running_loop().call_later(0.1, kafka.brokers[1].speaking.set)
+        await cluster_of(kafka).start()
 
     async def test_nobody_answers(self, cluster_of, dead_address):
         cluster = cluster_of([dead_address])
@@ -378,6 +388,8 @@ class TestBrokers:
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)
         await cluster.start()
+        for n in (1, 3):
+            cluster.broker(n).disconnect()
         await cluster.broker(2).connection()
         assert {cluster.least_loaded().node_id for _ in range(50)} == {2}
 
@@ -386,10 +398,12 @@ class TestBrokers:
         cluster = cluster_of(kafka, options={})
         await cluster.start()
         await kafka.brokers[1].stop()
+        cluster.broker(1).disconnect()
         with pytest.raises(KafkaConnectionError):
             await cluster.broker(1).connection()
         cluster.broker(1).next_attempt_at += 60.0
         assert {cluster.least_loaded().node_id for _ in range(50)} == {2}
+        cluster.broker(2).disconnect()
         cluster.broker(2).next_attempt_at += asyncio.get_running_loop().time() + 50.0
         assert cluster.least_loaded() is None
         assert cluster.any_broker().node_id < 0, "then a bootstrap address"
