@@ -277,6 +277,9 @@ class Connection:
             self._transport.close()
         else:
             self._transport.abort()
+            if self.versions.release is not None:
+                # It was only taken for that release; the next connection finds out anew.
+                self._options.known.forget(self.host, self.port)
         self._fail_all(self._in_flight)
         if error is not None:
             self._fail_all(self._leaving)  # else the transport is still sending them

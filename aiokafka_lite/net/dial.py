@@ -73,7 +73,8 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
         async with asyncio.timeout(timeout):
             infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise KafkaConnectionError(f"cannot resolve {host!r}: {error!r}") from error
+        reason = "no answer in time" if isinstance(error, TimeoutError) else error
+        raise KafkaConnectionError(f"cannot resolve {host!r}: {reason}") from error
     if not infos:
         raise KafkaConnectionError(f"cannot resolve {host!r}: it has no address")
     return list(infos)

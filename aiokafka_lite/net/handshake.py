@@ -12,8 +12,9 @@ each rung but the first is tried on a connection of its own, when the one before
 
 A modern broker that dies while it is asked is no 0.9: it does not answer the later rungs either,
 unless it has come back by then, for which rung 2 comes first. What was found is remembered by the
-broker's address (`known`). The option `api_version` with a release before 0.10 is believed without
-a question. With SASL only the first two rungs are tried: an old broker wants to be named there.
+broker's address (`known`); a guessed release until a connection made on it is lost. The option
+`api_version` with a release before 0.10 is believed without a question. With SASL only the first
+two rungs are tried: an old broker wants to be named there.
 """
 
 import logging
@@ -119,7 +120,7 @@ async def _negotiate(
         offered = next(
             (api.max_version for api in response.api_keys if api.api_key == request.api_key), 0
         )
-        if response.error_code != UNSUPPORTED_VERSION or offered >= version:
+        if response.error_code != UNSUPPORTED_VERSION or not 0 <= offered < version:
             raise for_code(response.error_code)(f"{channel} refused ApiVersions {version}")
         version = offered
 

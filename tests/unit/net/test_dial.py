@@ -1,0 +1,220 @@
+"""dial: names to addresses, each in turn, sockets with their options, TLS that verifies."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.net import dial as dialling
+from aiokafka_lite.net.dial import dial, resolve
+from aiokafka_lite.net.options import ConnectionOptions
+from tests.unit.net.scripted import Peer, ScriptedBroker
+
+Serve = Callable[..., Any]
+AddressInfo = tuple[int, int, int, str, Any]
+
+
+class Receiver(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set_result(None)
+
+    async def close(self) -> None:
+        assert self.transport is not None
+        self.transport.abort()
+        async with asyncio.timeout(5):
+            await self.lost
+
+
+async def listen(peer: Peer) -> None:
+    await peer.silence()
+
+
+def closed_port() -> int:
+    """A port of loopback where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def addresses(monkeypatch: pytest.MonkeyPatch, *wanted: tuple[str, int]) -> None:
+    """Let every name have these addresses."""
+
+    async def resolve_so(host: str, port: int, timeout: float) -> list[AddressInfo]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in wanted]
+
+    monkeypatch.setattr(dialling, "resolve", resolve_so)
+
+
+async def test_the_first_address_that_answers_is_taken(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker: ScriptedBroker = await serve(listen)
+    addresses(monkeypatch, ("127.0.0.1", closed_port()), ("127.0.0.1", broker.port))
+    receiver = Receiver()
+    await dial("two.example", 9092, ConnectionOptions(), receiver)
+    assert receiver.transport is not None
+    assert receiver.transport.get_extra_info("peername")[1] == broker.port
+    await receiver.close()
+
+
+async def test_every_address_is_named_when_none_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses(monkeypatch, ("127.0.0.1", closed_port()), ("127.0.0.2", closed_port()))
+    with pytest.raises(KafkaConnectionError) as caught:
+        await dial("two.example", 9092, ConnectionOptions(), Receiver())
+    assert "cannot connect to two.example:9092" in str(caught.value)
+    assert "127.0.0.1: " in str(caught.value)
+    assert "127.0.0.2: " in str(caught.value)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+async def test_an_address_that_says_nothing_is_given_up(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker: ScriptedBroker = await serve(listen)
+    with socket.socket() as full:
+        # Its backlog is full, so that further connections are neither taken nor refused.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        queued = [socket.socket() for _ in range(3)]
+        try:
+            for each in queued:
+                each.setblocking(False)
+                each.connect_ex(full.getsockname())
+            addresses(monkeypatch, full.getsockname(), ("127.0.0.1", broker.port))
+            receiver = Receiver()
+            await dial("slow.example", 9092, ConnectionOptions(connect_timeout=0.1), receiver)
+            assert receiver.transport is not None
+            assert receiver.transport.get_extra_info("peername")[1] == broker.port
+            await receiver.close()
+            addresses(monkeypatch, full.getsockname())
+            with pytest.raises(KafkaConnectionError, match=r"no answer within 0\.1 s"):
+                await dial("slow.example", 9092, ConnectionOptions(connect_timeout=0.1), Receiver())
+        finally:
+            for each in queued:
+                each.close()
+
+
+async def test_options_of_the_socket(serve: Serve) -> None:
+    broker: ScriptedBroker = await serve(listen)
+    receiver = Receiver()
+    options = ConnectionOptions(send_buffer_bytes=50_000, receive_buffer_bytes=60_000)
+    await dial("127.0.0.1", broker.port, options, receiver)
+    assert receiver.transport is not None
+    connected = receiver.transport.get_extra_info("socket")
+    assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    # Linux doubles what it is asked for.
+    assert 50_000 <= connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 100_000
+    assert 60_000 <= connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 120_000
+    await receiver.close()
+
+
+async def test_addresses_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("looked up")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", refuse, raising=False)
+    assert (await resolve("127.0.0.1", 9092, 1))[0][4] == ("127.0.0.1", 9092)
+    assert (await resolve("::1", 9092, 1))[0][4][:2] == ("::1", 9092)
+
+
+async def test_names_are_looked_up() -> None:
+    assert ("127.0.0.1", 9092) in [info[4] for info in await resolve("localhost", 9092, 5)]
+
+
+@pytest.mark.parametrize(
+    "error", [socket.gaierror(socket.EAI_NONAME, "Name unknown"), UnicodeError("label too long")]
+)
+async def test_names_without_an_address(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    # No resolver is asked: there may be none.
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail, raising=False)
+    with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
+        await resolve("no.example", 9092, 5)
+
+
+async def test_a_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*args: Any, **kwargs: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hang, raising=False)
+    with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
+        await resolve("no.example", 9092, 0.05)
+
+
+async def test_an_untrusted_certificate(serve: Serve, server_tls: ssl.SSLContext) -> None:
+    broker: ScriptedBroker = await serve(listen, context=server_tls)
+    options = ConnectionOptions(
+        security_protocol="SSL", ssl_context=ssl.create_default_context(), connect_timeout=5
+    )
+    with pytest.raises(AuthenticationFailedError, match="is not trusted"):
+        await dial("localhost", broker.port, options, Receiver())
+
+
+async def test_a_certificate_for_another_host(
+    serve: Serve,
+    server_tls: ssl.SSLContext,
+    client_tls: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker: ScriptedBroker = await serve(listen, context=server_tls)
+    options = ConnectionOptions(security_protocol="SSL", ssl_context=client_tls)
+    addresses(monkeypatch, ("127.0.0.1", broker.port))
+    with pytest.raises(AuthenticationFailedError, match="is not trusted"):
+        await dial("other.example", broker.port, options, Receiver())
+
+
+async def test_tls_to_a_listener_that_does_not_speak_it(
+    serve: Serve, client_tls: ssl.SSLContext
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.reader.read(100)
+        peer.write(b"\0\0\0\x04what")
+
+    broker: ScriptedBroker = await serve(script)
+    options = ConnectionOptions(security_protocol="SSL", ssl_context=client_tls, connect_timeout=5)
+    with pytest.raises(KafkaConnectionError, match="cannot connect"):
+        await dial("localhost", broker.port, options, Receiver())
+
+
+async def test_a_tls_handshake_that_never_ends(serve: Serve, client_tls: ssl.SSLContext) -> None:
+    broker: ScriptedBroker = await serve(listen)
+    options = ConnectionOptions(
+        security_protocol="SSL", ssl_context=client_tls, connect_timeout=0.1
+    )
+    with pytest.raises(KafkaConnectionError, match="cannot connect"):
+        async with asyncio.timeout(5):
+            await dial("127.0.0.1", broker.port, options, Receiver())
+
+
+async def test_cancelling_closes_the_socket(serve: Serve, client_tls: ssl.SSLContext) -> None:
+    gone = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.silence()
+        gone.set()
+
+    broker: ScriptedBroker = await serve(script)
+    options = ConnectionOptions(security_protocol="SSL", ssl_context=client_tls)
+    dialled = asyncio.create_task(dial("127.0.0.1", broker.port, options, Receiver()))
+    async with asyncio.timeout(5):
+        while broker.accepted == 0:  # noqa: ASYNC110 - the broker has no event for it
+            await asyncio.sleep(0.001)
+        dialled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dialled
+        await gone.wait()

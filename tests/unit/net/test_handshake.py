@@ -1,0 +1,284 @@
+"""handshake: finding out what a broker speaks, from 0.8.2 to those that come after us."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import (
+    InvalidRequestError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.net.handshake import Rung, is_before_api_versions, ladder
+from aiokafka_lite.net.known import Known
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.protocol.framing import decode_request_header, encode_response
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
+from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.unit.net.mechanisms import Password
+from tests.unit.net.scripted import MODERN, Peer, Script, answer_to_api_versions
+
+Serve = Callable[..., Any]
+Connect = Callable[..., Any]
+
+
+def negotiating(asked: list[int], newest: int, tells_range: bool) -> Script:
+    """A broker that has ApiVersions up to `newest`; since 2.4 it tells so when it refuses."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            frame = await peer.read_frame()
+            header, _ = decode_request_header(frame)
+            assert header.request_api_key == ApiKey.API_VERSIONS
+            asked.append(header.request_api_version)
+            if header.request_api_version <= newest:
+                peer.answer(header, answer_to_api_versions())
+                continue
+            ranges = {ApiKey.API_VERSIONS: (0, newest)} if tells_range else {}
+            refusal = answer_to_api_versions(ranges, UnsupportedVersionError.errno)
+            peer.write(encode_response(refusal, 0, header.correlation_id))
+
+    return script
+
+
+async def test_a_broker_of_today_is_asked_once(serve: Serve, connect: Connect) -> None:
+    asked: list[int] = []
+    connection = await connect(await serve(negotiating(asked, 4, True)))
+    assert asked == [4]
+    assert connection.versions.range_of(ApiKey.METADATA) == MODERN[ApiKey.METADATA]
+
+
+async def test_the_broker_is_told_about_this_software(serve: Serve, connect: Connect) -> None:
+    told: list[ApiVersionsRequest] = []
+
+    async def script(peer: Peer) -> None:
+        header, request = await peer.read()
+        assert isinstance(request, ApiVersionsRequest)
+        told.append(request)
+        peer.answer(header, answer_to_api_versions())
+        await peer.silence()
+
+    await connect(await serve(script), client_software_name="mine", client_software_version="1.2.3")
+    assert (told[0].client_software_name, told[0].client_software_version) == ("mine", "1.2.3")
+
+
+async def test_kip_511_with_the_range(serve: Serve, connect: Connect) -> None:
+    asked: list[int] = []
+    options = ConnectionOptions()
+    broker = await serve(negotiating(asked, 3, True))
+    connection = await connect(broker, options=options)
+    assert asked == [4, 3]
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+    await connect(broker, options=options)
+    assert asked == [4, 3, 3]  # remembered
+    assert broker.accepted == 2
+
+
+async def test_kip_511_of_brokers_before_2_4(serve: Serve, connect: Connect) -> None:
+    asked: list[int] = []
+    connection = await connect(await serve(negotiating(asked, 2, False)))
+    assert asked == [4, 0]
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+
+
+async def test_a_broker_that_refuses_every_version(serve: Serve, connect: Connect) -> None:
+    broker = await serve(negotiating([], -1, True))
+    with pytest.raises(UnsupportedVersionError, match="refused ApiVersions"):
+        await connect(broker)
+
+
+async def test_another_error_of_the_broker(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        header, _ = await peer.read()
+        peer.answer(header, answer_to_api_versions({}, InvalidRequestError.errno))
+        await peer.silence()
+
+    broker = await serve(script)
+    with pytest.raises(InvalidRequestError):
+        await connect(broker)
+    assert broker.accepted == 1
+
+
+def old(knows: type[ListGroupsRequest] | type[MetadataRequest], hangs_up: bool) -> Script:
+    """A broker before 0.10: it knows the request, and Metadata; at any other it hangs up or
+    says nothing."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            header, request = await peer.read()
+            if isinstance(request, ListGroupsRequest) and knows is ListGroupsRequest:
+                peer.answer(header, ListGroupsResponse())
+            elif isinstance(request, MetadataRequest):
+                assert request.topics == []
+                peer.answer(header, MetadataResponse())
+            elif hangs_up:
+                return
+            else:
+                await peer.silence()
+
+    return script
+
+
+@pytest.mark.parametrize("hangs_up", [True, False], ids=["hangs-up", "silent"])
+@pytest.mark.parametrize(
+    ("knows", "release", "connections"),
+    [(ListGroupsRequest, "0.9", 3), (MetadataRequest, "0.8.2", 4)],
+)
+async def test_brokers_before_0_10(
+    serve: Serve,
+    connect: Connect,
+    knows: type[ListGroupsRequest] | type[MetadataRequest],
+    release: str,
+    connections: int,
+    hangs_up: bool,
+) -> None:
+    broker = await serve(old(knows, hangs_up))
+    options = ConnectionOptions(connect_timeout=5 if hangs_up else 0.1)
+    connection = await connect(broker, options=options)
+    assert connection.versions.release == release
+    assert connection.versions.supports(ApiKey.LIST_GROUPS) is (release == "0.9")
+    assert broker.accepted == connections
+    again = await connect(broker, options=options)
+    assert again.versions == connection.versions
+    assert broker.accepted == connections + 1  # remembered, without a question
+
+
+async def test_a_stated_release_is_believed(serve: Serve, connect: Connect) -> None:
+    broker = await serve(old(ListGroupsRequest, True))
+    connection = await connect(broker, api_version="0.8.2")
+    assert connection.versions.release == "0.8.2"
+    assert broker.accepted == 1
+
+
+async def test_a_stated_release_that_has_api_versions_is_asked(
+    serve: Serve, connect: Connect
+) -> None:
+    asked: list[int] = []
+    connection = await connect(await serve(negotiating(asked, 4, True)), api_version="2.8")
+    assert asked == [4]
+    assert connection.versions.release is None
+
+
+async def test_what_hangs_up_on_new_versions_is_asked_plainly(
+    serve: Serve, connect: Connect
+) -> None:
+    async def script(peer: Peer) -> None:
+        header, _ = await peer.read()
+        if header.request_api_version > 0:
+            return
+        peer.answer(header, answer_to_api_versions())
+        await peer.silence()
+
+    broker = await serve(script)
+    options = ConnectionOptions()
+    connection = await connect(broker, options=options)
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+    assert broker.accepted == 2
+    await connect(broker, options=options)
+    assert broker.accepted == 3  # remembered
+
+
+async def test_a_broker_that_hangs_up_on_everything(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read()
+
+    broker = await serve(script)
+    with pytest.raises(KafkaConnectionError, match="closed the connection"):
+        await connect(broker)
+    assert broker.accepted == 4
+
+
+async def test_a_known_broker_that_dies_is_not_taken_for_an_old_one(
+    serve: Serve, connect: Connect
+) -> None:
+    async def dies(peer: Peer) -> None:
+        await peer.read()
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await peer.silence()
+
+    broker = await serve(script, dies, script)
+    options = ConnectionOptions()
+    await connect(broker, options=options)
+    with pytest.raises(KafkaConnectionError):
+        await connect(broker, options=options)
+    assert broker.accepted == 2
+    await connect(broker, options=options)
+
+
+async def test_what_is_no_kafka_is_not_asked_again(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await peer.silence()
+
+    broker = await serve(script)
+    with pytest.raises(KafkaConnectionError, match="speaks HTTP"):
+        await connect(broker)
+
+
+@pytest.mark.parametrize("garbage", [b"\x00\x23", b"\x00\x23\xff\xff\xff\xff", b"\x00"])
+async def test_garbage_for_an_answer(serve: Serve, connect: Connect, garbage: bytes) -> None:
+    async def script(peer: Peer) -> None:
+        header, _ = await peer.read()
+        data = header.correlation_id.to_bytes(4, "big") + garbage
+        peer.write(len(data).to_bytes(4, "big") + data)
+        await peer.silence()
+
+    broker = await serve(script)
+    with pytest.raises(KafkaProtocolError, match="ApiVersions"):
+        async with asyncio.timeout(5):
+            await connect(broker)
+
+
+def test_the_ladder() -> None:
+    plain = ConnectionOptions()
+    assert ladder(plain, None) == (
+        Rung.NEGOTIATE,
+        Rung.NEGOTIATE_PLAINLY,
+        Rung.LIST_GROUPS,
+        Rung.METADATA,
+    )
+    assert ladder(plain, Known(api_versions=3)) == (Rung.NEGOTIATE,)
+    assert ladder(plain, Known(release="0.9")) == (Rung.ASSUME,)
+    assert ladder(ConnectionOptions(api_version="0.9"), Known(api_versions=3)) == (Rung.ASSUME,)
+    assert ladder(ConnectionOptions(api_version="0.10"), None)[0] is Rung.NEGOTIATE
+    sasl = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Password())
+    assert ladder(sasl, None) == (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY)
+
+
+@pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.9.0.1"])
+def test_releases_without_api_versions(release: str) -> None:
+    assert is_before_api_versions(release)
+
+
+@pytest.mark.parametrize("release", ["0.10", "0.10.2", "0.11", "1.0", "4.4.0"])
+def test_releases_with_api_versions(release: str) -> None:
+    assert not is_before_api_versions(release)
+
+
+async def test_a_remembered_release_that_no_longer_answers_is_forgotten(
+    serve: Serve, connect: Connect
+) -> None:
+    """An assumed broker is not asked, so its first request tells."""
+
+    async def modern(peer: Peer) -> None:
+        header, request = await peer.read()
+        if isinstance(request, ApiVersionsRequest):
+            peer.answer(header, answer_to_api_versions())
+            await peer.silence()
+
+    broker = await serve(modern)
+    options = ConnectionOptions()
+    options.known.remember("127.0.0.1", broker.port, Known(release="0.9"))
+    connection = await connect(broker, options=options)
+    with pytest.raises(KafkaConnectionError):
+        await connection.request(HeartbeatRequest("g", 0, "m"), 0)
+    again = await connect(broker, options=options)
+    assert again.versions.release is None

@@ -1,0 +1,187 @@
+"""transport: what is written when, driven by hand with a transport that only takes notes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.net.buffers import ReceiveBuffers
+from aiokafka_lite.net.frames import Frame, FrameReceiver
+from aiokafka_lite.net.transport import JOINED, MOST_WAITING, FrameTransport
+
+
+class Notes:
+    """An asyncio transport that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.views: list[bool] = []
+        self.closed = 0
+        self.aborted = 0
+        self.pause_after: int | None = None
+        self.protocol: FrameTransport | None = None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high == 1
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.written.append(bytes(data))
+        self.views.append(isinstance(data, memoryview))
+        if self.pause_after is not None and len(self.written) >= self.pause_after:
+            assert self.protocol is not None
+            self.protocol.pause_writing()
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def abort(self) -> None:
+        self.aborted += 1
+
+
+class Setup:
+    def __init__(self, connected: bool = True) -> None:
+        self.frames: list[Frame] = []
+        self.lost: list[Exception | None] = []
+        receiver = FrameReceiver(1000, ReceiveBuffers())
+        self.transport = FrameTransport(receiver, self.frames.append, self.lost.append)
+        self.notes = Notes()
+        self.notes.protocol = self.transport
+        if connected:
+            self.transport.connection_made(self.notes)  # type: ignore[arg-type]
+
+    def receive(self, data: bytes) -> None:
+        window = self.transport.get_buffer(-1)
+        window[: len(data)] = data
+        self.transport.buffer_updated(len(data))
+
+
+async def passes(count: int = 2) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_writes_of_one_pass_leave_in_one_piece() -> None:
+    setup = Setup()
+    for n in range(10):
+        setup.transport.write(bytes([n]) * 10)
+    assert setup.notes.written == []
+    await passes()
+    assert setup.notes.written == [b"".join(bytes([n]) * 10 for n in range(10))]
+    setup.transport.write(b"later")
+    await passes()
+    assert setup.notes.written[1:] == [b"later"]
+
+
+async def test_large_writes_are_not_copied_and_order_is_kept() -> None:
+    setup = Setup()
+    large = bytearray(JOINED)
+    for data in (b"a", b"b", large, b"c", large, large, b"d", b"e"):
+        setup.transport.write(data)
+    await passes()
+    assert [len(each) for each in setup.notes.written] == [2, JOINED, 1, JOINED, JOINED, 2]
+    assert [setup.notes.views[n] for n in (1, 3, 4)] == [True, True, True]
+    assert (
+        b"".join(setup.notes.written).strip(b"\0")
+        == b"ab" + bytes(JOINED) + b"c" + bytes(2 * JOINED) + b"de"
+    )
+
+
+async def test_a_paused_socket_gets_nothing_until_it_resumes() -> None:
+    setup = Setup()
+    setup.notes.pause_after = 1
+    written: list[int] = []
+    for n in range(3):
+        setup.transport.write(bytearray(JOINED + n), lambda n=n: written.append(n))  # type: ignore[misc]
+    await passes()
+    assert written == [0]
+    assert not setup.transport.writable
+    setup.notes.pause_after = None
+    setup.transport.resume_writing()
+    assert written == [0, 1, 2]
+    assert setup.transport.writable
+
+
+async def test_too_much_in_one_pass_is_not_writable() -> None:
+    setup = Setup()
+    setup.transport.write(bytearray(MOST_WAITING))
+    assert not setup.transport.writable
+    await setup.transport.drain()
+    assert setup.transport.writable
+
+
+async def test_close_waits_for_what_is_written() -> None:
+    setup = Setup()
+    setup.notes.pause_after = 1
+    setup.transport.write(bytearray(JOINED))
+    setup.transport.write(bytearray(JOINED))
+    setup.transport.close()
+    await passes()
+    assert (len(setup.notes.written), setup.notes.closed) == (1, 0)
+    setup.transport.write(b"too late")
+    setup.transport.resume_writing()
+    await passes()
+    assert (len(setup.notes.written), setup.notes.closed) == (2, 1)
+    setup.transport.connection_lost(None)
+    assert setup.lost == [None]
+    await setup.transport.wait_lost()
+
+
+async def test_abort_drops_what_is_written() -> None:
+    setup = Setup()
+    setup.transport.write(b"dropped")
+    setup.transport.abort()
+    await passes()
+    assert setup.notes.written == []
+    assert setup.notes.aborted == 1
+
+
+async def test_a_lying_length_aborts_with_the_reason() -> None:
+    setup = Setup()
+    setup.receive(b"\0\0\0\x04good\xff\xff\xff\xff")
+    assert setup.frames == [b"good"]
+    assert setup.notes.aborted == 1
+    setup.transport.connection_lost(None)
+    assert [type(error) for error in setup.lost] == [KafkaProtocolError]
+
+
+async def test_nothing_is_delivered_after_a_close() -> None:
+    setup = Setup()
+    frames: list[Frame] = []
+
+    def close_at_first(frame: Frame) -> None:
+        frames.append(frame)
+        setup.transport.abort()
+
+    setup.transport._on_frame = close_at_first
+    setup.receive(b"\0\0\0\x04one.\0\0\0\x04two.")
+    setup.receive(b"\0\0\0\x04tri.")
+    assert frames == [b"one."]
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_one_that_never_connected_is_lost_at_once(how: str) -> None:
+    setup = Setup(connected=False)
+    getattr(setup.transport, how)()
+    async with asyncio.timeout(5):
+        await setup.transport.wait_lost()
+    setup.transport.connection_lost(OSError("handshake"))
+    assert setup.lost == []
+
+
+async def test_all_who_drain_are_woken_and_one_may_be_cancelled() -> None:
+    setup = Setup()
+    setup.notes.pause_after = 1
+    setup.transport.write(b"x")
+    await passes()
+    draining: list[asyncio.Task[Any]] = [
+        asyncio.create_task(setup.transport.drain()) for _ in range(3)
+    ]
+    await passes()
+    draining[1].cancel()
+    await passes()
+    setup.notes.pause_after = None
+    setup.transport.resume_writing()
+    async with asyncio.timeout(5):
+        await asyncio.wait(draining)
+    assert [task.cancelled() for task in draining] == [False, True, False]
