@@ -61,6 +61,8 @@ class TinyBroker:
         if self._server is not None:
             self._server.close()
             self._server = None
+            for _ in range(5):
+                await asyncio.sleep(0)  # what was being accepted is accepted
         await self.drop_connections()
 
     async def drop_connections(self) -> None:
@@ -72,6 +74,9 @@ class TinyBroker:
             await asyncio.wait(serving)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         self._open[task] = writer
         self.connections += 1
