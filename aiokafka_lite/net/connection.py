@@ -28,7 +28,7 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocol
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.handshake import decode, find_versions, ladder
+from aiokafka_lite.net.handshake import PATIENCE, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.transport import FrameTransport
@@ -89,18 +89,28 @@ class Connection:
         Cancellation: closes what was opened.
         """
         known = options.known.recall(host, port)
+        rungs = ladder(options, known)
         no_answer = KafkaConnectionError(f"{host}:{port} was not asked anything")
-        for rung in ladder(options, known):
+        for rung in rungs:
             self = cls(host, port, options)
             try:
                 await dial(host, port, options, self._transport)
                 self._arm_for_idleness()
+                last = rung is rungs[-1]
+                patience = (
+                    options.connect_timeout if last else min(PATIENCE, options.connect_timeout)
+                )
                 try:
-                    self.versions, learned = await find_versions(self, rung, options, known)
+                    found = await find_versions(self, rung, options, known, patience)
                 except KafkaConnectionError as error:
                     log.debug("%s gave no answer to %s", self, rung.value)
                     no_answer = error
                     continue
+                self.versions, learned = found
+                if self._closed and learned.release is not None:
+                    # Its last question is what told, and ended it: go on with what is known now.
+                    options.known.remember(host, port, learned)
+                    return await cls.open(host, port, options)
                 if options.mechanism is not None:
                     self.session_lifetime = await authenticate(self, options.mechanism)
                 if self._closed:

@@ -2,19 +2,21 @@
 
 A broker since 0.10 says it: ApiVersions. One that does not know the version it is asked in says
 so in version 0, with the range it has since 2.4 (KIP-511), and is asked again. Brokers 0.8.2 and
-0.9 do not know ApiVersions at all and close the connection, or stay silent. So there is a ladder;
-each rung but the first is tried on a connection of its own, when the one before it got no answer:
+0.9 do not know ApiVersions at all; asked for it they hang up, or say nothing and keep the
+connection open (0.9.0.1 does). So there is a ladder, each rung on a connection of its own, tried
+when the one before got no answer:
 
 1. ApiVersions in the newest version;
 2. ApiVersions 0, in case it is only the newer ones that are not borne (by a proxy, say);
 3. ListGroups 0, which came with 0.9: whoever answers is taken for 0.9;
 4. Metadata 0: whoever answers is taken for 0.8.2.
 
-A modern broker that dies while it is asked is no 0.9: it does not answer the later rungs either,
-unless it has come back by then, for which rung 2 comes first. What was found is remembered by the
-broker's address (`known`); a guessed release until a connection made on it is lost. The option
-`api_version` with a release before 0.10 is believed without a question. With SASL only the first
-two rungs are tried: an old broker wants to be named there.
+So that no modern broker that was slow or starting is taken for an old one, whoever answers on rung
+3 or 4, and so is awake, is asked for ApiVersions once more there. An old one costs five seconds
+and five connections in this way, once: what was found is remembered by the broker's address
+(`known`), a guessed release until a connection made on it is lost. The option `api_version` with
+a release before 0.10 is believed without a question. With SASL only the first two rungs are
+tried: an old broker wants to be named there.
 """
 
 import logging
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, Protocol
 
-from aiokafka_lite.errors import UnsupportedVersionError, for_code
+from aiokafka_lite.errors import KafkaConnectionError, UnsupportedVersionError, for_code
 from aiokafka_lite.net.frames import Frame
 from aiokafka_lite.net.known import Known
 from aiokafka_lite.net.options import ConnectionOptions
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 
 FIRST_ASKED: Final = 4
 """Version 5 only adds the broker's id to check (KIP-1242), which is not told here yet."""
+PATIENCE: Final = 1.5
+"""Seconds to wait for an answer while there is another rung to try."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
 
 
@@ -75,9 +79,22 @@ def is_before_api_versions(release: str) -> bool:
 
 
 async def find_versions(
-    channel: Channel, rung: Rung, options: ConnectionOptions, known: Known | None
+    channel: Channel,
+    rung: Rung,
+    options: ConnectionOptions,
+    known: Known | None,
+    patience: float,
 ) -> tuple[BrokerVersions, Known]:
     """What the broker speaks, found out by one rung; and what is worth remembering of it.
+
+    A release that was found out (not assumed) leaves the connection spent: make another.
+
+    Args:
+        channel: The connection.
+        rung: What to try.
+        options: Of the connection.
+        known: What was remembered.
+        patience: Seconds to wait for an answer.
 
     Raises:
         KafkaConnectionError: it hung up or said nothing: the next rung is to be tried.
@@ -90,31 +107,34 @@ async def find_versions(
         if release is None:
             raise ValueError("there is no release to assume")
         return versions_of(release), Known(release=release)
-    if rung in (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY):
-        version = 0
-        if rung is Rung.NEGOTIATE:
-            version = FIRST_ASKED if known is None else known.api_versions
-        return await _negotiate(channel, options, version)
+    if rung is Rung.NEGOTIATE:
+        version = FIRST_ASKED if known is None else known.api_versions
+        return await _negotiate(channel, options, version, patience)
+    if rung is Rung.NEGOTIATE_PLAINLY:
+        return await _negotiate(channel, options, 0, patience)
     if rung is Rung.LIST_GROUPS:
         release = "0.9"
-        await channel.request(ListGroupsRequest(), 0, timeout=options.connect_timeout)
+        await channel.request(ListGroupsRequest(), 0, timeout=patience)
     else:
         release = "0.8.2"
         # Version 0 with no topic asks for all of them: naming one might create it.
-        await channel.request(MetadataRequest(topics=[]), 0, timeout=options.connect_timeout)
-    log.info("%s does not know ApiVersions and is taken for Kafka %s", channel, release)
-    return versions_of(release), Known(release=release)
+        await channel.request(MetadataRequest(topics=[]), 0, timeout=patience)
+    try:
+        return await _negotiate(channel, options, FIRST_ASKED, min(patience, PATIENCE))
+    except KafkaConnectionError:
+        log.info("%s does not know ApiVersions and is taken for Kafka %s", channel, release)
+        return versions_of(release), Known(release=release)
 
 
 async def _negotiate(
-    channel: Channel, options: ConnectionOptions, version: int
+    channel: Channel, options: ConnectionOptions, version: int, patience: float
 ) -> tuple[BrokerVersions, Known]:
     while True:
         request = ApiVersionsRequest(
             client_software_name=options.client_software_name if version >= 3 else "",
             client_software_version=options.client_software_version if version >= 3 else "",
         )
-        response = await channel.request(request, version, timeout=options.connect_timeout)
+        response = await channel.request(request, version, timeout=patience)
         if response.error_code == 0:
             return BrokerVersions.from_response(response), Known(api_versions=version)
         offered = next(

@@ -128,7 +128,7 @@ def old(knows: type[ListGroupsRequest] | type[MetadataRequest], hangs_up: bool) 
 @pytest.mark.parametrize("hangs_up", [True, False], ids=["hangs-up", "silent"])
 @pytest.mark.parametrize(
     ("knows", "release", "connections"),
-    [(ListGroupsRequest, "0.9", 3), (MetadataRequest, "0.8.2", 4)],
+    [(ListGroupsRequest, "0.9", 4), (MetadataRequest, "0.8.2", 5)],
 )
 async def test_brokers_before_0_10(
     serve: Serve,
@@ -211,6 +211,29 @@ async def test_a_known_broker_that_dies_is_not_taken_for_an_old_one(
         await connect(broker, options=options)
     assert broker.accepted == 2
     await connect(broker, options=options)
+
+
+async def test_a_slow_modern_broker_is_not_taken_for_an_old_one(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing at first, but is awake when it is asked for something older."""
+    monkeypatch.setattr("aiokafka_lite.net.connection.PATIENCE", 0.05)
+
+    async def asleep(peer: Peer) -> None:
+        await peer.silence()
+
+    async def awake(peer: Peer) -> None:
+        header, request = await peer.read()
+        assert isinstance(request, ListGroupsRequest)
+        peer.answer(header, ListGroupsResponse())
+        await peer.greet()
+        await peer.silence()
+
+    broker = await serve(asleep, asleep, awake)
+    connection = await connect(broker)
+    assert connection.versions.release is None
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+    assert broker.accepted == 3
 
 
 async def test_what_is_no_kafka_is_not_asked_again(serve: Serve, connect: Connect) -> None:
