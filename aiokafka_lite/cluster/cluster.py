@@ -102,7 +102,6 @@ class Cluster:
         self._topics = TrackedTopics(topic_expiry)
         self._schedule = RefreshSchedule(metadata_max_age, self.retry_backoff)
         self._listeners: list[Listener] = []
-
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None when it went well
@@ -388,6 +387,8 @@ class Cluster:
                 errors[broker] = error
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
+        if self.closed:
+            return
         self._schedule.on_failure(asyncio.get_running_loop().time())
         self._last_error = _failure(errors)
         log.warning("%s", self._last_error)
@@ -424,7 +425,7 @@ class Cluster:
             version=self._schedule.number,
             api_version=api_version,
             asked=asked,
-            keep=self._topics.__contains__,
+            keep=self._topics.wants,
         )
         self._topics.on_answer(now)
         unsettled = {
@@ -444,7 +445,7 @@ class Cluster:
         self._brokers.update(told.brokers.values())
         for listener in tuple(self._listeners):
             try:
-                listener(told)
+                listener(self.metadata)  # which an earlier one may have changed by a hint
             except Exception:
                 log.exception("A listener of the metadata failed: %r", listener)
 

@@ -168,8 +168,9 @@ class Metadata:
 
     def with_node(self, node: Node) -> Metadata:
         """The snapshot that knows one node more (a coordinator may be found before a refresh)."""
-        if self.brokers.get(node.node_id) == node:
-            return self
+        known = self.brokers.get(node.node_id)
+        if known is not None and (known.host, known.port) == (node.host, node.port):
+            return self  # a coordinator look-up does not tell the rack
         return replace(self, brokers={**self.brokers, node.node_id: node})
 
 

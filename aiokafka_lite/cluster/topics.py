@@ -60,5 +60,9 @@ class TrackedTopics:
     def names(self) -> frozenset[str]:
         return self._pinned.union(self._used)
 
+    def wants(self, name: str) -> bool:
+        """Whether metadata of a topic is to be kept."""
+        return self.all or name in self
+
     def __contains__(self, name: str) -> bool:
         return name in self._used or name in self._pinned

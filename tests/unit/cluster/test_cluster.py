@@ -316,6 +316,10 @@ class TestTopics:
         await asyncio.sleep(0.02)
         kafka.topics["new"] = {0: (1, 0)}
         assert 0 in await waiting
+        assert set(cluster.metadata.topics) == {"t", "u", "new"}
+        cluster.set_topics(["t"])
+        await cluster.refresh(soon())
+        assert set(cluster.metadata.topics) == {"t", "new"}
 
     async def test_waited_for_until_it_is_there(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()

@@ -131,11 +131,20 @@ def test_leader_epochs(before, now, topic_id, leader):
     assert new.topics["t"].topic_id == (None if topic_id == ZERO_UUID else topic_id)
 
 
-def test_epochs_before_metadata_v9_are_not_relied_upon():
+@pytest.mark.parametrize(("api_version", "leader", "epoch"), [(7, 2, -1), (8, 2, -1), (9, 1, 5)])
+def test_epochs_before_metadata_v9_are_not_relied_upon(api_version, leader, epoch):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", told_partition(0, 2, 3)), api_version=8)
-    assert new.partition("t", 0).leader == 2
-    assert new.partition("t", 0).leader_epoch == -1
+    new = merged(old, told_topic("t", told_partition(0, 2, 3)), api_version=api_version)
+    assert new.partition("t", 0).leader == leader
+    assert new.partition("t", 0).leader_epoch == epoch
+
+
+def test_a_node_learned_in_passing():
+    known = merged(EMPTY)
+    assert known.with_node(Node(1, "host1", 9091)) is known, "it tells nothing new"
+    assert known.with_node(Node(1, "moved", 9091)).brokers[1] == Node(1, "moved", 9091)
+    third = Node(3, "host3", 9093)
+    assert known.with_node(third).brokers == {**known.brokers, 3: third}
 
 
 def test_a_passing_error_keeps_the_partitions_and_is_told():
