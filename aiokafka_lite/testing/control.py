@@ -8,8 +8,7 @@ that everything did and only the answer suffers. Faults are tried in the order t
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.protocol.message import Request, Response, Struct
 from aiokafka_lite.protocol.registry import ApiKey
@@ -25,8 +24,7 @@ Condition: TypeAlias = Callable[[Any], bool]  # Any: the request class of the fa
 Replacement: TypeAlias = Response | Callable[[Any], Response]
 
 
-@dataclass(frozen=True, slots=True)
-class SeenRequest:
+class SeenRequest(NamedTuple):
     """One request that a broker received.
 
     Attributes:

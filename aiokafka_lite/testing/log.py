@@ -7,10 +7,14 @@ A segment never grows, so a slice that someone holds stays valid while the log g
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiokafka_lite.record.header import BatchHeader, rebase
 from aiokafka_lite.testing.batches import stamp_append_time
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.conversion import StoredRecord
 
 __all__ = ["FoundOffset", "PartitionLog"]
 
@@ -56,6 +60,11 @@ class _Segment:
         """Where the batch begins that holds ``offset``, or the next one after it."""
         index = bisect_left(self.last_offsets, offset)
         return self.positions[index] if index < len(self.positions) else self.size
+
+    def batch(self, index: int) -> memoryview:
+        """The bytes of the batch that was appended as the ``index``-th."""
+        position = self.positions[index]
+        return self.view[position : self.batch_end(position)]
 
     def batch_end(self, position: int) -> int:
         """Where the batch ends that begins at ``position``."""
@@ -266,22 +275,30 @@ class PartitionLog:
     def _find_in_batch(
         self, segment: _Segment, index: int, timestamp_ms: int
     ) -> FoundOffset | None:
-        from aiokafka_lite.testing.conversion import records_of  # decoding is rare: import late
-
-        position = segment.positions[index]
-        batch = segment.view[position : segment.batch_end(position)]
-        for record in records_of(batch, self.start_offset):
+        batch = segment.batch(index)
+        for record in self._records_left(batch):
             if record.timestamp >= timestamp_ms:
                 epoch = BatchHeader.read(batch).leader_epoch
                 return FoundOffset(record.offset, record.timestamp, epoch)
         return None
 
     def _find_max_timestamp_again(self) -> None:
-        """After a deletion: the largest timestamp of the batches that are left."""
+        """After a deletion: the largest timestamp of what is left."""
         self.max_timestamp, self._max_timestamp_offset = -1, -1
         for segment in self._segments:
-            for position, last_offset in zip(segment.positions, segment.last_offsets, strict=True):
-                header = BatchHeader.read(segment.view, position)
-                if header.max_timestamp > self.max_timestamp and last_offset >= self.start_offset:
-                    self.max_timestamp = header.max_timestamp
+            for index, last_offset in enumerate(segment.last_offsets):
+                if last_offset < self.start_offset:
+                    continue
+                batch = segment.batch(index)
+                header = BatchHeader.read(batch)
+                largest = header.max_timestamp
+                if header.base_offset < self.start_offset:  # the log starts in the midst of it
+                    largest = max(record.timestamp for record in self._records_left(batch))
+                if largest > self.max_timestamp:
+                    self.max_timestamp = largest
                     self._max_timestamp_offset = header.base_offset
+
+    def _records_left(self, batch: memoryview) -> "Sequence[StoredRecord]":
+        from aiokafka_lite.testing.conversion import records_of  # decoding is rare: import late
+
+        return records_of(batch, self.start_offset)

@@ -55,8 +55,9 @@ def _asked_topic(
 ) -> MetadataResponseTopic:
     state = context.state
     by_id = asked.topic_id != ZERO_UUID
+    nameless = context.version >= _TOPIC_IDS_SINCE
     try:
-        if context.version < _TOPIC_IDS_SINCE and (by_id or asked.name is None):
+        if not nameless and (by_id or asked.name is None):
             raise InvalidRequestError("topic ids are not supported before Metadata v12")
         if not by_id and asked.name is not None and asked.name not in state.topics:
             context.check(asked.name)
@@ -67,7 +68,7 @@ def _asked_topic(
     except BrokerResponseError as error:
         return MetadataResponseTopic(
             error_code=error.errno,
-            name=None if by_id else asked.name,
+            name=asked.name if nameless else asked.name or "",
             topic_id=asked.topic_id,
             is_internal=asked.name in INTERNAL_TOPICS,
             partitions=[],

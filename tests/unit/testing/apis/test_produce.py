@@ -1,0 +1,201 @@
+"""Produce in every version: what is stored, what is answered, what is refused."""
+
+import pytest
+
+from aiokafka_lite.errors import for_code
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.legacy import encode_message_set
+from aiokafka_lite.testing.context import CloseConnection
+from aiokafka_lite.testing.conversion import records_of
+from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
+
+CODECS = [codec for codec in Compression if codec]
+
+
+def request_for(
+    broker: SocketlessBroker, version: int, *records: bytes | None, acks: int = -1, **fields: object
+) -> ProduceRequest:
+    """One topic; the first of ``records`` is for partition 0, and so on."""
+    topic = broker.state.topics.get("orders")
+    topic_id = topic.topic_id if topic is not None and version >= 13 else ZERO_UUID
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="orders" if version < 13 else "",
+                topic_id=topic_id,
+                partition_data=[
+                    PartitionProduceData(index=index, records=data)
+                    for index, data in enumerate(records)
+                ],
+            )
+        ],
+        **fields,  # type: ignore[arg-type]  # a test passes what the class takes
+    )
+
+
+def produce(broker: SocketlessBroker, version: int, *records: bytes | None, node: int = 0) -> list:
+    response = broker.ask(request_for(broker, version, *records), version, node)
+    return response.responses[0].partition_responses
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_batches_get_offsets_each_partition_for_itself(
+    broker: SocketlessBroker, version: int
+) -> None:
+    broker.state.create_topic("orders", 2)
+    two = make_batch((1, b"a", b"b"), (2, b"c", b"d"))
+    first, second = produce(broker, version, two, make_batch())
+    assert (first.error_code, first.base_offset) == (0, 0)
+    assert (second.error_code, second.base_offset) == (0, 0)
+    assert produce(broker, version, two)[0].base_offset == 2
+    log = broker.state.topics["orders"].partitions[0].log
+    stored = records_of(log.read(2, 2**31), 2)
+    assert [(r.offset, r.key, r.value) for r in stored] == [(2, b"a", b"b"), (3, b"c", b"d")]
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY])
+def test_message_sets_become_batches(
+    broker: SocketlessBroker, version: int, codec: Compression
+) -> None:
+    broker.state.create_topic("orders", 1)
+    magic = 0 if version < 2 else 1
+    messages = [(5, b"k", b"v"), (6, None, b"w"), (4, b"", None)]
+    answer = produce(broker, version, encode_message_set(messages, magic, codec))[0]
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    stored = broker.state.topics["orders"].partitions[0].log.read(0, 2**31)
+    assert BatchHeader.read(stored).codec == codec
+    times = [5, 6, 4] if magic else [-1, -1, -1]
+    assert [(r.timestamp, r.key, r.value) for r in records_of(stored, 0)] == [
+        (time, key, value) for time, (_, key, value) in zip(times, messages, strict=True)
+    ]
+
+
+def test_log_append_time(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1, configs={"message.timestamp.type": "LogAppendTime"})
+    assert produce(broker, 9, make_batch((5, None, b"")))[0].log_append_time_ms == NOW_MS
+    stored = broker.state.topics["orders"].partitions[0].log.read(0, 2**31)
+    assert [record.timestamp for record in records_of(stored, 0)] == [NOW_MS]
+
+
+def test_create_time_is_answered_by_none(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1)
+    assert produce(broker, 9, make_batch())[0].log_append_time_ms == -1
+
+
+def test_a_retried_batch_is_stored_once(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1)
+    batches = [
+        make_batch(producer_id=0, producer_epoch=0, base_sequence=sequence) for sequence in range(3)
+    ]
+    assert [produce(broker, 9, batch)[0].base_offset for batch in batches] == [0, 1, 2]
+    again = produce(broker, 9, batches[1])[0]
+    assert (again.error_code, again.base_offset) == (0, 1)
+    assert broker.state.topics["orders"].partitions[0].log.end_offset == 3
+    gap = make_batch(producer_id=0, producer_epoch=0, base_sequence=4)
+    assert for_code(produce(broker, 9, gap)[0].error_code).message == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("version", "records", "error"),
+    [
+        (9, None, "INVALID_RECORD"),
+        (9, make_batch() * 2, "INVALID_RECORD"),
+        (9, make_batch()[:-1] + b"?", "CORRUPT_MESSAGE"),
+        (9, b"\0" * 61, "CORRUPT_MESSAGE"),
+        (9, encode_message_set([(1, None, b"v")], 1), "INVALID_RECORD"),
+        (6, make_batch(compression=Compression.ZSTD), "UNSUPPORTED_COMPRESSION_TYPE"),
+        (9, make_batch((1, None, bytes(2000))), "MESSAGE_TOO_LARGE"),
+        (9, make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        (1, b"", "INVALID_RECORD"),
+        (1, make_batch(), "INVALID_RECORD"),
+        (1, encode_message_set([(1, None, b"v")], 0)[:-1] + b"?", "CORRUPT_MESSAGE"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_and_not_stored(
+    broker: SocketlessBroker, version: int, records: bytes | None, error: str
+) -> None:
+    topic = broker.state.create_topic("orders", 2, configs={"max.message.bytes": "1000"})
+    good = make_batch() if version >= 3 else encode_message_set([(1, None, b"v")], 0)
+    bad, fine = produce(broker, version, records, good)
+    assert for_code(bad.error_code).message == error
+    assert bad.base_offset == -1
+    assert fine.error_code == 0
+    assert [partition.log.end_offset for partition in topic.partitions] == [0, 1]
+
+
+def test_an_unknown_topic(broker: SocketlessBroker) -> None:
+    assert produce(broker, 9, make_batch())[0].error_code == 3
+
+
+def test_an_unknown_topic_id(broker: SocketlessBroker) -> None:
+    topic = broker.state.create_topic("orders", 1)
+    request = request_for(broker, 13, make_batch())
+    broker.state.delete_topic(topic.name)
+    response = broker.ask(request, 13)
+    answer = response.responses[0].partition_responses[0]
+    assert for_code(answer.error_code).message == "UNKNOWN_TOPIC_ID"
+    assert response.responses[0].topic_id == topic.topic_id
+
+
+def test_an_unknown_partition(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1)
+    answers = produce(broker, 9, make_batch(), make_batch())
+    assert [answer.error_code for answer in answers] == [0, 3]
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_another_broker_leads(three_brokers: SocketlessBroker, version: int) -> None:
+    three_brokers.state.create_topic("orders", 3)
+    request = request_for(three_brokers, version, make_batch(), make_batch(), make_batch())
+    response = three_brokers.ask(request, version, node=1)
+    answers = response.responses[0].partition_responses
+    assert [answer.error_code for answer in answers] == [6, 0, 6]
+    leaders = [answer.current_leader.leader_id for answer in answers]
+    endpoints = [(node.node_id, node.port) for node in response.node_endpoints]
+    if version >= 10:
+        assert leaders == [0, -1, 2]
+        assert endpoints == [(0, 9092), (2, 9094)]
+    else:
+        assert (leaders, endpoints) == ([-1, -1, -1], [])
+
+
+def test_acks(broker: SocketlessBroker) -> None:
+    topic = broker.state.create_topic("orders", 1)
+    assert broker.begin(request_for(broker, 9, make_batch(), acks=0), 9) is None
+    assert topic.partitions[0].log.end_offset == 1
+    with pytest.raises(CloseConnection):
+        broker.begin(request_for(broker, 9, b"", acks=0), 9)
+    answer = broker.ask(request_for(broker, 9, make_batch(), acks=2), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 21
+    assert topic.partitions[0].log.end_offset == 1
+
+
+def test_acks_all_needs_replicas_in_sync(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    broker.state.create_topic("orders", 1, configs={"min.insync.replicas": "2"})
+    assert produce(broker, 9, make_batch())[0].error_code == 0
+    broker.state.on_node_down(1)
+    broker.state.on_node_down(2)
+    assert produce(broker, 9, make_batch())[0].error_code == 19
+    one = broker.ask(request_for(broker, 9, make_batch(), acks=1), 9)
+    assert one.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_batches_stay_as_they_are(broker: SocketlessBroker, codec: Compression) -> None:
+    broker.state.create_topic("orders", 1)
+    batch = make_batch(*((NOW_MS, b"k", b"v" * 50) for _ in range(20)), compression=codec)
+    assert produce(broker, 9, batch)[0].error_code == 0
+    stored = bytes(broker.state.topics["orders"].partitions[0].log.read(0, 2**31))
+    assert stored[16:] == batch[16:]

@@ -1,0 +1,144 @@
+"""PartitionLog against a plain list of records, and the corners that the list does not show."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiokafka_lite.record.header import BatchHeader, crc_matches
+from aiokafka_lite.testing.conversion import records_of
+from aiokafka_lite.testing.log import FIRST_SEGMENT_BYTES, PartitionLog
+from tests.unit.testing.raw import NOW_MS, make_batch
+
+
+def append(log: PartitionLog, *records: tuple[int, bytes | None, bytes | None]) -> int:
+    batch = memoryview(make_batch(*records))
+    return log.append(batch, BatchHeader.read(batch), log.epochs[-1][0])
+
+
+def new_log() -> PartitionLog:
+    log = PartitionLog()
+    log.begin_epoch(0)
+    return log
+
+
+def offsets_in(data: memoryview | bytes, offset: int) -> list[int]:
+    """Offsets of the records in the whole batches of ``data``."""
+    found, at = [], 0
+    while len(data) - at >= 61 and len(data) - at >= BatchHeader.read(data, at).size:
+        size = BatchHeader.read(data, at).size
+        found += [record.offset for record in records_of(data[at : at + size], offset)]
+        at += size
+    return found
+
+
+batches = st.lists(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.none(), st.binary(max_size=9000)), min_size=1, max_size=4
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches, st.data())
+def test_reads_and_looks_up_as_a_list_would(
+    contents: list[list[tuple[int, None, bytes]]], data: st.DataObject
+) -> None:
+    log = new_log()
+    timestamps = []
+    for records in contents:
+        assert append(log, *records) == len(timestamps)
+        timestamps += [timestamp for timestamp, _, _ in records]
+    assert log.end_offset == log.high_watermark == log.last_stable_offset == len(timestamps)
+
+    log.delete_before(data.draw(st.integers(0, len(timestamps)), "log start"))
+    start = data.draw(st.integers(log.start_offset, len(timestamps)), "fetch offset")
+    everything = list(range(start, len(timestamps)))
+    whole = log.read(start, 2**31)
+    assert offsets_in(whole, start) == everything
+    assert len(whole) == log.available_bytes(start)
+
+    limit = data.draw(st.integers(0, len(whole) + 1), "max bytes")
+    first = BatchHeader.read(whole).size if len(whole) else 0
+    assert log.read(start, limit) == whole[: max(limit, first)]
+    held_back = b"" if limit < first else whole[:limit]
+    assert log.read(start, limit, at_least_one=False) == held_back
+
+    wanted = data.draw(st.integers(-1, 51), "timestamp")
+    left = [(t, offset) for offset, t in enumerate(timestamps) if offset >= log.start_offset]
+    late_enough = [(offset, t) for t, offset in left if t >= wanted]
+    found = log.find_timestamp(wanted)
+    assert (found and found[:2]) == (late_enough[0] if late_enough else None)
+
+    largest = log.find_max_timestamp()
+    expected = min(left, key=lambda entry: (-entry[0], entry[1])) if left else None
+    assert (largest and (largest.timestamp, largest.offset)) == expected
+
+
+def test_rewrites_offset_and_epoch_and_nothing_else() -> None:
+    log = new_log()
+    append(log, (1, b"k", b"v"))
+    log.begin_epoch(3)
+    original = make_batch((5, b"k", b"v"), (6, None, None))
+    append(log, (5, b"k", b"v"), (6, None, None))
+    stored = bytes(log.read(1, 2**31))
+    header = BatchHeader.read(stored)
+    assert (header.base_offset, header.leader_epoch) == (1, 3)
+    assert stored[8:12] + stored[16:] == original[8:12] + original[16:]
+    assert crc_matches(stored, 0, len(stored))
+
+
+def test_append_time_replaces_the_timestamps_and_keeps_the_checksum_right() -> None:
+    log = new_log()
+    batch = memoryview(make_batch((5, None, b"a"), (6, None, b"b")))
+    log.append(batch, BatchHeader.read(batch), 0, NOW_MS)
+    stored = log.read(0, 2**31)
+    assert [record.timestamp for record in records_of(stored, 0)] == [NOW_MS, NOW_MS]
+    assert BatchHeader.read(stored).timestamp_type == 1
+    assert log.find_timestamp(7) == (0, NOW_MS, 0)
+
+
+def test_a_read_may_run_over_segments_and_stops_below_an_offset() -> None:
+    log = new_log()
+    value = bytes(FIRST_SEGMENT_BYTES // 3)
+    for _ in range(12):
+        append(log, (NOW_MS, None, value))
+    assert offsets_in(log.read(1, 2**31), 1) == list(range(1, 12))
+    assert offsets_in(log.read(1, 2**31, below=5), 1) == [1, 2, 3, 4]
+    assert log.read(5, 2**31, below=5) == b""
+
+
+def test_what_was_read_stays_as_it_was() -> None:
+    log = new_log()
+    append(log, (1, None, b"first"))
+    held = log.read(0, 2**31)
+    before = bytes(held)
+    for _ in range(2000):
+        append(log, (2, None, b"x" * 100))
+    log.delete_before(log.end_offset)
+    assert bytes(held) == before
+
+
+def test_epochs() -> None:
+    log = new_log()
+    assert log.end_of_epoch(0) == (0, 0)
+    append(log, (1, None, b""), (1, None, b""))
+    log.begin_epoch(2)
+    log.begin_epoch(4)  # nothing was appended in epoch 2
+    append(log, (1, None, b""))
+    assert [log.end_of_epoch(epoch) for epoch in range(-1, 6)] == [
+        (-1, -1),
+        (0, 2),
+        (0, 2),
+        (0, 2),
+        (0, 2),
+        (4, 3),
+        (-1, -1),
+    ]
+    assert [log.epoch_of(offset) for offset in range(4)] == [0, 0, 4, 4]
+
+
+def test_an_empty_log_finds_nothing() -> None:
+    log = new_log()
+    assert log.read(0, 100) == b""
+    assert log.find_timestamp(0) is None
+    assert log.find_max_timestamp() is None
