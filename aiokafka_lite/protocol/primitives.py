@@ -48,6 +48,13 @@ def _run(code: str, count: int) -> Struct:
     return Struct(f">{count}{code}")
 
 
+@lru_cache(maxsize=4096)
+def _uuid(raw: bytes) -> UUID:
+    """The uuid of 16 bytes; the same topic ids come with every response, and a UUID is slow to
+    make."""
+    return UUID(bytes=raw) if any(raw) else ZERO_UUID
+
+
 class Reader:
     """A cursor over received bytes.
 
@@ -118,8 +125,7 @@ class Reader:
         return value
 
     def uuid(self) -> UUID:
-        raw = self._take(16)
-        return UUID(bytes=raw) if any(raw) else ZERO_UUID
+        return _uuid(self._take(16))
 
     # Lengths
 

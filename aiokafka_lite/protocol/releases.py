@@ -5,8 +5,10 @@ that clients use (those of `API_MODULES`), stable versions only, whether the clu
 ZooKeeper or on KRaft. Parsed by `versions.RELEASES`.
 
 Source: `ApiKeys` in the kafka-clients jar of each release since 0.10.0; for 0.8.2 and 0.9, which
-cannot tell, `KafkaApis` and the request classes of kafka.api. What real brokers answer to
-ApiVersions was compared for the releases that tests/real starts.
+cannot tell, `KafkaApis` and the request classes of kafka.api. Compared with what brokers of 4.4.0,
+3.9.2, 2.8.2, 1.1.1, 0.11.0.3 and 0.10.2.2 answer to ApiVersions. What brokers tell differs in
+three ways: 4.x tells Produce from 0 on (for old librdkafka) but takes it from 3; the telemetry
+APIs are told only where a reporter is configured; ZooKeeper brokers lack the KRaft-only APIs.
 """
 
 from __future__ import annotations
