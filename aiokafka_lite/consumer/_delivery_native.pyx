@@ -11,6 +11,8 @@ from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from time import monotonic
+
 from aiokafka_lite._consumer_record_native cimport ConsumerRecord
 
 cdef extern from *:
@@ -64,20 +66,31 @@ cdef class Chunk:
 
 EMPTY = Chunk([], -1, -1)
 
+cdef enum:
+    LOOK_EVERY = 16
+
 
 @cython.final
 cdef class Delivery:
-    """What the streams of one consumer share: the chunk to take from, and the credit."""
+    """What the streams of one consumer share."""
 
     cdef public Chunk current
-    cdef public Py_ssize_t credit
+    cdef public double until
+    cdef Py_ssize_t _credit
 
     def __init__(self):
         self.current = EMPTY
-        self.credit = 0
+        self.until = 0.0
+        self._credit = 0
 
-    cdef inline bint ready(self) noexcept:
-        return self.current.index < self.current.count and self.credit > 0
+    cdef inline bint ready(self) except -1:
+        if self.current.index >= self.current.count:
+            return False
+        if self._credit <= 0:
+            if <double>monotonic() >= self.until:
+                return False
+            self._credit = LOOK_EVERY
+        return True
 
     cdef inline object take_ready(self):
         cdef Chunk chunk = self.current
@@ -85,7 +98,7 @@ cdef class Delivery:
         # the whole of it to the application, but then index == count and nothing is ready.
         record = <object>PyList_GET_ITEM(chunk.records, chunk.index)
         chunk.index += 1
-        self.credit -= 1
+        self._credit -= 1
         return record
 
     def take(self):

@@ -148,6 +148,7 @@ class Fetcher:
         if node != state.node:
             self.remove(state)
             state.node = node
+            state.retry_at = 0.0  # another broker: no reason to wait
         if node != NOWHERE and node not in self._brokers:
             self._brokers[node] = _BrokerFetch(self, node)
         self.update(state)
@@ -196,7 +197,7 @@ class Fetcher:
         if data.error_code:
             return self._on_error(state, node, offset, for_code(data.error_code))
         state.highwater = data.high_watermark
-        state.last_stable_offset = data.last_stable_offset if version >= 4 else None
+        state.last_stable_offset = self._stable(data, version)
         state.log_start_offset = data.log_start_offset if version >= 5 else None
         state.polled_at = int(time.time() * 1000)
         if data.preferred_read_replica not in (NOWHERE, node):
@@ -216,6 +217,13 @@ class Fetcher:
         self.buffer.add(state, records, body)
         self.update(state)
         return True
+
+    def _stable(self, data: PartitionData, version: int) -> int | None:
+        """The last stable offset; what is told unasked does not count (as in aiokafka)."""
+        if version < 4:
+            return None
+        committed = self.options.isolation_level is IsolationLevel.READ_COMMITTED
+        return data.last_stable_offset if committed else -1
 
     def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
         """Aborted transactions as (producer id, first offset); none unless read_committed."""

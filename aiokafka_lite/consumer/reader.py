@@ -4,9 +4,9 @@ Non-obvious:
 
 - Taking is synchronous and comes last: between the moment a record leaves the buffer and the
   moment the caller has it there is no await. So a cancelled or timed-out read loses nothing.
-- The event loop is let run at least every `LOOP_BREATH` seconds of reading, and at the end of
-  every `CREDIT` records the clock is looked at: an application that never suspends starves neither
-  the network nor its other tasks. Both cost less than a nanosecond or two a record.
+- The event loop is let run after every `LOOP_BREATH` seconds of reading without a pause: an
+  application that never suspends starves neither the network nor its other tasks. That costs a
+  few nanoseconds a record.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ to stay in the cache."""
 
 DESERIALIZED_CHUNK: Final = 32
 """The same where deserializers run: they may be slow, and the loop waits for a chunk of them."""
-
-CREDIT: Final = 64
-"""Records handed out before the clock is looked at."""
 
 LOOP_BREATH: Final = 0.005
 """Seconds of reading without a pause after which the event loop is let run once."""
@@ -65,7 +62,6 @@ class Reader:
         self._waiters = waiters
         self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
         self._on_starved = on_starved
-        self._breathed_at = monotonic()
 
     def stop(self) -> None:
         """End all reads: pending ones and those to come."""
@@ -99,7 +95,6 @@ class Reader:
             if among:
                 return chunk.take_many(1)[0]
             delivery.current = chunk
-            delivery.credit = CREDIT
             record = delivery.take()
             if record is not None:
                 return record
@@ -168,14 +163,14 @@ class Reader:
 
     async def _breathe(self) -> None:
         """Let the loop run, if reading has kept it from that for long."""
-        if monotonic() - self._breathed_at > LOOP_BREATH:
+        if monotonic() >= self._buffer.delivery.until:
             await self._let_loop_run()
 
     async def _let_loop_run(self) -> None:
         await asyncio.sleep(0)
-        self._breathed_at = monotonic()
+        self._buffer.delivery.until = monotonic() + LOOP_BREATH
 
     async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
         self._on_starved()
         await self._waiters.wait(among, deadline)
-        self._breathed_at = monotonic()
+        self._buffer.delivery.until = monotonic() + LOOP_BREATH

@@ -1,22 +1,18 @@
 """Records and batches for the consumer's tests, and a way to put them into the embedded broker."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 import crc32c
 
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, rebase
-from aiokafka_lite.structs import ConsumerRecord
 from aiokafka_lite.testing import FakeCluster
 
 _ATTRIBUTES_AT = 21
 _CRC_AT = 17
 _CONTROL = 0x20
-
-
-def record(offset: int, topic: str = "orders", partition: int = 0) -> ConsumerRecord[bytes, bytes]:
-    return ConsumerRecord(topic, partition, offset, 0, 0, None, b"v%d" % offset, None, -1, 2, ())
 
 
 def batch(
@@ -69,3 +65,10 @@ def append(
 
 def numbered(count: int, start: int = 0) -> list[bytes]:
     return [b"v%d" % i for i in range(start, start + count)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that nobody announces."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.002)

@@ -4,26 +4,32 @@ import asyncio
 import gc
 import sys
 import weakref
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.unit.consumer.makers import record
+
+def record(delivery: ModuleType, offset: int) -> Any:
+    """A record of the same build."""
+    build = delivery.__name__.rsplit("_", 1)[1]
+    make = import_module(f"aiokafka_lite._consumer_record_{build}").ConsumerRecord
+    return make("orders", 0, offset, 0, 0, None, b"value", None, -1, 5, ())
 
 
 def chunk(delivery: ModuleType, offsets: list[int], end: int, start: int | None = None) -> Any:
     first = offsets[0] if start is None else start
-    return delivery.Chunk([record(offset) for offset in offsets], first, end, True)
+    return delivery.Chunk([record(delivery, offset) for offset in offsets], first, end, True)
 
 
 class Source:
     """Feeds a stream with chunks; counts how often the slow path was taken."""
 
-    def __init__(self, delivery: ModuleType, chunks: list[Any], credit: int = 1000) -> None:
+    def __init__(self, delivery: ModuleType, chunks: list[Any]) -> None:
         self.delivery = delivery.Delivery()
+        self.delivery.until = float("inf")
         self.chunks = chunks
-        self.credit = credit
         self.calls = 0
 
     async def next(self) -> Any:
@@ -33,8 +39,10 @@ class Source:
             if not self.chunks:
                 raise StopAsyncIteration
             self.delivery.current = self.chunks.pop(0)
-        self.delivery.credit = self.credit
-        return self.delivery.take()
+        until, self.delivery.until = self.delivery.until, float("inf")
+        record = self.delivery.take()
+        self.delivery.until = until
+        return record
 
 
 def test_position_follows_the_records(delivery: ModuleType) -> None:
@@ -61,17 +69,22 @@ def test_an_empty_chunk_stands_at_its_end(delivery: ModuleType) -> None:
     assert delivery.Chunk([], 3, 9).position == 9
 
 
-def test_take_needs_records_and_credit(delivery: ModuleType) -> None:
+def test_take_needs_records_and_time(delivery: ModuleType) -> None:
     it = delivery.Delivery()
+    it.until = float("inf")
     assert it.take() is None
-    it.current = chunk(delivery, [0, 1], end=2)
+    it.current = chunk(delivery, list(range(100)), end=100)
+    it.until = 0.0
     assert it.take() is None
-    it.credit = 1
+    it.until = float("inf")
     assert it.take().offset == 0
-    assert it.take() is None
-    it.credit = 5
-    assert it.take().offset == 1
-    assert it.take() is None
+    it.until = 0.0  # noticed at the next look at the clock
+    handed_out = 1
+    while it.take() is not None:
+        handed_out += 1
+    assert 1 <= handed_out <= 16
+    it.until = float("inf")
+    assert it.take().offset == handed_out
 
 
 async def test_a_stream_gives_every_record_once_and_ends(delivery: ModuleType) -> None:
@@ -85,15 +98,20 @@ async def test_a_stream_gives_every_record_once_and_ends(delivery: ModuleType) -
     assert source.calls == 3
 
 
-async def test_the_slow_path_is_asked_when_the_credit_is_spent(delivery: ModuleType) -> None:
-    source = Source(delivery, [chunk(delivery, list(range(10)), 10)], credit=4)
+async def test_the_slow_path_is_asked_when_the_time_is_up(delivery: ModuleType) -> None:
+    source = Source(delivery, [chunk(delivery, list(range(100)), 100)])
     stream = delivery.RecordStream(source.delivery, source.next, None)
-    assert [r.offset async for r in stream] == list(range(10))
-    assert source.calls == 1 + 2 + 1
+    seen = []
+    async for r in stream:
+        seen.append(r.offset)
+        source.delivery.until = 0.0
+        if source.calls == 2:
+            break
+    assert 1 < len(seen) <= 18
 
 
 async def test_two_iterations_share_the_records(delivery: ModuleType) -> None:
-    source = Source(delivery, [chunk(delivery, list(range(100)), 100)], credit=7)
+    source = Source(delivery, [chunk(delivery, list(range(100)), 100)])
     got: list[int] = []
 
     async def read() -> None:
@@ -141,7 +159,7 @@ async def test_a_stream_keeps_its_owner_alive_and_nothing_else_does(delivery: Mo
 
 
 async def test_records_are_not_leaked(delivery: ModuleType) -> None:
-    one = record(0)
+    one = record(delivery, 0)
     source = Source(delivery, [delivery.Chunk([one], 0, 1)])
     before = sys.getrefcount(one)
     async for r in delivery.RecordStream(source.delivery, source.next, None):

@@ -6,10 +6,13 @@ from aiokafka_lite.consumer.delivery import Chunk
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions, error_of
 from aiokafka_lite.errors import IllegalStateError, KafkaError
-from aiokafka_lite.structs import TopicPartition
-from tests.unit.consumer.makers import record
+from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def record(offset: int) -> ConsumerRecord[bytes, bytes]:
+    return ConsumerRecord("a", 0, offset, 0, 0, None, b"v", None, -1, 1, ())
 
 
 def positions(*partitions: TopicPartition) -> Positions:
