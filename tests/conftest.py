@@ -1,0 +1,111 @@
+"""A real Kafka for any test that asks for one, started on first use and shared by the whole run.
+
+A test that uses ``kafka``, ``kafka3``, ``topic`` or ``topic3`` is marked ``real``. Where no Kafka
+can be had those tests are skipped by name, and the run ends with a line that says so loudly;
+AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
+"""
+
+import contextlib
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tools.kafka import (
+    KafkaNotAvailable,
+    OwnCluster,
+    RealKafka,
+    available,
+    open_cluster,
+    open_kafka,
+)
+
+REAL_FIXTURES = {"kafka", "kafka3", "topic", "topic3"}
+REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for the brokers' start
+NO_KAFKA = "no real Kafka: "
+
+TopicFactory = Callable[..., str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.real)
+        if item.get_closest_marker("real") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(REAL_TIMEOUT))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a test that needs a real Kafka before any of its fixtures is made."""
+    if item.get_closest_marker("real"):
+        reason = available()
+        if reason is not None:
+            _go_without(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", []):
+        _, found, reason = str(report.longrepr).partition(NO_KAFKA)
+        if found:
+            skipped[reason.rstrip("')")].append(report.nodeid)
+    for reason, names in skipped.items():
+        terminalreporter.section("REAL KAFKA TESTS SKIPPED", sep="!", red=True, bold=True)
+        for name in names:
+            terminalreporter.write_line(name)
+        line = f"REAL KAFKA TESTS SKIPPED: {len(names)} tests, because {reason}"
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
+def _go_without(reason: str) -> None:
+    if os.environ.get("AIOKAFKA_LITE_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"AIOKAFKA_LITE_REQUIRE_KAFKA=1, but {reason}", pytrace=False)
+    pytest.skip(NO_KAFKA + reason)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RealKafka]:
+    """The newest Kafka, one node, shared by the whole run: never to be killed or paused."""
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = stack.enter_context(open_kafka())
+        except KafkaNotAvailable as error:
+            _go_without(str(error))
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[OwnCluster]:
+    """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again."""
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = stack.enter_context(open_cluster(3))
+        except KafkaNotAvailable as error:
+            _go_without(str(error))
+        yield opened
+
+
+@pytest.fixture
+def topic(kafka: RealKafka, request: pytest.FixtureRequest) -> TopicFactory:
+    """Makes topics of unique names on ``kafka``: ``topic(6, **{"cleanup.policy": "compact"})``."""
+    return _factory(kafka, request.node.name)
+
+
+@pytest.fixture
+def topic3(kafka3: OwnCluster, request: pytest.FixtureRequest) -> TopicFactory:
+    """Makes topics of unique names on ``kafka3``, replicated three times unless told otherwise."""
+    return _factory(kafka3, request.node.name)
+
+
+def _factory(cluster: RealKafka, test: str) -> TopicFactory:
+    readable = "".join(letter if letter.isalnum() else "-" for letter in test)[:60]
+
+    def make(partitions: int = 1, replication_factor: int | None = None, **config: object) -> str:
+        name = f"{readable}-{uuid.uuid4().hex[:10]}"
+        cluster.create_topic(name, partitions, replication_factor, config)
+        return name
+
+    return make

@@ -1,0 +1,49 @@
+"""``python -m tools.kafka``: a real Kafka in the foreground, until Ctrl-C.
+
+The bootstrap address is the only line on standard output, so that a script can read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+
+from tools.kafka import jars
+from tools.kafka.broker import BrokerFailed
+from tools.kafka.cluster import KafkaCluster
+from tools.kafka.releases import NEWEST
+
+
+def main() -> int:
+    """Start a cluster, say where it is, and wait for a signal."""
+    parser = argparse.ArgumentParser(prog="python -m tools.kafka", description=__doc__)
+    parser.add_argument("--version", default=NEWEST, help="Kafka's release (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=1, help="how many brokers")
+    parser.add_argument("--port", type=int, help="the first broker's port (default: a free one)")
+    parser.add_argument("--heap", default="400m", help="each broker's heap (default: %(default)s)")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    began = time.monotonic()
+    try:
+        with KafkaCluster(asked.version, asked.nodes, port=asked.port, heap=asked.heap) as cluster:
+            print(cluster.bootstrap_servers, flush=True)
+            print(
+                f"Kafka {cluster.version} is up after {time.monotonic() - began:.1f} s; "
+                f"logs in {cluster.folder}; Ctrl-C ends it",
+                file=sys.stderr,
+            )
+            try:
+                while True:
+                    signal.pause()
+            except KeyboardInterrupt:
+                pass  # the way it is meant to end
+    except (BrokerFailed, jars.KafkaNotAvailable, ValueError) as error:
+        print(f"tools.kafka: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

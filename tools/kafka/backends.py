@@ -1,0 +1,185 @@
+"""Where a real Kafka comes from: a given address, Docker, or jars, in this order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from tools.kafka import docker, jars, wire
+from tools.kafka.broker import BrokerFailed, await_condition
+from tools.kafka.cluster import KafkaCluster
+from tools.kafka.releases import NEWEST
+
+
+class RealKafka(Protocol):
+    """What every backend can do. What only a cluster of our own can do is in KafkaCluster."""
+
+    @property
+    def version(self) -> str:
+        """Kafka's release; for a given address, the newest one's is assumed."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of each broker, comma-separated."""
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """Create a topic and wait until it can be used; None replicates it up to three times."""
+
+
+class OwnCluster(RealKafka, Protocol):
+    """A cluster that is ours alone, so that anything may happen to its nodes."""
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes."""
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL one node."""
+
+    def stop(self, node_id: int) -> None:
+        """Let one node shut down in order."""
+
+    def start(self, node_id: int) -> None:
+        """Start a node that was killed or stopped; wait until it answers."""
+
+    def pause(self, node_id: int) -> None:
+        """Its connections stay open and silent."""
+
+    def resume(self, node_id: int) -> None:
+        """Let it answer again."""
+
+
+class GivenKafka:
+    """The Kafka that ``KAFKA_BOOTSTRAP`` names. It is somebody's: it is only talked to."""
+
+    version = NEWEST
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        host, _, port = bootstrap_servers.split(",")[0].strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"KAFKA_BOOTSTRAP must be host:port[,...], not {bootstrap_servers!r}")
+        self.address = (host.strip("[]"), int(port))
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """See :class:`RealKafka`."""
+        settings = {name: str(value) for name, value in (config or {}).items()}
+        create_topic_at([self.address], topic, partitions, replication_factor, settings, timeout)
+
+
+def create_topic_at(
+    addresses: list[tuple[str, int]],
+    topic: str,
+    partitions: int,
+    replication_factor: int | None,
+    settings: dict[str, str],
+    timeout: float,
+) -> None:
+    """Create a topic on a KRaft cluster reached at ``addresses``; wait for its leaders.
+
+    Raises:
+        WireError: when the cluster refuses.
+        BrokerFailed: when it has no leaders in time.
+    """
+    members = wire.ask_metadata(addresses[0], "", version=1).brokers
+    replicas = replication_factor or min(3, len(members))
+    wire.create_topic(addresses[0], topic, partitions, replicas, settings)
+
+    def known_everywhere() -> bool:
+        for address in addresses:
+            view = wire.ask_metadata(address, topic, version=1)
+            error, leaders = view.topics.get(topic, (3, {}))
+            if error or len(leaders) < partitions or min(leaders.values()) < 0:
+                return False
+        return True
+
+    if not await_condition(known_everywhere, timeout):
+        raise BrokerFailed(f"topic {topic} has not reached every broker in {timeout:.0f} s")
+
+
+def available() -> str | None:
+    """Why no real Kafka can be had on this machine, or None when one probably can.
+
+    Looks for the address, the Docker engine and the programs; starts nothing, asks no registry.
+    """
+    if os.environ.get("KAFKA_BOOTSTRAP"):
+        return None
+    no_docker = docker.missing()
+    if no_docker is None:
+        return None
+    no_jars = jars.missing()
+    if no_jars is None:
+        return None
+    return f"KAFKA_BOOTSTRAP is not set; {no_docker}; {no_jars}"
+
+
+@contextlib.contextmanager
+def open_kafka() -> Iterator[RealKafka]:
+    """The newest Kafka that can be had, one node: given, in Docker, or from jars.
+
+    Raises:
+        KafkaNotAvailable: when none can be had; the message says what each way lacks.
+        BrokerFailed: when it should be there, and is not.
+    """
+    bootstrap_servers = os.environ.get("KAFKA_BOOTSTRAP")
+    if bootstrap_servers:
+        yield _answering(GivenKafka(bootstrap_servers))
+        return
+    with open_cluster(1) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def open_cluster(nodes: int) -> Iterator[OwnCluster]:
+    """A cluster of our own that may be killed: in Docker, or from jars.
+
+    Raises:
+        KafkaNotAvailable: when none can be had.
+        BrokerFailed: when it does not come up.
+    """
+    if docker.missing() is None:
+        with docker.DockerCluster(nodes) as in_docker:
+            yield in_docker
+        return
+    no_jars = jars.missing()
+    if no_jars is not None:
+        raise jars.KafkaNotAvailable(f"{docker.missing()}; {no_jars}")
+    with KafkaCluster(jars.resolve_newest(), nodes) as cluster:
+        yield cluster
+
+
+def _answering(kafka: GivenKafka, timeout: float = 30.0) -> GivenKafka:
+    """``kafka`` once it answers.
+
+    Raises:
+        BrokerFailed: when it does not within ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            wire.ask_metadata(kafka.address, version=1)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise BrokerFailed(f"{kafka.bootstrap_servers} does not answer: {error}") from error
+            time.sleep(0.5)
+        else:
+            return kafka

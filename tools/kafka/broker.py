@@ -1,0 +1,214 @@
+"""The processes of a cluster: brokers and ZooKeeper, each a Java of its own on loopback."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tools.kafka import config, jars
+from tools.kafka.config import Node
+from tools.kafka.process import Child
+from tools.kafka.releases import Release
+from tools.kafka.wire import ClusterView, ask_metadata
+
+START_TIMEOUT = 120.0
+"""Seconds a broker may take until it answers: two shared cores can be slow."""
+
+STOP_TIMEOUT = 60.0
+"""Seconds a broker may take to shut down in order before it is killed."""
+
+_POLL = 0.05  # seconds between two looks at something that will come
+_BIND_FAILURES = ("Address already in use", "BindException", "SocketException")
+
+
+class BrokerFailed(RuntimeError):
+    """A broker or ZooKeeper ended, or did not answer, when it should have; tells its last words."""
+
+
+class PortTaken(BrokerFailed):
+    """Somebody else got the port between our look and the broker's bind."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on 127.0.0.1 that nobody listens on, below the range of outgoing connections.
+
+    A port of that range could be taken by any connection while its broker is down, and a broker
+    must come back on the port its clients know.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(12_000, 32_000)
+        if port in found:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+    return found
+
+
+def await_condition(condition: Callable[[], bool], timeout: float) -> bool:
+    """Poll until ``condition()`` holds or ``timeout`` seconds have passed; whether it held."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+class JavaProcess:
+    """One Java program of a Kafka release that listens on ports, restartable.
+
+    Args:
+        release: Whose jars it runs on.
+        arguments: Main class and its arguments.
+        options: JVM options.
+        log: Where its output goes.
+    """
+
+    def __init__(
+        self, release: Release, arguments: Sequence[str], options: Sequence[str], log: Path
+    ) -> None:
+        self._release = release
+        self._arguments = list(arguments)
+        self._options = list(options)
+        self.log = log
+        self._child: Child | None = None
+
+    @property
+    def running(self) -> bool:
+        """True from its start to its end, paused or not."""
+        return self._child is not None and self._child.exit_status is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id.
+
+        Raises:
+            BrokerFailed: when it does not run.
+        """
+        return self._running_child().pid
+
+    def launch(self) -> None:
+        """Start it and return at once.
+
+        Raises:
+            BrokerFailed: when it runs already.
+        """
+        if self.running:
+            raise BrokerFailed(f"{self._arguments[0]} runs already (pid {self.pid})")
+        options = ["-XX:+UseSerialGC", "-Djava.awt.headless=true", *self._options]
+        class_path = jars.class_path(self._release.version)
+        command = [jars.java(), *options, "-cp", class_path, *self._arguments]
+        self._child = Child(command, self.log)
+
+    def await_answer(self, answered: Callable[[], bool], timeout: float = START_TIMEOUT) -> None:
+        """Wait until ``answered()``; an OSError of it means not yet.
+
+        Raises:
+            PortTaken: when it ended because its port was taken.
+            BrokerFailed: when it ended otherwise, or did not answer in time.
+        """
+
+        def ended_or_answered() -> bool:
+            if not self.running:
+                return True
+            try:
+                return answered()
+            except OSError:
+                return False
+
+        in_time = await_condition(ended_or_answered, timeout)
+        child = self._child
+        assert child is not None
+        if child.exit_status is not None:
+            words = child.tail()
+            kind = PortTaken if any(sign in words for sign in _BIND_FAILURES) else BrokerFailed
+            raise kind(
+                f"{self._arguments[0]} ended with status {child.exit_status}; {self.log}:\n{words}"
+            )
+        if not in_time:
+            raise BrokerFailed(
+                f"{self._arguments[0]} gave no answer in {timeout:.0f} s; "
+                f"{self.log}:\n{child.tail()}"
+            )
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone. A no-op when it does not run."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def stop(self, timeout: float = STOP_TIMEOUT) -> bool:
+        """SIGTERM, SIGKILL after ``timeout`` seconds; False when it had to be killed."""
+        child, self._child = self._child, None
+        return child is None or child.terminate(timeout)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nothing is answered."""
+        self._running_child().pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._running_child().resume()
+
+    def _running_child(self) -> Child:
+        if self._child is None or self._child.exit_status is not None:
+            raise BrokerFailed(f"{self._arguments[0]} does not run")
+        return self._child
+
+
+class Broker(JavaProcess):
+    """One Kafka broker (with KRaft its controller too).
+
+    Args:
+        release: Which Kafka.
+        node: Where it listens and keeps its data; its server.properties is there already.
+        heap: The JVM's maximum heap, as ``-Xmx`` takes it.
+    """
+
+    def __init__(self, release: Release, node: Node, heap: str) -> None:
+        options = [f"-Xmx{heap}", config.logging_option(release, node.folder)]
+        super().__init__(release, ["kafka.Kafka", str(node.properties)], options, node.log)
+        self.node = node
+        self._release = release
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) of its plain listener."""
+        return "127.0.0.1", self.node.ports["PLAINTEXT"]
+
+    def view(self, *topics: str, timeout: float = 5.0) -> ClusterView:
+        """What it says of the cluster and of these topics."""
+        version = 1 if self._release.number >= (0, 10) else 0
+        return ask_metadata(self.address, *topics, version=version, timeout=timeout)
+
+
+class ZooKeeper(JavaProcess):
+    """The ZooKeeper that a Kafka before KRaft needs."""
+
+    def __init__(self, release: Release, folder: Path, port: int) -> None:
+        folder.mkdir()
+        settings = folder / "zookeeper.properties"
+        config.write_zookeeper(settings, folder / "data", port)
+        options = [
+            "-Xmx128m",
+            # ZooKeeper 3.4 reads log4j's MBeans through a class that newer Javas refuse.
+            "-Dzookeeper.jmx.log4j.disable=true",
+            config.logging_option(release, folder),
+        ]
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        super().__init__(release, [main, str(settings)], options, folder / "zookeeper.log")
+        self._address = ("127.0.0.1", port)
+
+    def listens(self) -> bool:
+        """True when it takes connections."""
+        with socket.create_connection(self._address, 1.0):
+            return True

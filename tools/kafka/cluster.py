@@ -1,0 +1,334 @@
+"""A real Kafka cluster on loopback, started from jars and gone without a trace afterwards."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.kafka import config, jars, process, wire
+from tools.kafka.broker import (
+    START_TIMEOUT,
+    Broker,
+    BrokerFailed,
+    PortTaken,
+    ZooKeeper,
+    await_condition,
+    free_ports,
+)
+from tools.kafka.config import Node
+from tools.kafka.process import Child
+from tools.kafka.releases import NEWEST, Release, release
+from tools.kafka.security import Security
+
+_TRIES = 3  # a port can be lost to somebody else between our look and the broker's bind
+_FORMAT_TIMEOUT = 120.0  # seconds
+
+
+class KafkaCluster:
+    """Brokers of one release, as a context manager.
+
+    KRaft with combined controllers from 3.3 on, one ZooKeeper and the brokers before. Node ids
+    count from 0. Everything listens on 127.0.0.1 only.
+
+    Args:
+        version: Kafka's release, such as ``"4.4.0"`` or ``"0.8.2.2"``.
+        nodes: How many brokers.
+        config: Broker settings added to, or set over, the harness's own; None removes one.
+        port: The first broker's port; chosen when None.
+        security: TLS and SASL listeners beside the plain one (KRaft releases only).
+        heap: Each broker's maximum heap, as ``-Xmx`` takes it.
+
+    Raises:
+        KafkaNotAvailable: on entering, when Java, Maven or the jars cannot be had.
+        BrokerFailed: on entering, when a broker does not come up; tells its last words.
+        ValueError: for a release the harness does not know.
+    """
+
+    def __init__(
+        self,
+        version: str = NEWEST,
+        nodes: int = 1,
+        config: Mapping[str, object] | None = None,
+        *,
+        port: int | None = None,
+        security: Security | None = None,
+        heap: str = "400m",
+    ) -> None:
+        if nodes < 1:
+            raise ValueError(f"a cluster has at least one node, not {nodes}")
+        self._release: Release = release(version)
+        if security is not None and not self._release.kraft:
+            raise ValueError(f"the harness offers no TLS or SASL on Kafka {version}")
+        self._count = nodes
+        self._config = dict(config or {})
+        self._port = port
+        self.security = security
+        self._heap = heap
+        self._folder: Path | None = None
+        self._brokers: dict[int, Broker] = {}
+        self._zookeeper: ZooKeeper | None = None
+
+    # -- life
+
+    def __enter__(self) -> Self:
+        jars.resolve(self.version)
+        for attempt in range(1, _TRIES + 1):
+            self._lay_out()
+            try:
+                self._launch_all()
+                self.wait_ready()
+            except PortTaken:
+                self._end(keep_logs=False)
+                if attempt == _TRIES or self._port is not None:
+                    raise
+            except BaseException:
+                self._end(keep_logs=True)
+                raise
+            else:
+                break
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(keep_logs=error is not None)
+
+    def close(self) -> None:
+        """End every process and remove all data."""
+        self._end(keep_logs=False)
+
+    def wait_ready(self, timeout: float = START_TIMEOUT) -> None:
+        """Wait until every broker that was started answers and knows of all the others.
+
+        Raises:
+            BrokerFailed: when one ends, or the time does.
+        """
+        deadline = time.monotonic() + timeout
+        launched = {node_id for node_id, broker in self._brokers.items() if broker.running}
+        for broker in self._brokers.values():
+            if broker.node.node_id in launched:
+                self._await_members(broker, launched, deadline - time.monotonic())
+
+    # -- what it is
+
+    @property
+    def version(self) -> str:
+        """Kafka's release."""
+        return self._release.version
+
+    @property
+    def release(self) -> Release:
+        """Kafka's release, with what the harness knows of it."""
+        return self._release
+
+    @property
+    def folder(self) -> Path:
+        """Holds configuration, logs and data of every node while the cluster is up."""
+        if self._folder is None:
+            raise BrokerFailed("the cluster is not up")
+        return self._folder
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes, running or not."""
+        return sorted(self._brokers)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of the plain listeners of all nodes: ``"127.0.0.1:1234,127.0.0.1:1235"``."""
+        return self.bootstrap_of("PLAINTEXT")
+
+    def bootstrap_of(self, listener: str) -> str:
+        """The addresses of a listener (``"SSL"``, ``"SASL_SSL"``, ...) of all nodes."""
+        ports = [self._brokers[node_id].node.ports[listener] for node_id in self.node_ids]
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        """(host, port) of one node's plain listener."""
+        return self._brokers[node_id].address
+
+    def log(self, node_id: int) -> str:
+        """What one node has logged so far."""
+        return self._brokers[node_id].log.read_text(errors="replace")
+
+    def running(self, node_id: int) -> bool:
+        """True while that node's process is there, paused or not."""
+        return self._brokers[node_id].running
+
+    def zookeeper(self) -> str:
+        """``host:port`` of ZooKeeper.
+
+        Raises:
+            BrokerFailed: on a KRaft cluster.
+        """
+        if self._zookeeper is None:
+            raise BrokerFailed(f"Kafka {self.version} runs without ZooKeeper here")
+        return f"127.0.0.1:{self._zookeeper_port}"
+
+    # -- what can happen to it
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL one node; returns when it is gone."""
+        self._brokers[node_id].kill()
+
+    def stop(self, node_id: int) -> None:
+        """SIGTERM one node, which shuts down in order; returns when it is gone."""
+        self._brokers[node_id].stop()
+
+    def start(self, node_id: int) -> None:
+        """Start a node that was killed or stopped, on its old port and data; wait until it answers.
+
+        Raises:
+            BrokerFailed: when it runs already, or does not come up.
+        """
+        broker = self._brokers[node_id]
+        broker.launch()
+        # The cluster may still count it in from its life before, so only its own word is taken.
+        self._await_members(broker, {node_id}, START_TIMEOUT)
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP one node: its connections stay open and silent."""
+        self._brokers[node_id].pause()
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT one node."""
+        self._brokers[node_id].resume()
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """Create a topic and wait until every running broker knows a leader for each partition.
+
+        Args:
+            topic: Its name.
+            partitions: How many.
+            replication_factor: Copies of each; up to three, as many as there are nodes, when None.
+            config: Topic settings (``{"cleanup.policy": "compact"}``).
+            timeout: Seconds for all of it.
+
+        Raises:
+            WireError: when the cluster refuses.
+            BrokerFailed: when not every broker knows of it in time.
+        """
+        replicas = replication_factor or min(3, self._count)
+        settings = {name: str(value) for name, value in (config or {}).items()}
+        running = [broker for broker in self._brokers.values() if broker.running]
+        if not running:
+            raise BrokerFailed("no node runs")
+        if self._release.number < (0, 10, 2):
+            from tools.kafka import java  # it builds on this module
+
+            java.create_topic_by_zookeeper(self, topic, partitions, replicas, settings)
+        else:
+            controller = running[0].view().controller
+            asked = self._brokers.get(controller, running[0])
+            wire.create_topic(
+                asked.address, topic, partitions, replicas, settings, kafka=self.version
+            )
+
+        def known_everywhere() -> bool:
+            for broker in running:
+                error, leaders = broker.view(topic).topics.get(topic, (3, {}))
+                if error or len(leaders) < partitions or min(leaders.values()) < 0:
+                    return False
+            return True
+
+        if not await_condition(known_everywhere, timeout):
+            raise BrokerFailed(f"topic {topic} has not reached every broker in {timeout:.0f} s")
+
+    # -- making it
+
+    def _lay_out(self) -> None:
+        """Choose ports, write every configuration file, format every KRaft node."""
+        folder = Path(tempfile.mkdtemp(prefix=f"kafka-{self.version}-"))
+        process.remove_at_exit(folder)
+        self._folder = folder
+        listeners = ["PLAINTEXT", *(self.security.listeners if self.security else ())]
+        ports = free_ports((len(listeners) + 1) * self._count + 1)
+        self._zookeeper_port = ports.pop()
+        if self._port is not None:
+            ports[-1] = self._port
+        nodes = [
+            Node(
+                node_id,
+                {listener: ports.pop() for listener in listeners},
+                ports.pop() if self._release.kraft else 0,
+                folder / f"node-{node_id}",
+            )
+            for node_id in range(self._count)
+        ]
+        secured = self.security.settings(folder) if self.security else {}
+        for node in nodes:
+            node.folder.mkdir()
+            settings = config.broker_settings(self._release, node, nodes, self._zookeeper_port)
+            config.write_properties(node.properties, {**settings, **secured, **self._config})
+        if self._release.kraft:
+            self._format(nodes)
+        else:
+            self._zookeeper = ZooKeeper(self._release, folder / "zookeeper", self._zookeeper_port)
+        self._brokers = {node.node_id: Broker(self._release, node, self._heap) for node in nodes}
+
+    def _format(self, nodes: list[Node]) -> None:
+        """Prepare the KRaft storage of every node, two at a time being all the cores there are."""
+        # StorageTool would take an id that begins with '-' for an option.
+        cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+        arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id]
+        arguments += self.security.format_arguments() if self.security else []
+        class_path = jars.class_path(self.version)
+        formatting: list[tuple[Node, Child]] = []
+        for node in nodes:
+            logging = config.logging_option(self._release, node.folder)
+            java = [jars.java(), *options, logging, "-cp", class_path, *arguments]
+            formatting.append((node, Child([*java, "-c", str(node.properties)], node.log)))
+        for node, child in formatting:
+            if child.wait(_FORMAT_TIMEOUT) != 0:
+                raise BrokerFailed(f"formatting node {node.node_id} failed:\n{child.tail()}")
+
+    def _launch_all(self) -> None:
+        if self._zookeeper is not None:
+            self._zookeeper.launch()
+            self._zookeeper.await_answer(self._zookeeper.listens)
+        for broker in self._brokers.values():
+            broker.launch()
+
+    def _await_members(self, broker: Broker, members: set[int], timeout: float) -> None:
+        broker.await_answer(lambda: members <= broker.view().brokers.keys(), timeout)
+
+    # -- ending it
+
+    def _end(self, *, keep_logs: bool) -> None:
+        """End every process; when nothing went wrong remove the folder, else all but its logs."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        # Nobody will read the data again: an orderly shutdown would only take seconds.
+        for broker in self._brokers.values():
+            broker.kill()
+        if self._zookeeper is not None:
+            self._zookeeper.kill()
+        self._brokers, self._zookeeper = {}, None
+        if not keep_logs:
+            process.remove(folder)
+            return
+        for data in [*folder.glob("node-*/data"), *folder.glob("zookeeper/data")]:
+            shutil.rmtree(data, ignore_errors=True)
+        process.keep(folder)
+        print(f"tools.kafka: the logs of the failed cluster are kept in {folder}", file=sys.stderr)

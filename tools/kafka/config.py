@@ -1,0 +1,167 @@
+"""What a broker is configured with: server.properties, logging, ZooKeeper's own file.
+
+The settings make a test cluster quick to start and small: four partitions for each internal
+topic instead of fifty, no wait before the first rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.kafka.releases import Release
+
+_LOG4J_1 = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=%d{ISO8601} %p %c{1} %m%n
+"""
+
+_LOG4J_2 = """\
+status = error
+# log4j's own shutdown hook would silence the broker's last words.
+shutdownHook = disable
+appender.stdout.type = Console
+appender.stdout.name = stdout
+appender.stdout.layout.type = PatternLayout
+appender.stdout.layout.pattern = %d{ISO8601} %p %c{1} %m%n
+rootLogger.level = info
+rootLogger.appenderRef.stdout.ref = stdout
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """Where one broker listens and keeps its data.
+
+    Attributes:
+        node_id: Its id, from 0: a client that takes 0 for "none" shall be found out.
+        ports: Listener name to port on 127.0.0.1; ``PLAINTEXT`` is always there.
+        controller_port: Of its KRaft controller; 0 with ZooKeeper.
+        folder: Holds its data, configuration and log.
+    """
+
+    node_id: int
+    ports: Mapping[str, int]
+    controller_port: int
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The broker's output."""
+        return self.folder / "broker.log"
+
+    @property
+    def properties(self) -> Path:
+        """Its server.properties."""
+        return self.folder / "server.properties"
+
+
+def write_properties(path: Path, settings: Mapping[str, object]) -> None:
+    """Write a Java properties file; a value None leaves the setting out."""
+    lines = [f"{name}={value}" for name, value in settings.items() if value is not None]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def logging_option(release: Release, folder: Path) -> str:
+    """Write the logging configuration into ``folder``; the JVM option that names it."""
+    if release.number >= (4,):
+        path = folder / "log4j2.properties"
+        path.write_text(_LOG4J_2)
+        return f"-Dlog4j2.configurationFile={path}"
+    path = folder / "log4j.properties"
+    path.write_text(_LOG4J_1)
+    return f"-Dlog4j.configuration=file:{path}"
+
+
+def write_zookeeper(path: Path, data: Path, port: int) -> None:
+    """ZooKeeper's configuration: one server, loopback only."""
+    settings = {
+        "dataDir": data,
+        "clientPortAddress": "127.0.0.1",
+        "clientPort": port,
+        "tickTime": 1000,  # milliseconds; a session may be as short as two ticks
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+    }
+    write_properties(path, settings)
+
+
+def broker_settings(
+    release: Release,
+    node: Node,
+    nodes: Sequence[Node],
+    zookeeper_port: int,
+) -> dict[str, object]:
+    """The server.properties of one node of the cluster that ``nodes`` make up."""
+    replicas = min(3, len(nodes))
+    settings: dict[str, object] = {
+        "log.dirs": node.folder / "data",
+        "num.partitions": 4,
+        "auto.create.topics.enable": "true",
+        "default.replication.factor": replicas,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": replicas,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        "log.cleaner.dedupe.buffer.size": 16_777_216,
+        "log.retention.ms": -1,  # records stamped 1970 are kept
+        "log.segment.delete.delay.ms": 1000,
+        "controlled.shutdown.retry.backoff.ms": 200,
+    }
+    if release.number >= (0, 11):
+        settings |= {
+            "transaction.state.log.num.partitions": 4,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": min(2, replicas),
+            "group.initial.rebalance.delay.ms": 0,
+        }
+    if release.number >= (0, 10):
+        settings["broker.rack"] = f"rack-{node.node_id}"
+    if release.number >= (4,):
+        settings |= {
+            "share.coordinator.state.topic.num.partitions": 4,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": min(2, replicas),
+        }
+    if release.kraft:
+        settings |= _kraft(node, nodes)
+    else:
+        settings |= _zookeeper(release, node, zookeeper_port)
+    return settings
+
+
+def _listeners(node: Node) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
+
+
+def _kraft(node: Node, nodes: Sequence[Node]) -> dict[str, object]:
+    voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in nodes)
+    protocols = ",".join(f"{name}:{name}" for name in node.ports)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": node.node_id,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{_listeners(node)},CONTROLLER://127.0.0.1:{node.controller_port}",
+        "advertised.listeners": _listeners(node),
+        "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        # A killed broker is fenced, and its partitions get new leaders, after this long:
+        "broker.session.timeout.ms": 6000,
+        "broker.heartbeat.interval.ms": 1000,
+    }
+
+
+def _zookeeper(release: Release, node: Node, zookeeper_port: int) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "broker.id": node.node_id,
+        "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
+        "zookeeper.connection.timeout.ms": 30_000,
+        "zookeeper.session.timeout.ms": 6000,
+    }
+    if release.number < (0, 9):
+        return settings | {"host.name": "127.0.0.1", "port": node.ports["PLAINTEXT"]}
+    return settings | {"listeners": _listeners(node), "advertised.listeners": _listeners(node)}

@@ -1,0 +1,255 @@
+"""Java programs on a Kafka release's class path: its own tools, and our readers and writers.
+
+``dump`` and ``load`` (java/Dump.java, java/Load.java) show and make every part of a record:
+null keys and values, headers, timestamps. Brokers before 0.10 answer no Java client younger than
+themselves; there the same is done by java/OldDump.java and java/OldLoad.java, which know only
+keys and values, as message format 0 does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.kafka import jars
+from tools.kafka.releases import NEWEST, release
+
+if TYPE_CHECKING:
+    from tools.kafka.cluster import KafkaCluster
+
+_SOURCES = Path(__file__).parent / "java"
+_TIMEOUT = 300.0  # seconds one program may take
+
+
+class JavaFailed(RuntimeError):
+    """A Java program ended with an error; tells its last words."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record as Java saw it, or is to write it.
+
+    Attributes:
+        partition: None lets the producer choose.
+        timestamp: Milliseconds since the epoch; None lets the producer choose, -1 means none.
+        timestamp_type: 0 create time, 1 log append time, -1 none (message format 0).
+    """
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+    offset: int = -1
+    timestamp_type: int = -1
+
+    def to_json(self) -> str:
+        """The line that Load.java reads."""
+        return json.dumps(
+            {
+                "partition": self.partition,
+                "timestamp": self.timestamp,
+                "key": _encode(self.key),
+                "value": _encode(self.value),
+                "headers": [[name, _encode(value)] for name, value in self.headers],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, line: str) -> Record:
+        """The record in a line that Dump.java wrote."""
+        found = json.loads(line)
+        return cls(
+            key=_decode(found["key"]),
+            value=_decode(found["value"]),
+            headers=tuple((name, _decode(value)) for name, value in found["headers"]),
+            partition=found["partition"],
+            timestamp=found["timestamp"],
+            offset=found["offset"],
+            timestamp_type=found["timestampType"],
+        )
+
+
+@dataclass(frozen=True)
+class Digest:
+    """How many records a partition holds and the sha256 over their canonical form."""
+
+    count: int
+    sha256: str
+
+
+@dataclass
+class JavaTools:
+    """The Java programs of one release against one cluster.
+
+    Args:
+        bootstrap_servers: The cluster.
+        version: Its release, which chooses the clients: 4.4's reach back to 2.1, 3.9's to 0.10.
+        settings: Client settings for every program (security, say).
+    """
+
+    bootstrap_servers: str
+    version: str = NEWEST
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> str:
+        """The release whose clients are used."""
+        number = release(self.version).number
+        if number >= (2, 1):
+            return NEWEST
+        return "3.9.2" if number >= (0, 10) else "0.8.2.2"
+
+    @property
+    def _old(self) -> bool:
+        return release(self.version).number < (0, 10)
+
+    def dump(self, topic: str) -> list[Record]:
+        """Every record of ``topic`` up to its end now, by partition and offset."""
+        lines = self._read(topic, "json")
+        records = [Record.from_json(line) for line in lines]
+        return sorted(records, key=lambda record: (record.partition or 0, record.offset))
+
+    def digest(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, Digest]:
+        """Partition to the digest of what it holds now; :mod:`tools.kafka.canonical` is its twin."""
+        return _digests(self._read(topic, "digest", isolation))
+
+    def load(self, topic: str, records: Iterable[Record], **settings: object) -> list[int]:
+        """Write ``records`` in order; the offsets they got. ``compression_type="lz4"`` and so on."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "records"
+            path.write_text("".join(record.to_json() + "\n" for record in records))
+            lines = self._write(topic, ["file", str(path)], settings)
+        return [int(line) for line in lines if line]
+
+    def generate(
+        self, topic: str, partitions: int, count: int, seed: int = 0, **settings: object
+    ) -> dict[int, Digest]:
+        """Write ``count`` seeded random records; the digests of what was acknowledged.
+
+        About one key in eight and one value in sixty-four is null; headers are repeated, empty
+        and null; half of the values' bytes compress. Message format 0 gets keys and values only.
+        """
+        arguments = ["random", str(partitions), str(count), str(seed)]
+        return _digests(self._write(topic, arguments, settings))
+
+    def _read(self, topic: str, mode: str, isolation: str = "read_uncommitted") -> list[str]:
+        if self._old:
+            return run("OldDump", [self.bootstrap_servers, topic, mode], self.clients)
+        with _properties({**self.settings, "isolation.level": isolation}) as path:
+            return run("Dump", [self.bootstrap_servers, topic, mode, path], self.clients)
+
+    def _write(self, topic: str, arguments: list[str], settings: Mapping[str, object]) -> list[str]:
+        program = "OldLoad" if self._old else "Load"
+        named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        with _properties({**self.settings, **named}) as path:
+            return run(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
+
+
+def run(
+    program: str, arguments: Iterable[str], version: str = NEWEST, *, timeout: float = _TIMEOUT
+) -> list[str]:
+    """Run a main class, or a source of ours by its bare name; the lines it printed.
+
+    Raises:
+        KafkaNotAvailable: when Java or the jars cannot be had.
+        JavaFailed: when it ends with an error or not within ``timeout`` seconds.
+    """
+    class_path = jars.class_path(version)
+    if "." not in program:
+        class_path = f"{_compiled(program, version)}{os.pathsep}{class_path}"
+    options = ["-XX:+UseSerialGC", "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
+    command = [jars.java(), *options, "-cp", class_path, program, *arguments]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise JavaFailed(f"{program} did not end within {timeout:.0f} s") from None
+    if done.returncode:
+        raise JavaFailed(f"{program}: status {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return done.stdout.splitlines()
+
+
+def create_topic_by_zookeeper(
+    cluster: KafkaCluster, topic: str, partitions: int, replicas: int, settings: dict[str, str]
+) -> None:
+    """Create a topic on a broker too old for a CreateTopics request, by its own tool.
+
+    Raises:
+        JavaFailed: when it refuses; that the topic is there already is no refusal.
+    """
+    arguments = ["--zookeeper", cluster.zookeeper(), "--create", "--topic", topic]
+    arguments += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
+    for name, value in settings.items():
+        arguments += ["--config", f"{name}={value}"]
+    try:
+        run("kafka.admin.TopicCommand", arguments, cluster.version)
+    except JavaFailed as error:
+        if "already exists" not in str(error):
+            raise
+
+
+def _digests(lines: list[str]) -> dict[int, Digest]:
+    """The lines ``partition count sha256``."""
+    parts = [line.split() for line in lines if line]
+    return {int(number): Digest(int(count), sha256) for number, count, sha256 in parts}
+
+
+def _compiled(program: str, version: str) -> Path:
+    """The folder with the class files of one of our sources, compiled against ``version`` once.
+
+    Raises:
+        JavaFailed: when it does not compile, or this Java is a bare runtime.
+    """
+    source = _SOURCES / f"{program}.java"
+    sources = [source, _SOURCES / "Canonical.java"]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = jars.cache_dir() / "classes" / f"{program}-{version}-{digest}"
+    with jars.lock("javac"):
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                command = [jars.java(), "--module", "jdk.compiler/com.sun.tools.javac.Main"]
+                command += ["-nowarn", "-d", f"{scratch}/out", "-cp", jars.class_path(version)]
+                done = subprocess.run(
+                    [*command, *map(str, sources)], capture_output=True, text=True, timeout=_TIMEOUT
+                )
+                if done.returncode:
+                    said = (done.stderr + done.stdout).strip()
+                    raise JavaFailed(f"compiling {source.name} (it takes a JDK): {said[-2000:]}")
+                (Path(scratch) / "out").rename(folder)
+    return folder
+
+
+def _quiet_log4j() -> Path:
+    """Kafka before 4 logs by log4j 1, which without a file complains on its own."""
+    path = jars.cache_dir() / "quiet.log4j.properties"
+    if not path.exists():
+        path.write_text("log4j.rootLogger=OFF\n")
+    return path
+
+
+@contextlib.contextmanager
+def _properties(settings: Mapping[str, str]) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "client.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        yield str(path)
+
+
+def _encode(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _decode(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
