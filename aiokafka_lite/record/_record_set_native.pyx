@@ -240,12 +240,27 @@ cdef class RecordSet:
 
     cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1:
         cdef ConsumerRecord record
+        cdef int64_t offset
+        cdef int kind
         while PyList_GET_SIZE(out) < max_records and self.taken < PyList_GET_SIZE(self.messages):
-            record = self.messages[self.taken].consumer_record(self.topic, self.partition)
+            message = self.messages[self.taken]
             self.taken += 1
-            if record.offset >= self.next_offset:
-                out.append(record)
-                self.next_offset = record.offset + 1
+            offset = message.offset
+            if offset < self.next_offset:
+                continue
+            kind = message.timestamp_type
+            key, value = message.key, message.value
+            record = ConsumerRecord.__new__(ConsumerRecord)
+            record.context = new_context(self.topic, self.partition, kind, -1, message.crc)
+            record.offset = offset
+            record.timestamp = message.timestamp
+            record.key = key
+            record.value = value
+            record.serialized_key_size = -1 if key is None else <int32_t>len(key)
+            record.serialized_value_size = -1 if value is None else <int32_t>len(value)
+            record.headers = ()
+            out.append(record)
+            self.next_offset = offset + 1
         return True
 
     cdef bint open_next(self) except -1:

@@ -340,7 +340,19 @@ class RecordSet:
         if self._after <= self.next_offset:
             return []
         return [
-            message.consumer_record(self.topic, self.partition)
+            ConsumerRecord(
+                self.topic,
+                self.partition,
+                message.offset,
+                message.timestamp,
+                message.timestamp_type,
+                message.key,
+                message.value,
+                message.crc,
+                -1 if message.key is None else len(message.key),
+                -1 if message.value is None else len(message.value),
+                (),
+            )
             for message in messages
             if message.offset >= self.next_offset
         ]

@@ -14,7 +14,6 @@ import struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka_lite.record._lz4_v0 import with_right_checksum
 from aiokafka_lite.record.compression import DEFAULT_LIMIT, Compression, decompress
@@ -39,21 +38,6 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     crc: int
-
-    def consumer_record(self, topic: str, partition: int) -> ConsumerRecord[bytes, bytes]:
-        return ConsumerRecord(
-            topic,
-            partition,
-            self.offset,
-            self.timestamp,
-            self.timestamp_type,
-            self.key,
-            self.value,
-            self.crc,
-            -1 if self.key is None else len(self.key),
-            -1 if self.value is None else len(self.value),
-            (),
-        )
 
 
 class _Entry(NamedTuple):
