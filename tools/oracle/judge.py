@@ -24,7 +24,7 @@ from tools.oracle.values import STYLES, Filler
 from tools.protocol_gen import jars
 from tools.protocol_gen.emit_module import by_module
 from tools.protocol_gen.merge import messages
-from tools.protocol_gen.schema import Field, Message
+from tools.protocol_gen.schema import Field, Message, Struct
 
 Ask = Callable[[str, Sequence[str]], list[str]]
 
@@ -126,28 +126,41 @@ def cases_of(message: Message, version: int, count: int, chance: random.Random) 
         tagged = max(1, left // 4)
         yield from (case("tags", "random") for _ in range(tagged))
         left -= tagged
-    absent = list(_absent_fields(message, version))
-    if absent:
-        for item in chance.sample(absent, min(len(absent), max(1, left // 4))):
-            yield _absent_case(message, version, item, chance)
+    for _ in range(max(1, left // 4)):
+        if (absent := _absent_case(message, version, chance)) is not None:
+            yield absent
             left -= 1
     yield from (case("same", "random") for _ in range(left))
 
 
-def _absent_fields(message: Message, version: int) -> Iterator[Field]:
-    """Fields of the message itself that `version` lacks and that its judge knows."""
-    newest = message.releases.get(jars.NEWEST)
-    for item in message.root.fields:
-        dropped = newest is not None and item.versions.high < newest.low
-        if version not in item.versions and item.struct is None and not dropped:
-            yield item
-
-
-def _absent_case(message: Message, version: int, item: Field, chance: random.Random) -> Case:
+def _absent_case(message: Message, version: int, chance: random.Random) -> Case | None:
+    """A random message with one field set, anywhere in it, that `version` lacks; None where
+    there is no such field."""
     value = Filler(message, version, chance).message_value()
-    other = Filler(message, item.versions.high, chance, "maximum")
-    setattr(value, item.name, other.field(item, depth=0))
-    return Case(message, version, "absent", "random", value, item)
+    case = Case(message, version, "absent", "random", value)
+    judge_knows = message.releases[case.release]
+    settable = [
+        (holder, item)
+        for struct, holder in _structs_in(message.root, value, version)
+        for item in struct.fields
+        if version not in item.versions and item.struct is None and item.versions & judge_knows
+    ]
+    if not settable:
+        return None
+    holder, case.extra = chance.choice(settable)
+    other = Filler(message, case.extra.versions.high, chance, "maximum")
+    setattr(holder, case.extra.name, other.field(case.extra, depth=0))
+    return case
+
+
+def _structs_in(struct: Struct, value: Any, version: int) -> Iterator[tuple[Struct, Any]]:
+    """A struct's object and all those in it that `version` has."""
+    yield struct, value
+    for item in struct.fields:
+        held = getattr(value, item.name)
+        if item.struct is not None and held is not None and version in item.versions:
+            for inner in held if item.array else [held]:
+                yield from _structs_in(item.struct, inner, version)
 
 
 def sample(known: Iterable[Message], count: int, seed: int) -> list[Case]:

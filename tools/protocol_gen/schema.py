@@ -207,7 +207,9 @@ def _narrow(struct: Struct) -> None:
 def _refuse_empty(struct: Struct, flexible: Versions) -> None:
     """A struct of no bytes in some version would make an array's count impossible to check."""
     for version in range(struct.versions.low, struct.versions.high + 1):
-        held = any(version in item.versions and version not in item.tagged for item in struct.fields)
+        held = any(
+            version in item.versions and version not in item.tagged for item in struct.fields
+        )
         if not held and version not in flexible:
             raise ValueError(f"{struct.name} takes no bytes in version {version}")
 
