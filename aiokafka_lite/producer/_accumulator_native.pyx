@@ -61,7 +61,6 @@ cdef class PartitionQueue:
     cdef public object outbox
     cdef public bint listed
     cdef public double muted_until
-    cdef public int failures
     cdef public object sequences
 
     def __init__(self, topic_partition):

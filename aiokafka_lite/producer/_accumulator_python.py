@@ -57,7 +57,6 @@ class PartitionQueue:
     """The batches of one partition, oldest first: in flight, then waiting, the last maybe open."""
 
     __slots__ = (
-        "failures",
         "in_flight",
         "listed",
         "muted_until",
@@ -77,7 +76,6 @@ class PartitionQueue:
         self.outbox: Any = None  # of the broker that leads the partition, None while none does
         self.listed = False  # in its outbox' ready list
         self.muted_until = 0.0  # loop time before which nothing is sent, after a failure
-        self.failures = 0  # in a row
         self.sequences: Any = None  # idempotence.Sequences, None without idempotence
 
     @property

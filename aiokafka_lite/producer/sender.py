@@ -213,7 +213,6 @@ class Sender:
         if answer.error_code:
             self._on_code(queue, batch, answer)
             return
-        queue.failures = 0
         self.accumulator.land(queue, batch)
         if batch.producer is not None:
             queue.sequences.on_stored(batch.producer)
@@ -276,18 +275,20 @@ class Sender:
         if what is Verdict.FAIL:
             self._fail(queue, batch, error)
             return
+        failures = batch.attempts
         if what is Verdict.RENUMBER:
             queue.sequences.on_refused()
+            failures -= 1  # nothing is wrong with the broker: the first time, go on at once
         elif what is Verdict.RENEW:
             self._identity.renew()
         self._want_id()
         log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
         batch.last_error = error
         self.accumulator.put_back(queue, batch)
-        queue.failures += 1
-        pause = self._options.retry_backoff.delay(queue.failures)
-        queue.muted_until = self._loop.time() + pause
-        self._loop.call_at(queue.muted_until, self._on_ready, queue)
+        pause = self._options.retry_backoff.delay(failures)
+        if pause:
+            queue.muted_until = max(queue.muted_until, self._loop.time() + pause)
+            self._loop.call_at(queue.muted_until, self._on_ready, queue)
 
     def _go_on(self, queue: PartitionQueue) -> None:
         """Something of a partition landed: more of it may be sent, perhaps elsewhere."""

@@ -1,0 +1,393 @@
+"""Delivery when things go wrong, on the embedded cluster, which checks sequences as Kafka does."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import (
+    DeliveryTimeoutError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    NotEnoughReplicasError,
+    NotLeaderForPartitionError,
+    OutOfOrderSequenceNumber,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+    UnknownProducerId,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+
+Make = Callable[..., Any]
+Stored = Callable[[FakeCluster, str], dict[int, Any]]
+
+RETRIABLE = [
+    NotLeaderForPartitionError,
+    NotEnoughReplicasError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+]
+
+
+@pytest.mark.parametrize("error", RETRIABLE, ids=lambda error: error.__name__)
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_passing_error_is_retried_in_order(
+    make_producer: Make, stored: Stored, error: type[KafkaError], idempotent: bool
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, enable_idempotence=idempotent, max_batch_size=200)
+        await producer.start()
+        fault = cluster.control(ApiKey.PRODUCE, error=error.errno, times=3)
+        acks = [await producer.send("orders", b"%03d" % n * 10) for n in range(60)]
+        offsets = [metadata.offset for metadata in await asyncio.gather(*acks)]
+        assert fault.hits == 3
+        assert offsets == list(range(60))
+        values = [record.value for record in stored(cluster, "orders")[0]]
+        assert values == [b"%03d" % n * 10 for n in range(60)]
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError, TopicAuthorizationFailedError])
+async def test_a_lasting_error_fails_its_batch_alone(
+    make_producer: Make, error: type[KafkaError]
+) -> None:
+    async with FakeCluster(topics={"orders": 2}) as cluster:
+        producer = make_producer(cluster, linger_ms=10)
+        await producer.start()
+        cluster.control(ApiKey.PRODUCE, error=error.errno, partitions=[("orders", 0)])
+        bad = await producer.send("orders", b"v", partition=0)
+        good = await producer.send("orders", b"v", partition=1)
+        with pytest.raises(error, match=r"1 record\(s\), .* to partition 0 of topic 'orders'"):
+            await bad
+        assert (await good).offset == 0
+        assert (await producer.send_and_wait("orders", b"v", partition=0)).offset == 0
+        assert producer._sender.pool.used == 0
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again_and_stored_once(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True, times=2)
+        acks = [await producer.send("orders", b"%03d" % n * 10) for n in range(60)]
+        offsets = [metadata.offset for metadata in await asyncio.gather(*acks)]
+        assert offsets == list(range(1, 61))
+        assert len(stored(cluster, "orders")[0]) == 61
+
+
+async def test_without_idempotence_one_batch_of_a_partition_is_in_flight(
+    make_producer: Make,
+) -> None:
+    async with FakeCluster(topics={"orders": 2}) as cluster:
+        producer = make_producer(cluster, enable_idempotence=False, max_batch_size=200)
+        await producer.start()
+        await producer.partitions_for("orders")
+        fault = cluster.control(ApiKey.PRODUCE, delay=0.1)
+        acks = [await producer.send("orders", b"x" * 100, partition=0) for _ in range(5)]
+        await fault.struck()
+        await asyncio.sleep(0.03)
+        assert cluster.count(ApiKey.PRODUCE) == 1
+        await asyncio.gather(*acks)
+
+
+async def test_with_idempotence_five_are(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"the broker knows the producer after this")
+        assert cluster.count(ApiKey.PRODUCE) == 1
+        queue = producer._accumulator.topics["orders"].queues[0]
+        cluster.control(ApiKey.PRODUCE, delay=0.1)
+        acks = [await producer.send("orders", b"x" * 100) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        assert len(queue.in_flight) == 5
+        assert [metadata.offset for metadata in await asyncio.gather(*acks)] == list(range(1, 11))
+
+
+async def test_a_partition_follows_its_leader(make_producer: Make, stored: Stored) -> None:
+    async with FakeCluster(brokers=3, topics={"orders": 3}) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        for round_ in range(9):
+            cluster.move_leader("orders", 0, round_ % 3)
+            metadata = await producer.send_and_wait("orders", b"%d" % round_, partition=0)
+            assert metadata.offset == round_
+
+
+async def test_a_killed_broker_s_partitions_wait_for_it(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(brokers=1, topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"0")
+        cluster.kill(0)
+        waiting = [await producer.send("orders", b"%d" % n) for n in range(1, 5)]
+        await asyncio.sleep(0.1)
+        assert not any(ack.done() for ack in waiting)
+        await cluster.restart(0)
+        assert [metadata.offset for metadata in await asyncio.gather(*waiting)] == [1, 2, 3, 4]
+
+
+async def test_one_dead_broker_stalls_no_other(make_producer: Make) -> None:
+    async with FakeCluster(brokers=2) as cluster:
+        cluster.create_topic("orders", 2, replication_factor=1)
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.partitions_for("orders")
+        cluster.kill(0)
+        dead = await producer.send("orders", b"v", partition=0)
+        for offset in range(5):
+            assert (await producer.send_and_wait("orders", b"v", partition=1)).offset == offset
+        assert not dead.done()
+        await cluster.restart(0)
+        assert (await dead).offset == 0
+
+
+async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 2}) as cluster:
+        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v", partition=0)
+        refusal = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=None)
+        with pytest.raises(DeliveryTimeoutError, match="were not written") as refused:
+            await producer.send_and_wait("orders", b"v", partition=0)
+        assert isinstance(refused.value.__cause__, NotEnoughReplicasError)
+        refusal.remove()
+        cluster.control(ApiKey.PRODUCE, delay=0.6, times=None)
+        with pytest.raises(DeliveryTimeoutError, match="MAY have been written"):
+            await producer.send_and_wait("orders", b"v", partition=1)
+        assert producer._sender.pool.used == 0
+
+
+async def test_after_a_gap_the_partition_goes_on(make_producer: Make, stored: Stored) -> None:
+    """A numbered batch that was given up leaves a gap; those behind it get a new epoch."""
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=100)
+        await producer.start()
+        await producer.send_and_wait("orders", b"0")
+        lost = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=None)
+        with pytest.raises(DeliveryTimeoutError):
+            await producer.send_and_wait("orders", b"given up")
+        lost.remove()
+        for offset in range(1, 4):
+            assert (await producer.send_and_wait("orders", b"%d" % offset)).offset == offset
+        assert producer._accumulator.topics["orders"].queues[0].sequences.epoch == 1
+        assert [r.value for r in stored(cluster, "orders")[0]] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_what_was_stored_though_given_up_leaves_no_gap(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=100)
+        await producer.start()
+        await producer.send_and_wait("orders", b"0")
+        cut = cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True, times=None)
+        with pytest.raises(DeliveryTimeoutError, match="MAY have been written"):
+            await producer.send_and_wait("orders", b"1")
+        cut.remove()
+        assert (await producer.send_and_wait("orders", b"2")).offset == 2
+        assert producer._accumulator.topics["orders"].queues[0].sequences.epoch == 0
+
+
+@pytest.mark.parametrize("error", [OutOfOrderSequenceNumber, UnknownProducerId])
+async def test_a_refused_number_begins_a_new_numbering(
+    make_producer: Make, stored: Stored, error: type[KafkaError]
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        cluster.control(ApiKey.PRODUCE, error=error.errno)
+        acks = [await producer.send("orders", b"%03d" % n * 10) for n in range(30)]
+        assert [m.offset for m in await asyncio.gather(*acks)] == list(range(1, 31))
+        assert producer._accumulator.topics["orders"].queues[0].sequences.epoch == 1
+
+
+async def test_a_duplicate_is_a_success_at_an_unknown_offset(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        cluster.control(ApiKey.PRODUCE, error=46)
+        assert (await producer.send_and_wait("orders", b"v")).offset == -1
+
+
+async def test_a_fenced_producer_gets_another_id(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        before = producer._sender._identity.producer_id
+        cluster.control(ApiKey.PRODUCE, error=47)
+        assert (await producer.send_and_wait("orders", b"v")).offset == 1
+        assert producer._sender._identity.producer_id != before
+
+
+async def test_without_producer_ids_it_goes_on_without_numbers(make_producer: Make) -> None:
+    async with FakeCluster(
+        topics=["orders"], api_versions={ApiKey.INIT_PRODUCER_ID: None}
+    ) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        assert (await producer.send_and_wait("orders", b"v")).offset == 0
+        assert producer._accumulator.topics["orders"].queues[0].sequences is None
+
+
+async def test_throttled_by_the_broker_it_pauses(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+
+        def throttle(response: Any) -> None:
+            response.throttle_time_ms = 200
+
+        cluster.control(ApiKey.PRODUCE, edit=throttle)
+        await producer.send_and_wait("orders", b"v")
+        await producer.send_and_wait("orders", b"v")
+        first, second = (s.at for s in cluster.requests if s.api_key is ApiKey.PRODUCE)
+        assert second - first >= 0.19
+
+
+async def test_a_mute_broker_s_batches_go_again_over_a_new_connection(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, request_timeout_ms=150)
+        await producer.start()
+        cluster.control(ApiKey.PRODUCE, drop=True)
+        assert (await producer.send_and_wait("orders", b"v")).offset == 0
+        assert len(stored(cluster, "orders")[0]) == 1
+
+
+async def test_a_failed_batch_that_nobody_awaits_is_logged(
+    make_producer: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        cluster.control(ApiKey.PRODUCE, error=MessageSizeTooLargeError.errno, times=5)
+        with caplog.at_level(logging.ERROR):
+            for _ in range(5):
+                await producer.send("orders", b"x" * 150)
+            await producer.flush()
+        (line,) = [r for r in caplog.records if "nobody awaited" in r.getMessage()]
+        assert "MessageSizeTooLargeError" in line.getMessage()
+        caplog.clear()
+        cluster.control(ApiKey.PRODUCE, error=MessageSizeTooLargeError.errno)
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send_and_wait("orders", b"x")
+        assert not caplog.records
+
+
+async def test_a_deleted_topic_fails_its_records_in_the_end(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"], auto_create_topics=False) as cluster:
+        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        cluster.delete_topic("orders")
+        with pytest.raises(DeliveryTimeoutError):
+            await producer.send_and_wait("orders", b"v")
+        assert producer._sender.pool.used == 0
+        assert not producer._accumulator.active
+
+
+async def storm(
+    cluster: FakeCluster, producer: Any, seed: int, calm: asyncio.Event
+) -> dict[bytes, list[bytes]]:
+    """Senders of numbered values by key, while everything happens to the cluster; what was acked
+    for each key."""
+    weather = random.Random(seed)
+
+    async def bad_weather() -> None:
+        for _ in range(80):
+            if calm.is_set():
+                break
+            node = weather.randrange(3)
+            if len(cluster._control.faults) > 3:
+                await asyncio.sleep(0.01)
+                continue
+            match weather.randrange(7):
+                case 0:
+                    cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True)
+                case 1:
+                    cluster.control(ApiKey.PRODUCE, disconnect=True, node=node)
+                case 2:
+                    error = weather.choice(RETRIABLE).errno
+                    cluster.control(ApiKey.PRODUCE, error=error, times=weather.randint(1, 4))
+                case 3:
+                    cluster.move_leader("orders", weather.randrange(4), node)
+                case 4:
+                    cluster.disconnect(node)
+                case 5:
+                    cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=12)
+                case 6:
+                    cluster.kill(node)
+                    await asyncio.sleep(0.02)
+                    await cluster.restart(node)
+            await asyncio.sleep(weather.random() * 0.02)
+
+    acked: dict[bytes, list[bytes]] = defaultdict(list)
+
+    async def sender(number: int) -> None:
+        key = b"key %d" % number
+        pending = []
+        for n in range(60):
+            value = b"%d" % n
+            pending.append((value, await producer.send("orders", value, key=key)))
+            if n % 7 == 0:
+                await asyncio.sleep(0.005)
+        for value, ack in pending:
+            await ack
+            acked[key].append(value)
+
+    troubles = asyncio.ensure_future(bad_weather())
+    try:
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(sender(number) for number in range(20)))
+    finally:
+        calm.set()
+        await troubles
+    return acked
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_in_a_storm_each_record_is_stored_once_and_in_order(
+    make_producer: Make, stored: Stored, seed: int
+) -> None:
+    async with FakeCluster(brokers=3, topics={"orders": 4}) as cluster:
+        producer = make_producer(cluster, max_batch_size=400, buffer_memory=10_000)
+        await producer.start()
+        acked = await storm(cluster, producer, seed, asyncio.Event())
+        found: dict[bytes, list[bytes]] = defaultdict(list)
+        for records in stored(cluster, "orders").values():
+            for record in records:
+                found[record.key].append(record.value)
+        assert len(acked) == 20
+        assert found == acked
+        assert producer._sender.pool.used == 0
+
+
+async def test_in_a_storm_without_numbers_nothing_acked_is_missing(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(brokers=3, topics={"orders": 4}) as cluster:
+        producer = make_producer(cluster, enable_idempotence=False, max_batch_size=400)
+        await producer.start()
+        acked = await storm(cluster, producer, 7, asyncio.Event())
+        found: dict[bytes, list[bytes]] = defaultdict(list)
+        for records in stored(cluster, "orders").values():
+            for record in records:
+                found[record.key].append(record.value)
+        for key, values in acked.items():
+            first_seen = list(dict.fromkeys(found[key]))
+            assert first_seen == values, "each is there, and none overtook another"
