@@ -116,6 +116,14 @@ class FetchBuffer:
         self._line.pop(state, None)
         self._hidden.pop(state, None)
 
+    def clear(self) -> None:
+        """Drop everything: the consumer is stopped. Memory is free at once, positions stay."""
+        for state in (*self._line, *self._hidden):
+            self._close(state)
+        self.delivery.current = EMPTY
+        self._line.clear()
+        self._hidden.clear()
+
     def pause(self, state: PartitionState) -> None:
         """Hand out nothing more of the partition, not even what is decoded, until resumed."""
         state.paused = True

@@ -162,6 +162,7 @@ class ConsumerCore:
             return
         self.closed = True
         self.reader.stop()
+        self.buffer.clear()
         self.resolver.close()
         self.fetcher.close()
         self.cluster.abort()
