@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from aiokafka_lite.errors import (
+    BrokerResponseError,
     CorruptRecordException,
     InvalidRecordError,
     MessageSizeTooLargeError,
@@ -28,7 +29,14 @@ from aiokafka_lite.record.header import (
     write_crc,
 )
 
-__all__ = ["check_batch", "last_sequence", "only_batch", "size_at", "stamp_append_time"]
+__all__ = [
+    "RecordsRefused",
+    "check_batch",
+    "last_sequence",
+    "only_batch",
+    "size_at",
+    "stamp_append_time",
+]
 
 SMALLEST_LENGTH: Final = 14
 """A v0 message without key and value: Java's ``LegacyRecord.RECORD_OVERHEAD_V0``."""
@@ -38,6 +46,20 @@ MAX_TIMESTAMP_AT: Final = 35
 _LENGTH: Final = Struct(">i")
 _ATTRIBUTES: Final = Struct(">h")
 _TIMESTAMP: Final = Struct(">q")
+
+
+class RecordsRefused(Exception):
+    """Some records of a batch may not be stored, so the batch is not.
+
+    Attributes:
+        error: what the partition is answered.
+        record_errors: (index in the batch, why) of each record.
+    """
+
+    def __init__(self, error: BrokerResponseError, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.record_errors = record_errors
 
 
 def last_sequence(header: BatchHeader) -> int:

@@ -50,6 +50,9 @@ class FakeCluster:
         api_versions: narrow or withdraw (None) single APIs: ``{ApiKey.FETCH: (4, 11)}``.
         default_partitions: partitions of a topic that is created without a number.
         auto_create_topics: create topics that metadata is asked for.
+        check_records: decode every batch that is produced and refuse one whose records are not
+            what its header says, as a real broker does; without, only headers and checksums are
+            looked at, which is quicker.
         racks: the rack of each broker.
         seed: the same seed gives the same cluster id and topic ids.
         clock: milliseconds since the epoch, for log append times.
@@ -69,6 +72,7 @@ class FakeCluster:
         api_versions: Mapping[int, tuple[int, int] | None] | None = None,
         default_partitions: int = 1,
         auto_create_topics: bool = True,
+        check_records: bool = False,
         racks: Sequence[str | None] | None = None,
         seed: int = 0,
         clock: Callable[[], int] = system_clock,
@@ -86,6 +90,7 @@ class FakeCluster:
             random=Random(seed),
             default_partitions=default_partitions,
             auto_create_topics=auto_create_topics,
+            check_records=check_records,
         )
         self._control = Control()
         self._first_topics = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)

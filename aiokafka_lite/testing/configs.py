@@ -57,7 +57,12 @@ _CHOICES: Final = {
     "compression.type": {"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"},
     "message.timestamp.type": {"CreateTime", "LogAppendTime"},
 }
-_NUMBERS: Final = {"max.message.bytes": 0, "min.insync.replicas": 1}  # name -> smallest value
+_NUMBERS: Final = {  # name -> smallest value
+    "max.message.bytes": 0,
+    "message.timestamp.after.max.ms": 0,
+    "message.timestamp.before.max.ms": 0,
+    "min.insync.replicas": 1,
+}
 
 
 def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

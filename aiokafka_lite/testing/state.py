@@ -56,6 +56,7 @@ class ClusterState:
         default_partitions: partitions of a topic that does not say (``num.partitions``).
         auto_create_topics: create a topic that metadata is asked for
             (``auto.create.topics.enable``).
+        check_records: decode every batch that is produced and refuse what is wrong in it.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class ClusterState:
         random: Random,
         default_partitions: int = 1,
         auto_create_topics: bool = True,
+        check_records: bool = False,
     ) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.clock = clock
         self.default_partitions = default_partitions
         self.auto_create_topics = auto_create_topics
+        self.check_records = check_records
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self._random = random
@@ -119,7 +122,12 @@ class ClusterState:
         for other in self.topics:
             if other.replace(".", "_") == collided:
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
-        topic = Topic(name, self._new_uuid(), checked_configs(configs or {}))
+        topic = Topic(
+            name,
+            self._new_uuid(),
+            checked_configs(configs or {}),
+            check_records=self.check_records,
+        )
         for replicas in self._place(partitions, replication_factor, assignments):
             self._add_partition(topic, replicas)
         if not validate_only:

@@ -24,6 +24,7 @@ __all__ = ["NO_LEADER", "Partition", "Topic", "Watchers", "check_topic_name"]
 
 NO_LEADER: Final = -1
 ALL_IN_SYNC: Final = -1  # acks=all
+FAR_FUTURE: Final = 2**63 - 1  # ms
 
 MAX_TOPIC_NAME: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -123,6 +124,7 @@ class Partition:
 
         Raises:
             BrokerResponseError: the error to answer with; nothing was appended.
+            RecordsRefused: the same, for single records.
         """
         topic = self.topic
         if acks == ALL_IN_SYNC and len(self.isr) < topic.min_insync_replicas:
@@ -131,6 +133,7 @@ class Partition:
                 f" requirement of {topic.min_insync_replicas} for {self}"
             )
         check_batch(batch, header, topic.max_message_bytes)
+        self._check_records(batch, header, now_ms)
         if header.transactional:
             raise InvalidTxnState("record was not part of an ongoing transaction")
         if header.producer_id >= 0:
@@ -149,6 +152,20 @@ class Partition:
             base_offset,
             -1 if append_time is None else append_time,
         )
+
+    def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        """Decode the batch if it may hold records that the topic does not take."""
+        topic = self.topic
+        earliest, latest = 0, FAR_FUTURE
+        if not topic.log_append_time:
+            earliest = now_ms - topic.timestamp_before_max
+            latest = now_ms + topic.timestamp_after_max
+        if topic.reads_records or header.max_timestamp > latest:
+            from aiokafka_lite.testing.validation import check_records  # decoding is rare
+
+            check_records(
+                batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
+            )
 
     def lead(self, leader: int) -> None:
         """Make a node (or ``NO_LEADER``) the leader of a new epoch."""
@@ -178,24 +195,44 @@ class Partition:
 
 
 class Topic:
-    """A topic; deleted and created again it is another one, with another id."""
+    """A topic; deleted and created again it is another one, with another id.
+
+    Args:
+        name: checked before.
+        topic_id: no other topic's.
+        configs: its own configurations, checked before.
+        check_records: decode every batch that is appended and refuse what is wrong in it.
+    """
 
     __slots__ = (
+        "_check_records",
         "configs",
+        "is_compacted",
         "is_internal",
         "log_append_time",
         "max_message_bytes",
         "min_insync_replicas",
         "name",
         "partitions",
+        "reads_records",
+        "timestamp_after_max",
+        "timestamp_before_max",
         "topic_id",
     )
 
-    def __init__(self, name: str, topic_id: UUID, configs: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        configs: Mapping[str, str],
+        *,
+        check_records: bool = False,
+    ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: list[Partition] = []
+        self._check_records = check_records
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -205,6 +242,14 @@ class Topic:
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
         self.max_message_bytes = int(self.config("max.message.bytes"))
         self.min_insync_replicas = int(self.config("min.insync.replicas"))
+        self.timestamp_before_max = int(self.config("message.timestamp.before.max.ms"))
+        self.timestamp_after_max = int(self.config("message.timestamp.after.max.ms"))
+        self.is_compacted = "compact" in self.config("cleanup.policy")
+        self.reads_records = (
+            self._check_records
+            or self.is_compacted
+            or "message.timestamp.before.max.ms" in self.configs
+        )
 
     def config(self, name: str) -> str:
         """The value in force: the topic's own, or Kafka's default."""

@@ -2,7 +2,7 @@
 
 - v0-v2 carry message sets (magic 0 or 1), which are converted to v2 as brokers since 3.0 do;
 - v3+ carry exactly one v2 batch a partition; zstd since v7 (KIP-110);
-- v8: the error message of what was refused (KIP-467); v10: the new leader (KIP-951);
+- v8: why what was refused, record by record (KIP-467); v10: the new leader (KIP-951);
 - v13: topics by id (KIP-516);
 - acks=0 has no response: after an error the connection is closed instead.
 """
@@ -16,6 +16,7 @@ from aiokafka_lite.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from aiokafka_lite.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -26,7 +27,7 @@ from aiokafka_lite.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.batches import only_batch
+from aiokafka_lite.testing.batches import RecordsRefused, only_batch
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
 from aiokafka_lite.testing.producers import AppendedBatch
 from aiokafka_lite.testing.topics import Partition, Topic
@@ -86,6 +87,13 @@ def _produce(
         if context.version >= _LEADER_HINT_SINCE:
             leader_id, leader_epoch = topic.leader_of(data.index)
             refused.current_leader = LeaderIdAndEpoch(leader_id, leader_epoch)
+        return refused
+    except RecordsRefused as refusal:
+        refused = _refused(data.index, refusal.error)
+        refused.log_start_offset = partition.log.start_offset
+        refused.record_errors = [
+            BatchIndexAndErrorMessage(index, why) for index, why in refusal.record_errors
+        ]
         return refused
     except BrokerResponseError as error:
         return _refused(data.index, error)

@@ -10,7 +10,7 @@ from aiokafka_lite.protocol.messages.produce import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.header import BatchHeader, write_crc
 from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.testing.context import CloseConnection
 from aiokafka_lite.testing.conversion import records_of
@@ -199,3 +199,51 @@ def test_compressed_batches_stay_as_they_are(broker: SocketlessBroker, codec: Co
     assert produce(broker, 9, batch)[0].error_code == 0
     stored = bytes(broker.state.topics["orders"].partitions[0].log.read(0, 2**31))
     assert stored[16:] == batch[16:]
+
+
+def refused(
+    broker: SocketlessBroker, batch: bytes, version: int = 9
+) -> tuple[str, list[tuple[int, str]]]:
+    answer = produce(broker, version, batch)[0]
+    assert answer.base_offset == -1
+    errors = [
+        (error.batch_index, error.batch_index_error_message) for error in answer.record_errors
+    ]
+    return for_code(answer.error_code).message, errors
+
+
+def test_compacted_topics_need_keys(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1, configs={"cleanup.policy": "compact"})
+    batch = make_batch((NOW_MS, b"k", b"v"), (NOW_MS, None, b"w"), (NOW_MS, None, b"x"))
+    error, records = refused(broker, batch)
+    assert error == "INVALID_RECORD"
+    assert [index for index, _ in records] == [1, 2]
+    assert refused(broker, batch, version=7)[1] == []
+    assert produce(broker, 9, make_batch((NOW_MS, b"k", None)))[0].error_code == 0
+
+
+def test_timestamps_out_of_range(broker: SocketlessBroker) -> None:
+    hour = 3_600_000
+    batch = make_batch((NOW_MS, None, b"v"), (NOW_MS + hour + 1, None, b"w"))
+    topic = broker.state.create_topic("orders", 1)
+    error, records = refused(broker, batch)
+    assert (error, [index for index, _ in records]) == ("INVALID_TIMESTAMP", [1])
+    assert produce(broker, 9, make_batch((NOW_MS + hour, None, b"v")))[0].error_code == 0
+    topic.configure({"message.timestamp.type": "LogAppendTime"})
+    assert produce(broker, 9, batch)[0].error_code == 0
+    topic.configure({"message.timestamp.before.max.ms": "10"})
+    batch = make_batch((NOW_MS - 10, None, b"v"), (NOW_MS - 11, None, b"w"), (-1, None, b"x"))
+    assert refused(broker, batch)[0] == "INVALID_TIMESTAMP"
+
+
+def test_records_are_checked_when_it_is_asked_for(broker: SocketlessBroker) -> None:
+    batch = bytearray(make_batch((1, b"k", b"v" * 40)))
+    batch[61] -= 10  # the first record's length
+    write_crc(batch, 0, len(batch))
+    broker.state.create_topic("orders", 1)
+    assert produce(broker, 9, bytes(batch))[0].error_code == 0
+    broker.state.delete_topic("orders")
+    broker.state.check_records = True
+    broker.state.create_topic("orders", 1)
+    assert refused(broker, bytes(batch)) == ("INVALID_RECORD", [])
+    assert produce(broker, 9, make_batch())[0].error_code == 0
