@@ -41,6 +41,7 @@ cdef class RecordSet:
     cdef Py_buffer buffer               # the whole set
     cdef bint held                      # buffer is acquired
     cdef const uint8_t *at              # where the next batch begins
+    cdef const uint8_t *start  # of the set
     cdef const uint8_t *set_end
 
     # The v2 batch being read: `left` records begin at `record`.

@@ -102,7 +102,9 @@ cdef tuple parse_headers(RawRecord *record):
     return tuple(out) if p == end else None
 
 
-# Not cleared by the collector: that would drop the buffer's owner without releasing the buffer.
+# Not cleared by the collector: that would drop the buffer's owner without releasing the buffer. The
+# buffer is taken of what lies under a memoryview, never of the memoryview itself: that one is
+# cleared with its garbage cycle while a buffer of it is still exported, and CPython then crashes.
 @cython.final
 @cython.no_gc_clear
 cdef class RecordSet:
@@ -121,10 +123,16 @@ cdef class RecordSet:
         self.check_crcs = check_crcs
         self.aborted = AbortedTransactions(aborted) if aborted else None
         self.limit = decompressed_limit
-        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
-        self.held = True
-        self.at = <const uint8_t *>self.buffer.buf
-        self.set_end = self.at + self.buffer.len
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(
+                data if type(data) is not memoryview else data.obj, &self.buffer, PyBUF_SIMPLE)
+            self.held = True
+            self.start = self.at = <const uint8_t *>view.buf
+            self.set_end = self.at + view.len
+        finally:
+            PyBuffer_Release(&view)
 
     def __dealloc__(self):
         self.release()
@@ -283,7 +291,7 @@ cdef class RecordSet:
                     if size > left:
                         size = 0
                 if size == 0:
-                    self.only_partial = self.at == self.buffer.buf and left > 0
+                    self.only_partial = self.at == self.start and left > 0
                     self.exhausted = True
                     self.release()
                     return False
