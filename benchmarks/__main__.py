@@ -57,7 +57,7 @@ def _measure(suite: Suite, row: Row, bootstrap: str, topic: str) -> dict[str, An
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
     if done.returncode != 0:
-        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+        return {"error": done.stderr.strip()[-3000:] or "no message"}
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
