@@ -27,10 +27,10 @@ def lost():
 async def broker_at(task_owner, lost):
     made = []
 
-    def make(port: int, backoff: Backoff | None = None) -> Broker:
-        backoff = backoff or Backoff(0.001, 0.002)
+    def make(port: int, backoff: Backoff | None = None, options=OPTIONS) -> Broker:
         node = Node(1, "127.0.0.1", port)
-        made.append(Broker(node, OPTIONS, backoff, task_owner, lambda *told: lost.append(told)))
+        backoff = backoff or Backoff(0.001, 0.002)
+        made.append(Broker(node, options, backoff, task_owner, lambda *told: lost.append(told)))
         return made[-1]
 
     yield make
@@ -162,6 +162,33 @@ async def test_disconnect_is_not_a_loss(tiny_kafka, broker_at, lost):
     assert broker.connected() is None
     await broker.connection()
     assert not lost
+
+
+async def test_an_idle_connection_that_closes_is_not_a_loss(tiny_kafka, broker_at, lost, until):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port, options=ConnectionOptions(connections_max_idle=0.05))
+    await broker.connection()
+    await until(lambda: not broker.connected())
+    await broker.connection()
+    assert server.connections == 2
+    assert not lost
+
+
+async def test_a_connection_ends_the_backoffs_growth(tiny_kafka, broker_at):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port, Backoff(0.05, 10.0, jitter=0.0))
+    await server.stop()
+    for _ in range(2):
+        with pytest.raises(KafkaConnectionError):
+            await broker.connection()
+    await server.start()
+    await broker.connection()
+    await server.stop()
+    broker.disconnect()
+    with pytest.raises(KafkaConnectionError):
+        await broker.connection()
+    pause = broker.next_attempt_at - asyncio.get_running_loop().time()
+    assert round(pause / 0.05) == 1
 
 
 async def test_moving_closes_what_was_at_the_old_address(tiny_kafka, broker_at, until, lost):
