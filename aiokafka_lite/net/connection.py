@@ -1,8 +1,8 @@
 """A connection to one broker: requests in, futures of responses out.
 
 `Connection.open` dials, finds out what the broker speaks, and authenticates. After that `send`
-is synchronous: it encodes, queues, and returns a future; the transport lets everything that was
-sent during one pass of the event loop leave together.
+is synchronous: it encodes, queues, and returns a future. What is sent during one pass of the event
+loop leaves together, but for a request that finds the connection idle: that one leaves at once.
 
 A connection fails as a whole. The socket is lost, a response is overdue, bytes make no sense, or
 an answer is out of order: then every pending future gets KafkaConnectionError, `on_close` is
@@ -188,8 +188,9 @@ class Connection:
         if self._closed:
             self._fail(pending)
         elif expect_response:
+            idle = not self._in_flight
             self._in_flight.add(pending)
-            self._transport.write(data)
+            self._transport.write(data, at_once=idle)
         else:
             self._leaving.add(pending)
             self._transport.write(data, self._on_written)

@@ -1,8 +1,9 @@
 """The asyncio side of a connection: bytes of a socket in and out, frames to a callback.
 
 Requests that are written during one pass of the event loop leave together at its end, in as few
-system calls as it takes. When the socket takes no more, they wait here, not in the event loop's
-own buffer, which would copy them; that is also when `writable` turns false.
+system calls as it takes; only one that finds the connection idle leaves at once, to spare it that
+pass. When the socket takes no more, requests wait here, not in the event loop's own buffer, which
+would copy them; that is also when `writable` turns false.
 
 Non-obvious:
 - `on_lost` is called exactly once, and only after `connection_made`; by the event loop, never
@@ -67,14 +68,20 @@ class FrameTransport(asyncio.BufferedProtocol):
         """A request written now would reach the socket soon."""
         return not self._paused and not self._closing and self._waiting_bytes < MOST_WAITING
 
-    def write(self, data: bytes | bytearray, written: _Written = None) -> None:
+    def write(
+        self, data: bytes | bytearray, written: _Written = None, *, at_once: bool = False
+    ) -> None:
         """Send a request with its neighbours, at the end of this pass of the event loop.
 
         Args:
             data: The whole frame; it must not change any more.
             written: Called once the socket's side has taken it all.
+            at_once: It has no neighbours to wait for: nothing else is under way.
         """
         if self._closing:
+            return
+        if at_once and not self._waiting and not self._paused and self._transport is not None:
+            self._hand_over(self._transport, data, written)
             return
         self._waiting.append((data, written))
         self._waiting_bytes += len(data)
@@ -174,16 +181,21 @@ class FrameTransport(asyncio.BufferedProtocol):
             if size < JOINED and waiting:
                 size = self._send_joined(transport, data, written)
             else:
-                # A view, because what the socket leaves over is a slice: of a bytearray, a copy.
-                transport.write(memoryview(data))
-                if written is not None:
-                    written()
+                self._hand_over(transport, data, written)
             self._waiting_bytes -= size
         if self._closing and not waiting:
             # Later: asyncio reports a loss twice if it is closed while it calls resume_writing.
             self._loop.call_soon(transport.close)
         if self.writable:
             self._wake()
+
+    def _hand_over(
+        self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written
+    ) -> None:
+        # A view, because what the socket leaves over is a slice: of a bytearray, a copy.
+        transport.write(memoryview(data))
+        if written is not None:
+            written()
 
     def _send_joined(
         self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written

@@ -118,10 +118,12 @@ async def test_the_broker_is_told_the_clients_name(serve: Serve, connect: Connec
 
 
 async def test_requests_of_one_pass_arrive_together(serve: Serve, connect: Connect) -> None:
+    """All but the first, which finds the connection idle and does not wait for them."""
     sizes: list[int] = []
 
     async def script(peer: Peer) -> None:
         await peer.greet()
+        await peer.read()
         sizes.append(len(await peer.reader.read(1 << 20)))
         await peer.silence()
 
@@ -129,7 +131,7 @@ async def test_requests_of_one_pass_arrive_together(serve: Serve, connect: Conne
     for n in range(50):
         connection.send(heartbeat(n), HEARTBEAT)
     await until(lambda: bool(sizes))
-    assert sizes[0] > 50 * 20
+    assert sizes[0] > 49 * 20
 
 
 @pytest.mark.parametrize("cut", [1, 3, 7])
@@ -294,7 +296,8 @@ async def test_answers_in_time_do_not_trip_the_timer(serve: Serve, connect: Conn
 
 async def hang_up(peer: Peer) -> None:
     await peer.greet()
-    await peer.read()
+    for _ in range(3):  # what is left unread would make it a reset
+        await peer.read()
 
 
 async def test_the_broker_hangs_up(serve: Serve, connect: Connect) -> None:

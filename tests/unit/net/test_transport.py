@@ -73,6 +73,20 @@ async def test_writes_of_one_pass_leave_in_one_piece() -> None:
     assert setup.notes.written[1:] == [b"later"]
 
 
+async def test_a_lone_write_leaves_at_once_unless_others_wait() -> None:
+    setup = Setup()
+    setup.transport.write(b"now", at_once=True)
+    assert setup.notes.written == [b"now"]
+    setup.transport.write(b"one", at_once=False)
+    setup.transport.write(b"two", at_once=True)
+    assert setup.notes.written == [b"now"]
+    await passes()
+    assert setup.notes.written == [b"now", b"onetwo"]
+    setup.transport.pause_writing()
+    setup.transport.write(b"held", at_once=True)
+    assert len(setup.notes.written) == 2
+
+
 async def test_large_writes_are_not_copied_and_order_is_kept() -> None:
     setup = Setup()
     large = bytearray(JOINED)
