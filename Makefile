@@ -1,0 +1,102 @@
+# aiokafka_lite: `make` lists what can be made. Nothing but Python >= 3.11 needs to be there.
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+DONE  := $(VENV)/.done
+FLAGS ?=
+
+NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
+
+.PHONY: help venv demo test test-fast test-pure test-brokers oracle fuzz chaos lint format bench \
+        kafka clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# -- the virtual environment; a stamp for each layer of it, so that a second run is quick
+
+$(DONE)/made: tools/make_venv.sh
+	@sh tools/make_venv.sh $(VENV)
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/build-tools: $(DONE)/made pyproject.toml
+	@echo "installing the build tools"
+	@$(PIP) 'setuptools>=77' 'Cython>=3.1' && touch $@
+
+$(DONE)/native: $(DONE)/build-tools setup.py $(NATIVE_SOURCES)
+	@echo "compiling the native hot paths (without a C compiler their pure-Python twins are used)"
+	@$(BIN)/python setup.py build_ext --inplace > $(DONE)/build.log 2>&1 \
+		|| { cat $(DONE)/build.log; exit 1; }
+	@grep -E '^aiokafka_lite: |SystemExit' $(DONE)/build.log || true
+	@touch $@
+
+$(DONE)/demo: $(DONE)/native
+	@echo "installing aiokafka_lite[cli]"
+	@$(PIP) --no-build-isolation -e '.[cli]' && touch $@
+
+$(DONE)/dev: $(DONE)/native
+	@echo "installing aiokafka_lite[dev]"
+	@$(PIP) --no-build-isolation -e '.[dev]' && touch $@
+
+# The other clients, for comparison: without them only the tests that use them are skipped.
+$(DONE)/interop: $(DONE)/dev
+	@echo "installing aiokafka_lite[interop]"
+	@$(PIP) --no-build-isolation -e '.[interop]' \
+		|| echo "NOT INSTALLED: tests against other clients will be skipped"
+	@touch $@
+
+venv: $(DONE)/interop ## Everything for development, in .venv
+
+# -- use
+
+demo: $(DONE)/demo ## 200,000 records through a broker and back; BOOTSTRAP=host:port for a real one
+	@$(BIN)/python -m aiokafka_lite demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(FLAGS)
+
+kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version 3.9.2"
+	@$(BIN)/python -m tools.kafka $(FLAGS)
+
+# -- tests; FLAGS="-k name -x" goes to pytest
+
+test: test-pure ## All tests, in both builds, against a real Kafka where one can be had
+	$(BIN)/pytest -m "not brokers" $(FLAGS)
+
+test-fast: $(DONE)/dev ## What needs neither Kafka nor Java, under a minute
+	$(BIN)/pytest -m "not real and not java and not brokers" $(FLAGS)
+
+test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java" -q $(FLAGS)
+
+test-brokers: $(DONE)/interop ## The round trip on every old broker from 0.8.2.2 to 2.8.2
+	$(BIN)/pytest -m brokers $(FLAGS)
+
+oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
+	$(BIN)/python -m tools.oracle --all $(FLAGS)
+
+fuzz: $(DONE)/dev ## A million hostile frames: only documented errors may come out
+	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
+
+chaos: $(DONE)/dev ## Brokers die for five minutes (CHAOS_SECONDS); nothing acknowledged may be lost
+	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)
+
+bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
+	$(BIN)/python -m benchmarks $(FLAGS)
+
+# -- the gates
+
+lint: $(DONE)/dev ## ruff, mypy --strict, the floors (import-linter), fresh generated code
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.protocol_gen --check --if-available
+
+format: $(DONE)/dev ## Let ruff put the code in order
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## Remove everything that was made here
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .grimp_cache
+	find aiokafka_lite \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
