@@ -28,7 +28,7 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocol
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.handshake import PATIENCE, decode, find_versions, ladder
+from aiokafka_lite.net.handshake import decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.transport import FrameTransport
@@ -89,21 +89,18 @@ class Connection:
         Cancellation: closes what was opened.
         """
         known = options.known.recall(host, port)
-        rungs = ladder(options, known)
         no_answer = KafkaConnectionError(f"{host}:{port} was not asked anything")
-        for rung in rungs:
+        for step in ladder(options, known):
             self = cls(host, port, options)
             try:
                 await dial(host, port, options, self._transport)
                 self._arm_for_idleness()
-                last = rung is rungs[-1]
-                patience = (
-                    options.connect_timeout if last else min(PATIENCE, options.connect_timeout)
-                )
                 try:
-                    found = await find_versions(self, rung, options, known, patience)
+                    found = await find_versions(self, step, options, known)
                 except KafkaConnectionError as error:
-                    log.debug("%s gave no answer to %s", self, rung.value)
+                    if isinstance(self.last_error, KafkaProtocolError):
+                        raise self.last_error from error
+                    log.debug("%s gave no answer to %s", self, step.rung.value)
                     no_answer = error
                     continue
                 self.versions, learned = found

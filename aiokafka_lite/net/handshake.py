@@ -22,7 +22,7 @@ tried: an old broker wants to be named there.
 import logging
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aiokafka_lite.errors import KafkaConnectionError, UnsupportedVersionError, for_code
 from aiokafka_lite.net.frames import Frame
@@ -62,8 +62,22 @@ class Channel(Protocol):
     ) -> ResponseT: ...
 
 
-def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
-    """The rungs to try for one broker, in order."""
+class Step(NamedTuple):
+    """A rung to try, on a connection of its own."""
+
+    rung: Rung
+    patience: float
+    """Seconds to wait for an answer."""
+
+
+def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
+    """What to try for one broker, in order; the last step has all the time of the option."""
+    *others, last = _rungs(options, known)
+    patience = min(PATIENCE, options.connect_timeout)
+    return [*(Step(rung, patience) for rung in others), Step(last, options.connect_timeout)]
+
+
+def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
     if options.api_version is not None and is_before_api_versions(options.api_version):
         return (Rung.ASSUME,)
     if known is not None:
@@ -79,28 +93,24 @@ def is_before_api_versions(release: str) -> bool:
 
 
 async def find_versions(
-    channel: Channel,
-    rung: Rung,
-    options: ConnectionOptions,
-    known: Known | None,
-    patience: float,
+    channel: Channel, step: Step, options: ConnectionOptions, known: Known | None
 ) -> tuple[BrokerVersions, Known]:
-    """What the broker speaks, found out by one rung; and what is worth remembering of it.
+    """What the broker speaks, found out in one step; and what is worth remembering of it.
 
     A release that was found out (not assumed) leaves the connection spent: make another.
 
     Args:
         channel: The connection.
-        rung: What to try.
+        step: What to try.
         options: Of the connection.
         known: What was remembered.
-        patience: Seconds to wait for an answer.
 
     Raises:
-        KafkaConnectionError: it hung up or said nothing: the next rung is to be tried.
+        KafkaConnectionError: it hung up or said nothing: the next step is to be tried.
         KafkaProtocolError: it answered in another protocol.
         BrokerResponseError: it answered with an error.
     """
+    rung, patience = step
     if rung is Rung.ASSUME:
         release = known.release if known is not None else None
         release = release or options.api_version

@@ -12,7 +12,7 @@ from aiokafka_lite.errors import (
     KafkaProtocolError,
     UnsupportedVersionError,
 )
-from aiokafka_lite.net.handshake import Rung, is_before_api_versions, ladder
+from aiokafka_lite.net.handshake import PATIENCE, Rung, is_before_api_versions, ladder
 from aiokafka_lite.net.known import Known
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.api_keys import ApiKey
@@ -217,7 +217,7 @@ async def test_a_slow_modern_broker_is_not_taken_for_an_old_one(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says nothing at first, but is awake when it is asked for something older."""
-    monkeypatch.setattr("aiokafka_lite.net.connection.PATIENCE", 0.05)
+    monkeypatch.setattr("aiokafka_lite.net.handshake.PATIENCE", 0.05)
 
     async def asleep(peer: Peer) -> None:
         await peer.silence()
@@ -242,8 +242,9 @@ async def test_what_is_no_kafka_is_not_asked_again(serve: Serve, connect: Connec
         await peer.silence()
 
     broker = await serve(script)
-    with pytest.raises(KafkaConnectionError, match="speaks HTTP"):
+    with pytest.raises(KafkaProtocolError, match="speaks HTTP"):
         await connect(broker)
+    assert broker.accepted == 1
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\x23", b"\x00\x23\xff\xff\xff\xff", b"\x00"])
@@ -260,20 +261,32 @@ async def test_garbage_for_an_answer(serve: Serve, connect: Connect, garbage: by
             await connect(broker)
 
 
+def rungs(options: ConnectionOptions, known: Known | None) -> list[Rung]:
+    return [step.rung for step in ladder(options, known)]
+
+
 def test_the_ladder() -> None:
     plain = ConnectionOptions()
-    assert ladder(plain, None) == (
+    assert rungs(plain, None) == [
         Rung.NEGOTIATE,
         Rung.NEGOTIATE_PLAINLY,
         Rung.LIST_GROUPS,
         Rung.METADATA,
-    )
-    assert ladder(plain, Known(api_versions=3)) == (Rung.NEGOTIATE,)
-    assert ladder(plain, Known(release="0.9")) == (Rung.ASSUME,)
-    assert ladder(ConnectionOptions(api_version="0.9"), Known(api_versions=3)) == (Rung.ASSUME,)
-    assert ladder(ConnectionOptions(api_version="0.10"), None)[0] is Rung.NEGOTIATE
+    ]
+    assert rungs(plain, Known(api_versions=3)) == [Rung.NEGOTIATE]
+    assert rungs(plain, Known(release="0.9")) == [Rung.ASSUME]
+    assert rungs(ConnectionOptions(api_version="0.9"), Known(api_versions=3)) == [Rung.ASSUME]
+    assert rungs(ConnectionOptions(api_version="0.10"), None)[0] is Rung.NEGOTIATE
     sasl = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Password())
-    assert ladder(sasl, None) == (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY)
+    assert rungs(sasl, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
+
+
+def test_patience_is_short_while_there_is_another_step() -> None:
+    options = ConnectionOptions(connect_timeout=7)
+    assert [step.patience for step in ladder(options, None)] == [PATIENCE] * 3 + [7]
+    assert [step.patience for step in ladder(options, Known(api_versions=4))] == [7]
+    hasty = ConnectionOptions(connect_timeout=0.1)
+    assert {step.patience for step in ladder(hasty, None)} == {0.1}
 
 
 @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.9.0.1"])
