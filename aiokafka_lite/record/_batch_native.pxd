@@ -18,6 +18,7 @@ cdef class BatchBuilder:
     cdef tuple _payload_of              # how: (Compression, level)
 
     cdef inline void _keep(self, bytearray storage) noexcept
+    cdef bint _grow(self, Py_ssize_t needed) except -1
 
     # The record's index, -1 when it does not fit or the batch is sealed, -2 with an exception set.
     cdef int32_t append_record(

@@ -8,7 +8,7 @@ checks because it cannot pass what was counted.
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
-from cpython.bytearray cimport PyByteArray_GET_SIZE
+from cpython.bytearray cimport PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -31,6 +31,7 @@ DEF ATTRIBUTES_AT = 21
 DEF TRANSACTIONAL = 0x10
 DEF RECORD_OVERHEAD = 21    # length 5, attributes 1, timestamp delta 10, offset delta 5
 DEF MAX_INT32 = 0x7FFFFFFF
+DEF FIRST_SIZE = 16384
 
 
 cdef bytes as_bytes(object field, str what):
@@ -140,6 +141,16 @@ cdef class BatchBuilder:
             self._data = <uint8_t *>PyByteArray_AS_STRING(storage)
             self._capacity = PyByteArray_GET_SIZE(storage)
 
+    cdef bint _grow(self, Py_ssize_t needed) except -1:
+        """Room for `needed` bytes, in a buffer of our own: the pool's is never resized."""
+        cdef bytearray storage = self._storage
+        if storage is None or storage is self._buffer:  # nothing is in it yet
+            storage = PyByteArray_FromStringAndSize(NULL, max(needed, min(self.limit, FIRST_SIZE)))
+        else:
+            PyByteArray_Resize(storage, max(needed, min(self.limit, 2 * self._capacity)))
+        self._keep(storage)
+        return True
+
     cdef int32_t append_record(
         self, int64_t timestamp_ms, object key, object value, object headers
     ) except -2:
@@ -171,11 +182,8 @@ cdef class BatchBuilder:
             if end > MAX_INT32:
                 raise MessageSizeTooLargeError(
                     f"A record of {end - self.size} bytes cannot be written")
-            if end > self._capacity:
-                self._keep(PyByteArray_FromStringAndSize(NULL, end))
-        elif self._capacity < end:
-            # Only before the first record: a given buffer has `limit` bytes.
-            self._keep(PyByteArray_FromStringAndSize(NULL, self.limit))
+        if end > self._capacity:
+            self._grow(end)
         p = put_varint(self._data + self.size, body)
         p[0] = 0
         p = put_varint(p + 1, delta)

@@ -25,6 +25,7 @@ Headers = Iterable[tuple[str, Bytes | None]]
 
 _MAX_TIMESTAMP: Final = 2**63 - 1
 _MAX_INT32: Final = 2**31 - 1
+_FIRST_SIZE: Final = 16384  # bytes of a buffer of our own, which then doubles
 _RECORD_OVERHEAD: Final = 21  # length 5, attributes 1, timestamp delta 10, offset delta 5
 
 
@@ -90,14 +91,14 @@ def record_size_upper_bound(
 class BatchBuilder:
     """Appends records to one v2 batch until it is full, then seals it.
 
-    The records are written into a buffer of ``limit`` bytes that may come from a pool and may go
-    back to it (``take_buffer()``). That buffer is never resized, so it may be handed out again
-    while somebody still holds a view of it; a first record that does not fit gets a buffer of its
-    own, and the pool's stays as it is.
+    The records are written into a buffer that may come from a pool and may go back to it
+    (``take_buffer()``). The pool's is never resized, so it may be handed out again while somebody
+    still holds a view of it; a first record that does not fit gets a buffer of its own, and the
+    pool's stays as it is.
 
     Args:
         limit: Bytes the batch may have, its header of 61 bytes included.
-        buffer: Where to write, at least ``limit`` bytes; None makes one at the first append.
+        buffer: Where to write, at least ``limit`` bytes; None makes one that grows.
     """
 
     __slots__ = (
@@ -174,11 +175,10 @@ class BatchBuilder:
                 return -1
             if end > _MAX_INT32:
                 raise MessageSizeTooLargeError(f"A record of {len(record)} bytes cannot be written")
-            if self._storage is None or end > len(self._storage):
-                self._storage = bytearray(end)
-        elif self._storage is None:
-            self._storage = bytearray(self.limit)
-        self._storage[self._position : end] = record
+        storage = self._storage
+        if storage is None or end > len(storage):
+            storage = self._grown(end)
+        storage[self._position : end] = record
         self._position = end
         if not index:
             self.first_timestamp = self.max_timestamp = timestamp_ms
@@ -259,6 +259,16 @@ class BatchBuilder:
             self.sealed = True
         self._buffer = None
         return buffer
+
+    def _grown(self, needed: int) -> bytearray:
+        """Room for ``needed`` bytes, in a buffer of our own: the pool's is never resized."""
+        storage = self._storage
+        if storage is None or storage is self._buffer:  # nothing is in it yet
+            storage = self._storage = bytearray(max(needed, min(self.limit, _FIRST_SIZE)))
+        else:
+            size = max(needed, min(self.limit, 2 * len(storage)))
+            storage += bytes(size - len(storage))
+        return storage
 
     def _records_storage(self) -> bytearray:
         if self._storage is None:

@@ -77,6 +77,17 @@ def test_an_oversize_first_record_leaves_the_pooled_buffer_alone(build):
     assert record.value == b"x" * 1000
 
 
+def test_without_a_buffer_memory_follows_the_records_and_not_the_limit(build):
+    builder = build.BatchBuilder(2**31 - 1)
+    values = [b"%d" % i * 1000 for i in range(100)]
+    for value in values:
+        builder.append(T0, None, value)
+    assert [r.value for r in records_of(build, builder.seal())] == values
+    made = builder.take_buffer()
+    assert builder.size <= len(made) < 2 * builder.size
+    assert builder.take_buffer() is None
+
+
 def test_a_buffer_smaller_than_the_limit_is_refused(build):
     with pytest.raises(ValueError, match="cannot hold 101"):
         build.BatchBuilder(101, bytearray(100))
