@@ -90,6 +90,11 @@ class ScriptedBroker:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    @property
+    def serving(self) -> int:
+        """Connections that neither side has closed."""
+        return len(self._tasks)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

@@ -1,5 +1,8 @@
 """buffers: memory is lent again when nobody looks at it, and never before."""
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from aiokafka_lite.net.buffers import SMALLEST, ReceiveBuffers, is_unseen
 
 LARGE = 4 * SMALLEST
@@ -95,6 +98,26 @@ def test_clear_forgets() -> None:
     buffers.clear()
     assert buffers.kept_bytes == 0
     assert buffers.take(LARGE) is not first
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 5)), max_size=40))
+def test_no_two_frames_ever_share_memory(steps: list[tuple[int, int]]) -> None:
+    """Frames of all sizes come, are written, kept for a while, and dropped in any order."""
+    buffers = ReceiveBuffers(budget=6 * SMALLEST)
+    alive: list[tuple[memoryview, int]] = []
+    for number, (quarters, dropped) in enumerate(steps):
+        size = quarters * SMALLEST // 4
+        view = memoryview(buffers.take(size))[:size]
+        mark = number % 256
+        view[:] = bytes([mark]) * size
+        alive.append((view, mark))
+        assert all(each[0] == each[-1] == mark for each, mark in alive)
+        assert len({id(each.obj) for each, _ in alive}) == len(alive)
+        assert buffers.kept_bytes <= buffers.budget
+        del view
+        if dropped < len(alive):
+            del alive[dropped]
 
 
 def _address(buffer: bytearray) -> int:

@@ -616,6 +616,31 @@ async def test_cancelling_open_closes_what_was_opened(serve: Serve) -> None:
         await gone.wait()
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_cancelling_open_anywhere_leaves_nothing_open(
+    serve: Serve, tls: bool, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
+) -> None:
+    broker = await serve(answer_heartbeats, context=server_tls if tls else None)
+    options = ConnectionOptions(
+        security_protocol="SSL" if tls else "PLAINTEXT", ssl_context=client_tls if tls else None
+    )
+    host = "localhost" if tls else "127.0.0.1"
+    opened = 0
+    for steps in range(40):
+        opening = asyncio.create_task(Connection.open(host, broker.port, options))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        try:
+            connection = await opening
+        except asyncio.CancelledError:
+            continue
+        opened += 1
+        connection.close()
+    assert opened < 40
+    await until(lambda: broker.serving == 0)
+
+
 async def test_the_same_options_serve_many_connections(serve: Serve, connect: Connect) -> None:
     broker = await serve(answer_heartbeats)
     options = ConnectionOptions()

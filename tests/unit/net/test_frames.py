@@ -171,3 +171,16 @@ def test_empty_frames_where_they_are_allowed() -> None:
     """SASL tokens of old brokers may be empty."""
     receiver = FrameReceiver(LIMIT, ReceiveBuffers(), smallest=0)
     assert feed(receiver, framed([b"", b"x", b""]), repeat(3)) == [b"", b"x", b""]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=3000), st.integers(1, 700))
+def test_whatever_comes_is_frames_or_one_error(data: bytes, cut: int) -> None:
+    receiver = FrameReceiver(2000, ReceiveBuffers())
+    frames = feed(receiver, data, repeat(cut))
+    taken = sum(4 + len(frame) for frame in frames)
+    assert taken <= len(data)
+    assert framed(bytes(frame) for frame in frames) == data[:taken]
+    if receiver.error is None:
+        left = data[taken:]
+        assert len(left) < 4 or int.from_bytes(left[:4], "big") > len(left) - 4
