@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 from aiokafka_lite.record._wire cimport (
     PyUnicode_AsUTF8AndSize, put_varint, store16, store32, store64, sub_wrapping, varint_size)
 
-from crc32c import crc32c
+from aiokafka_lite.record.crc32c import crc32c
 
 from aiokafka_lite.errors import IllegalStateError, MessageSizeTooLargeError
 from aiokafka_lite.record._batch_python import BatchBuilder as _Twin

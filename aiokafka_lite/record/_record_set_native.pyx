@@ -19,7 +19,7 @@ from aiokafka_lite._consumer_record_native cimport BatchContext, ConsumerRecord,
 from aiokafka_lite.record._wire cimport (
     PyMemoryView_FromMemory, add_wrapping, get_varint, load16, load32, load64)
 
-from crc32c import crc32c
+from aiokafka_lite.record.crc32c import crc32c
 
 from aiokafka_lite.errors import (
     CorruptRecordException,

@@ -22,7 +22,7 @@ before its format is known. Source: org.apache.kafka.common.record.DefaultRecord
 import struct
 from typing import Final, NamedTuple, Self
 
-from crc32c import crc32c
+from aiokafka_lite.record.crc32c import crc32c
 
 HEADER_SIZE: Final = 61
 LENGTH_AT: Final = 8
