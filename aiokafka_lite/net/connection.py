@@ -298,12 +298,6 @@ class Connection:
         """Wait until the socket is closed, after `close`. Cancellation: stops the wait."""
         await self._transport.wait_lost()
 
-    def release(self, response: Response) -> None:
-        """Say that nobody will look at a response again.
-
-        Nothing depends on it: its memory is lent again when the last view into it is gone.
-        """
-
     # Inside
 
     def _pend(
