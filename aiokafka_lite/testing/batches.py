@@ -13,6 +13,7 @@ from aiokafka_lite.errors import (
     CorruptRecordException,
     InvalidRecordError,
     MessageSizeTooLargeError,
+    UnknownError,
     UnsupportedCompressionTypeError,
 )
 from aiokafka_lite.protocol.primitives import Buffer
@@ -133,6 +134,7 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
         CorruptRecordException: the checksum is not that of the bytes.
         MessageSizeTooLargeError: larger than the topic's ``max.message.bytes``.
         InvalidRecordError: a header that contradicts itself, or that only a broker may write.
+        UnknownError: an unknown codec; Kafka has no better word for it.
     """
     if header.base_offset != 0:
         raise InvalidRecordError(
@@ -146,7 +148,7 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
     if not crc_matches(batch, 0, header.size):
         raise CorruptRecordException(f"record is corrupt (stored crc = {header.crc})")
     if header.codec > Compression.ZSTD:
-        raise InvalidRecordError(f"compression {header.codec} is unknown")
+        raise UnknownError(f"Unknown compression type id: {header.codec}")
     if header.record_count <= 0:
         raise InvalidRecordError(f"invalid reported count of records: {header.record_count}")
     if header.last_offset_delta != header.record_count - 1:

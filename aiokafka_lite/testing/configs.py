@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka_lite.errors import InvalidConfigurationError
 
-__all__ = ["TOPIC_DEFAULTS", "checked_configs"]
+__all__ = ["TOPIC_DEFAULTS", "check_configs"]
 
 _NO_LIMIT: Final = str(2**63 - 1)
 
@@ -65,8 +65,8 @@ _NUMBERS: Final = {  # name -> smallest value
 }
 
 
-def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """A topic's own configurations without those that are None (they mean the default).
+def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """A topic's own configurations, as they are.
 
     Raises:
         InvalidConfigurationError: a name that Kafka does not know, or a value it does not take.
@@ -76,7 +76,7 @@ def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if name not in TOPIC_DEFAULTS:
             raise InvalidConfigurationError(f"Unknown topic config name: {name}")
         if value is None:
-            continue
+            raise InvalidConfigurationError(f"Null value not supported for topic configs: {name}")
         if name in _CHOICES and value not in _CHOICES[name]:
             choices = ", ".join(sorted(_CHOICES[name]))
             raise InvalidConfigurationError(

@@ -24,7 +24,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
-from aiokafka_lite.testing.configs import checked_configs
+from aiokafka_lite.testing.configs import check_configs
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
 
 __all__ = ["ClusterState", "Node"]
@@ -125,7 +125,7 @@ class ClusterState:
         topic = Topic(
             name,
             self._new_uuid(),
-            checked_configs(configs or {}),
+            check_configs(configs or {}),
             check_records=self.check_records,
         )
         for replicas in self._place(partitions, replication_factor, assignments):
@@ -186,9 +186,7 @@ class ClusterState:
             NotLeaderForPartitionError: another broker leads it, or none does.
             FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer.
         """
-        if not 0 <= index < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"{topic.name} has no partition {index}")
-        partition = topic.partitions[index]
+        partition = topic.partition(index)
         if partition.leader != node_id:
             raise NotLeaderForPartitionError(f"broker {node_id} does not lead {partition}")
         if leader_epoch != ANY_EPOCH and leader_epoch != partition.leader_epoch:

@@ -13,6 +13,7 @@ from aiokafka_lite.errors import (
     InvalidTopicError,
     InvalidTxnState,
     NotEnoughReplicasError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.batches import check_batch, last_sequence
@@ -254,6 +255,16 @@ class Topic:
     def config(self, name: str) -> str:
         """The value in force: the topic's own, or Kafka's default."""
         return self.configs.get(name, TOPIC_DEFAULTS[name])
+
+    def partition(self, index: int) -> Partition:
+        """The partition of a number.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none.
+        """
+        if not 0 <= index < len(self.partitions):
+            raise UnknownTopicOrPartitionError(f"{self.name} has no partition {index}")
+        return self.partitions[index]
 
     def leader_of(self, index: int) -> tuple[int, int]:
         """(node id, epoch) of a partition's leader; (-1, -1) if there is no such partition."""

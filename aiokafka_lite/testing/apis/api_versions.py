@@ -60,8 +60,10 @@ def _check_software(request: ApiVersionsRequest, version: int) -> None:
 
 
 def _check_destination(request: ApiVersionsRequest, context: RequestContext) -> None:
-    if request.cluster_id is None or request.node_id == -1:
+    if context.version < 5 or (request.cluster_id is None and request.node_id == -1):
         return
+    if request.cluster_id is None or request.node_id == -1:
+        raise InvalidRequestError("a cluster id and a node id belong together")
     if (request.cluster_id, request.node_id) != (context.state.cluster_id, context.node_id):
         raise RebootstrapRequiredError(
             f"broker {request.node_id} of cluster {request.cluster_id} was meant"

@@ -1,5 +1,6 @@
 """DeleteTopics, v0-v6: by name, since v6 also by id (KIP-516); v5 adds the error message."""
 
+from collections import Counter
 from typing import Final
 from uuid import UUID
 
@@ -23,12 +24,19 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         else [(name, ZERO_UUID) for name in request.topic_names]
     )
     return DeleteTopicsResponse(
-        responses=[_delete(name, topic_id, context) for name, topic_id in wanted]
+        responses=[
+            _delete(name, topic_id, times_named, context)
+            for (name, topic_id), times_named in Counter(wanted).items()
+        ]
     )
 
 
-def _delete(name: str | None, topic_id: UUID, context: RequestContext) -> DeletableTopicResult:
+def _delete(
+    name: str | None, topic_id: UUID, times_named: int, context: RequestContext
+) -> DeletableTopicResult:
     try:
+        if times_named > 1:
+            raise InvalidRequestError("Duplicate topic name or id.")
         if (name is None) == (topic_id == ZERO_UUID):
             raise InvalidRequestError("a topic is named either by its name or by its id")
         topic = context.topic(name, topic_id)

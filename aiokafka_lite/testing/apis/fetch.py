@@ -18,6 +18,8 @@ from aiokafka_lite.errors import (
     FetchSessionIdNotFound,
     NotLeaderForPartitionError,
     OffsetOutOfRangeError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
     UnsupportedCompressionTypeError,
 )
 from aiokafka_lite.protocol.messages.fetch import (
@@ -42,12 +44,13 @@ _BATCHES_SINCE: Final = 4
 _LEADER_HINT_SINCE: Final = 16
 _ZSTD_SINCE: Final = 10  # KIP-110
 _LEADER_ERRORS: Final = (NotLeaderForPartitionError, FencedLeaderEpochError)
+_UNKNOWN: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 _NO_SESSION: Final = 0
 _READ_COMMITTED: Final = 1
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Delayed:
-    if request.session_id != _NO_SESSION:
+    if request.session_id != _NO_SESSION and request.session_epoch > 0:
         return FetchResponse(error_code=FetchSessionIdNotFound.errno, session_id=_NO_SESSION)
     fetch = _Fetch(request, context)
     ready = fetch.take_if_ready()
@@ -160,6 +163,10 @@ class _Fetch(Delayed):
         if wanted.last_fetched_epoch < 0:
             return None
         epoch, end = partition.log.end_of_epoch(wanted.last_fetched_epoch)
+        if epoch < 0:
+            raise OffsetOutOfRangeError(
+                f"{partition} does not know the epoch {wanted.last_fetched_epoch} that was fetched"
+            )
         if epoch == wanted.last_fetched_epoch and end >= wanted.fetch_offset:
             return None
         return EpochEndOffset(epoch=epoch, end_offset=end)
@@ -217,6 +224,6 @@ def _refused(index: int, error: BrokerResponseError) -> PartitionData:
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if isinstance(error, _UNKNOWN) else None,  # as Kafka does
         records=b"",
     )

@@ -24,7 +24,13 @@ from aiokafka_lite.protocol.messages.metadata import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.topics import INTERNAL_TOPICS, NO_LEADER, Partition, Topic
+from aiokafka_lite.testing.topics import (
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    Partition,
+    Topic,
+    check_topic_name,
+)
 
 VERSIONS: Final = (0, 13)
 _TOPIC_IDS_SINCE: Final = 12
@@ -36,7 +42,8 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
         topics = [_topic(topic, context) for topic in state.topics.values()]
     else:
         may_create = request.allow_auto_topic_creation and state.auto_create_topics
-        topics = [_asked_topic(asked, may_create, context) for asked in request.topics]
+        once = {(asked.name, asked.topic_id): asked for asked in request.topics}
+        topics = [_asked_topic(asked, may_create, context) for asked in once.values()]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -62,6 +69,7 @@ def _asked_topic(
         if not by_id and asked.name is not None and asked.name not in state.topics:
             context.check(asked.name)
             if not may_create:
+                check_topic_name(asked.name)
                 raise UnknownTopicOrPartitionError(f"no topic has the name {asked.name}")
             state.create_topic(asked.name)
         return _topic(state.topic(asked.name, asked.topic_id), context)

@@ -71,7 +71,7 @@ def test_zstd_needs_produce_7() -> None:
         (changed(record_count=3), errors.InvalidRecordError),
         (changed(last_offset_delta=0), errors.InvalidRecordError),
         (changed(attributes=0x20), errors.InvalidRecordError),
-        (changed(attributes=0x05), errors.InvalidRecordError),
+        (changed(attributes=0x05), errors.UnknownError),
         (changed(producer_id=4), errors.InvalidRecordError),
     ],
 )

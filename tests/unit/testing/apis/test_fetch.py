@@ -189,6 +189,8 @@ def test_diverging_epoch(broker: SocketlessBroker) -> None:
     assert diverging(2, 3) == (-1, -1)
     assert diverging(0, 3) == (0, 2)
     assert diverging(1, 3) == (0, 2)
+    unknown = broker.ask(request_for(broker, 12, 3, last_fetched_epoch=7), 12)
+    assert partitions_of(unknown)[0].error_code == 1
 
 
 def test_sessions_are_declined(broker: SocketlessBroker) -> None:
@@ -197,6 +199,8 @@ def test_sessions_are_declined(broker: SocketlessBroker) -> None:
     assert (asked.error_code, asked.session_id, len(asked.responses)) == (0, 0, 1)
     unknown = broker.ask(request_for(broker, 11, 0, session_id=5, session_epoch=1), 11)
     assert (unknown.error_code, unknown.session_id) == (70, 0)
+    closed = broker.ask(request_for(broker, 11, 0, session_id=5, session_epoch=-1), 11)
+    assert (closed.error_code, len(closed.responses)) == (0, 1)
 
 
 def test_read_committed_lists_no_aborted_transaction(broker: SocketlessBroker) -> None:

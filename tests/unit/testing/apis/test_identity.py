@@ -52,7 +52,14 @@ def test_software_names(broker: SocketlessBroker, name: str, version: str) -> No
 
 @pytest.mark.parametrize(
     ("cluster_id", "node_id", "error"),
-    [(None, -1, 0), ("right", 0, 0), ("wrong", 0, 129), ("right", 1, 129), ("wrong", -1, 0)],
+    [
+        (None, -1, 0),
+        ("right", 0, 0),
+        ("wrong", 0, 129),
+        ("right", 1, 129),
+        ("wrong", -1, 42),
+        (None, 0, 42),
+    ],
 )
 def test_the_broker_that_was_meant(
     broker: SocketlessBroker, cluster_id: str | None, node_id: int, error: int

@@ -68,6 +68,11 @@ def test_creates_only_if_both_sides_want_it(broker: SocketlessBroker) -> None:
 
 def test_an_invalid_name(broker: SocketlessBroker) -> None:
     assert ask(broker, 4, "a/b").topics[0].error_code == 17
+    assert ask(broker, 4, "", allow_auto_topic_creation=False).topics[0].error_code == 17
+
+
+def test_asked_twice(broker: SocketlessBroker) -> None:
+    assert [topic.name for topic in ask(broker, 4, "a", "b", "a").topics] == ["a", "b"]
 
 
 def test_by_id(broker: SocketlessBroker) -> None:

@@ -111,12 +111,8 @@ def test_a_retried_batch_is_stored_once(broker: SocketlessBroker) -> None:
         (9, None, "INVALID_RECORD"),
         (9, make_batch() * 2, "INVALID_RECORD"),
         (9, make_batch()[:-1] + b"?", "CORRUPT_MESSAGE"),
-        (9, b"\0" * 61, "CORRUPT_MESSAGE"),
-        (9, encode_message_set([(1, None, b"v")], 1), "INVALID_RECORD"),
         (6, make_batch(compression=Compression.ZSTD), "UNSUPPORTED_COMPRESSION_TYPE"),
         (9, make_batch((1, None, bytes(2000))), "MESSAGE_TOO_LARGE"),
-        (9, make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
-         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
         (1, b"", "INVALID_RECORD"),
         (1, make_batch(), "INVALID_RECORD"),
         (1, encode_message_set([(1, None, b"v")], 0)[:-1] + b"?", "CORRUPT_MESSAGE"),
@@ -132,6 +128,32 @@ def test_what_is_wrong_is_refused_and_not_stored(
     assert bad.base_offset == -1
     assert fine.error_code == 0
     assert [partition.log.end_offset for partition in topic.partitions] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (b"\0" * 61, "CORRUPT_MESSAGE"),
+        (
+            make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        ),
+    ],
+)
+def test_the_whole_request_is_refused(broker: SocketlessBroker, records: bytes, error: str) -> None:
+    topic = broker.state.create_topic("orders", 2)
+    answers = produce(broker, 9, make_batch(), records)
+    assert [for_code(answer.error_code).message for answer in answers] == [error, error]
+    assert topic.partitions[0].log.end_offset == 0
+
+
+def test_what_is_told_of_the_log_with_an_error(broker: SocketlessBroker) -> None:
+    topic = broker.state.create_topic("orders", 1)
+    topic.partitions[0].log.start_offset = topic.partitions[0].log.end_offset = 5
+    invalid = make_batch(producer_id=1, producer_epoch=0, base_sequence=-2)
+    corrupt = make_batch()[:-1] + b"?"
+    starts = [produce(broker, 9, batch)[0].log_start_offset for batch in (invalid, corrupt, b"")]
+    assert starts == [5, -1, -1]
 
 
 def test_an_unknown_topic(broker: SocketlessBroker) -> None:

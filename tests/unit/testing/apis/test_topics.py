@@ -108,10 +108,11 @@ def test_refused(three_brokers: SocketlessBroker, topic: CreatableTopic, error: 
         ("cleanup.policy", "burn"),
         ("max.message.bytes", "many"),
         ("min.insync.replicas", "0"),
+        ("max.message.bytes", None),
     ],
 )
 def test_a_configuration_that_kafka_refuses(
-    broker: SocketlessBroker, name: str, value: str
+    broker: SocketlessBroker, name: str, value: str | None
 ) -> None:
     topic = plain()
     topic.configs = [CreatableTopicConfig(name=name, value=value)]
@@ -150,3 +151,10 @@ def test_delete_by_id(broker: SocketlessBroker) -> None:
     answers = broker.ask(DeleteTopicsRequest(topics=wanted), 6).responses
     assert [answer.error_code for answer in answers] == [0, 100, 42, 42]
     assert answers[0].name == "orders"
+
+
+def test_delete_twice(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders")
+    (answer,) = broker.ask(DeleteTopicsRequest(topic_names=["orders", "orders"]), 4).responses
+    assert answer.error_code == 42
+    assert "orders" in broker.state.topics
