@@ -1,0 +1,113 @@
+"""A real broker answers every API in every version both sides speak, and we can read the answer."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pytest
+
+from aiokafka_lite.protocol import framing
+from aiokafka_lite.protocol.message import Request
+from aiokafka_lite.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnTransaction,
+)
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from aiokafka_lite.protocol.registry import API_MODULES, ApiKey, api_name, request_class
+from aiokafka_lite.protocol.versions import RELEASES, BrokerVersions, versions_of
+from tools.kafka import NEWEST, RealKafka
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+HARMFUL = {
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.UNREGISTER_CONTROLLER,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+}
+"""A request of defaults might be obeyed."""
+
+
+def harmless(api_key: int, version: int) -> Request:
+    """A request that changes nothing: defaults, but where a broker would not answer those."""
+    request: Any = request_class(api_key)()
+    if api_key == ApiKey.PRODUCE:
+        request.acks = 1
+    elif (api_key == ApiKey.FETCH and version < 15) or api_key == ApiKey.LIST_OFFSETS:
+        request.replica_id = -1
+    elif api_key == ApiKey.API_VERSIONS:
+        request.client_software_name, request.client_software_version = "oracle", "1"
+    elif api_key == ApiKey.DESCRIBE_ACLS:
+        request.resource_type_filter = request.operation = request.permission_type = 1
+    elif api_key == ApiKey.ADD_PARTITIONS_TO_TXN and version > 3:
+        request.transactions = [AddPartitionsToTxnTransaction(transactional_id="oracle")]
+    return request
+
+
+ONLY_WHERE_CONFIGURED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+
+
+class Wire:
+    """A blocking connection: this test judges bytes, not the client."""
+
+    def __init__(self, connection: socket.socket, stream: BinaryIO) -> None:
+        self.connection = connection
+        self.stream = stream
+
+    def ask(self, request: Request, version: int) -> Any:
+        self.connection.sendall(framing.encode_request(request, version, 7, "oracle"))
+        size = self.stream.read(4)
+        if len(size) < 4:
+            raise EOFError(f"closed after {api_name(request.api_key)} {version}")
+        frame = self.stream.read(struct.unpack(">i", size)[0])
+        correlation_id, response = framing.decode_response(frame, type(request), version)
+        assert correlation_id == 7
+        return response
+
+
+@contextmanager
+def connected(kafka: RealKafka) -> Iterator[Wire]:
+    host, _, port = kafka.bootstrap_servers.split(",")[0].rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=30) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        yield Wire(connection, stream)
+
+
+def told_by(wire: Wire) -> BrokerVersions:
+    response = wire.ask(ApiVersionsRequest(), 0)
+    assert isinstance(response, ApiVersionsResponse)
+    return BrokerVersions.from_response(response)
+
+
+def test_every_api_and_version_is_answered_and_read(kafka: RealKafka) -> None:
+    with connected(kafka) as wire:
+        broker = told_by(wire)
+    asked = 0
+    for api_key in API_MODULES:
+        message, offered = request_class(api_key), broker.range_of(api_key)
+        if offered is None or api_key in HARMFUL:
+            continue
+        oldest = 3 if api_key == ApiKey.PRODUCE and broker.supports(ApiKey.PRODUCE, 12) else 0
+        for version in range(
+            max(message.min_version, offered[0], oldest), min(message.max_version, offered[1]) + 1
+        ):
+            with connected(kafka) as wire:
+                wire.ask(harmless(api_key, version), version)
+            asked += 1
+    assert asked > 100
+
+
+def test_the_release_table_says_what_the_broker_tells(kafka: RealKafka) -> None:
+    with connected(kafka) as wire:
+        broker = told_by(wire)
+    known = versions_of(NEWEST)
+    if broker.range_of(ApiKey.API_VERSIONS) != known.range_of(ApiKey.API_VERSIONS):
+        pytest.skip(f"the broker is not {NEWEST}")
+    for api_key, versions in RELEASES[known.release or NEWEST].items():
+        if api_key not in ONLY_WHERE_CONFIGURED | {ApiKey.PRODUCE}:
+            assert broker.range_of(api_key) == versions, api_name(api_key)
+    assert broker.range_of(ApiKey.PRODUCE) == (0, 13), "told for old librdkafka, taken from 3 on"
