@@ -28,7 +28,7 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocol
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.handshake import decode, find_versions, ladder
+from aiokafka_lite.net.handshake import Identity, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.transport import FrameTransport
@@ -72,15 +72,24 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int, options: ConnectionOptions) -> Self:
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        options: ConnectionOptions,
+        *,
+        expected: Identity | None = None,
+    ) -> Self:
         """Connect to a broker, agree on versions, and authenticate.
 
         Args:
             host: Name or address of the broker; all addresses of a name are tried in turn.
             port: TCP port.
             options: See there. What is learned about the broker is remembered in them.
+            expected: The broker it should be, as the metadata names it; None at bootstrap.
 
         Raises:
+            RebootstrapRequiredError: it is another broker (told by those since 4.4, KIP-1242).
             KafkaConnectionError: no address took the connection, or it was lost.
             AuthenticationFailedError: the broker refused this client, or the other way round.
             UnsupportedVersionError: there is no common version of ApiVersions.
@@ -96,7 +105,7 @@ class Connection:
                 await dial(host, port, options, self._transport)
                 self._arm_for_idleness()
                 try:
-                    found = await find_versions(self, step, options, known)
+                    found = await find_versions(self, step, options, known, expected)
                 except KafkaConnectionError as error:
                     if isinstance(self.last_error, KafkaProtocolError):
                         raise self.last_error from error
@@ -107,7 +116,7 @@ class Connection:
                 if self._closed and learned.release is not None:
                     # Its last question is what told, and ended it: go on with what is known now.
                     options.known.remember(host, port, learned)
-                    return await cls.open(host, port, options)
+                    return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
                     self.session_lifetime = await authenticate(self, options.mechanism)
                 if self._closed:

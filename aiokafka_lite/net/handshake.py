@@ -38,10 +38,18 @@ from aiokafka_lite.protocol.versions import BrokerVersions, versions_of
 log = logging.getLogger(__name__)
 
 FIRST_ASKED: Final = 4
-"""Version 5 only adds the broker's id to check (KIP-1242), which is not told here yet."""
+"""Asked of a stranger. Version 5 only adds whom the client expects, so it is for those who do."""
+WITH_IDENTITY: Final = 5
 PATIENCE: Final = 1.5
 """Seconds to wait for an answer while there is another rung to try."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
+
+
+class Identity(NamedTuple):
+    """The broker that is expected behind an address."""
+
+    cluster_id: str
+    node_id: int
 
 
 class Rung(Enum):
@@ -93,7 +101,11 @@ def is_before_api_versions(release: str) -> bool:
 
 
 async def find_versions(
-    channel: Channel, step: Step, options: ConnectionOptions, known: Known | None
+    channel: Channel,
+    step: Step,
+    options: ConnectionOptions,
+    known: Known | None,
+    expected: Identity | None = None,
 ) -> tuple[BrokerVersions, Known]:
     """What the broker speaks, found out in one step; and what is worth remembering of it.
 
@@ -104,8 +116,10 @@ async def find_versions(
         step: What to try.
         options: Of the connection.
         known: What was remembered.
+        expected: Which broker it should be; those since 4.4 say whether they are (KIP-1242).
 
     Raises:
+        RebootstrapRequiredError: it is not the expected broker.
         KafkaConnectionError: it hung up or said nothing: the next step is to be tried.
         KafkaProtocolError: it answered in another protocol.
         BrokerResponseError: it answered with an error.
@@ -118,10 +132,12 @@ async def find_versions(
             raise ValueError("there is no release to assume")
         return versions_of(release), Known(release=release)
     if rung is Rung.NEGOTIATE:
-        version = FIRST_ASKED if known is None else known.api_versions
-        return await _negotiate(channel, options, version, patience)
+        first = FIRST_ASKED if expected is None else WITH_IDENTITY
+        version = first if known is None else known.api_versions
+        return await _negotiate(channel, options, version, patience, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
-        return await _negotiate(channel, options, 0, patience)
+        versions, _ = await _negotiate(channel, options, 0, patience)
+        return versions, Known(api_versions=0)
     if rung is Rung.LIST_GROUPS:
         release = "0.9"
         await channel.request(ListGroupsRequest(), 0, timeout=patience)
@@ -137,19 +153,24 @@ async def find_versions(
 
 
 async def _negotiate(
-    channel: Channel, options: ConnectionOptions, version: int, patience: float
+    channel: Channel,
+    options: ConnectionOptions,
+    version: int,
+    patience: float,
+    expected: Identity | None = None,
 ) -> tuple[BrokerVersions, Known]:
     while True:
-        request = ApiVersionsRequest(
-            client_software_name=options.client_software_name if version >= 3 else "",
-            client_software_version=options.client_software_version if version >= 3 else "",
-        )
+        request = ApiVersionsRequest()
+        if version >= 3:
+            request.client_software_name = options.client_software_name
+            request.client_software_version = options.client_software_version
+        if version >= WITH_IDENTITY and expected is not None:
+            request.cluster_id, request.node_id = expected
         response = await channel.request(request, version, timeout=patience)
+        own = next((api for api in response.api_keys if api.api_key == request.api_key), None)
+        offered = 0 if own is None else min(own.max_version, request.max_version)
         if response.error_code == 0:
-            return BrokerVersions.from_response(response), Known(api_versions=version)
-        offered = next(
-            (api.max_version for api in response.api_keys if api.api_key == request.api_key), 0
-        )
+            return BrokerVersions.from_response(response), Known(max(version, offered))
         if response.error_code != UNSUPPORTED_VERSION or not 0 <= offered < version:
             raise for_code(response.error_code)(f"{channel} refused ApiVersions {version}")
         version = offered

@@ -11,7 +11,7 @@ class Known(NamedTuple):
     """What was learned about one broker."""
 
     api_versions: int = -1
-    """The ApiVersions version that it answered; -1 when it answers none."""
+    """The ApiVersions version to ask it in; -1 when it answers none."""
     release: str | None = None
     """The release that one which answers none was found to be: "0.9" or "0.8.2"."""
 

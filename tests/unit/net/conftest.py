@@ -49,8 +49,9 @@ async def connect() -> AsyncIterator[Callable[..., Any]]:
     connections: list[Connection] = []
 
     async def open_one(broker: ScriptedBroker, host: str = "127.0.0.1", **given: Any) -> Connection:
+        expected = given.pop("expected", None)
         options = given.pop("options", None) or ConnectionOptions(**given)
-        connection = await Connection.open(host, broker.port, options)
+        connection = await Connection.open(host, broker.port, options, expected=expected)
         connections.append(connection)
         return connection
 

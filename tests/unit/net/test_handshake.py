@@ -10,9 +10,10 @@ from aiokafka_lite.errors import (
     InvalidRequestError,
     KafkaConnectionError,
     KafkaProtocolError,
+    RebootstrapRequiredError,
     UnsupportedVersionError,
 )
-from aiokafka_lite.net.handshake import PATIENCE, Rung, is_before_api_versions, ladder
+from aiokafka_lite.net.handshake import PATIENCE, Identity, Rung, is_before_api_versions, ladder
 from aiokafka_lite.net.known import Known
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.api_keys import ApiKey
@@ -38,7 +39,8 @@ def negotiating(asked: list[int], newest: int, tells_range: bool) -> Script:
             assert header.request_api_key == ApiKey.API_VERSIONS
             asked.append(header.request_api_version)
             if header.request_api_version <= newest:
-                peer.answer(header, answer_to_api_versions())
+                ranges = {**MODERN, ApiKey.API_VERSIONS: (0, newest)}
+                peer.answer(header, answer_to_api_versions(ranges))
                 continue
             ranges = {ApiKey.API_VERSIONS: (0, newest)} if tells_range else {}
             refusal = answer_to_api_versions(ranges, UnsupportedVersionError.errno)
@@ -52,6 +54,54 @@ async def test_a_broker_of_today_is_asked_once(serve: Serve, connect: Connect) -
     connection = await connect(await serve(negotiating(asked, 4, True)))
     assert asked == [4]
     assert connection.versions.range_of(ApiKey.METADATA) == MODERN[ApiKey.METADATA]
+
+
+def identifying(asked: list[ApiVersionsRequest], newest: int) -> Script:
+    """Broker 7 of the cluster "mine"; since version 5 it says when it is not the expected one."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            frame = await peer.read_frame()
+            header, reader = decode_request_header(frame)
+            version = header.request_api_version
+            asked.append(ApiVersionsRequest.decode(reader, version))
+            ranges = {**MODERN, ApiKey.API_VERSIONS: (0, newest)}
+            if version > newest:
+                refusal = answer_to_api_versions(ranges, UnsupportedVersionError.errno)
+                peer.write(encode_response(refusal, 0, header.correlation_id))
+                continue
+            wrong = version >= 5 and (asked[-1].cluster_id, asked[-1].node_id) not in (
+                ("mine", 7),
+                (None, -1),
+            )
+            errno = RebootstrapRequiredError.errno if wrong else 0
+            peer.answer(header, answer_to_api_versions(ranges, errno))
+
+    return script
+
+
+async def test_kip_1242_the_expected_broker(serve: Serve, connect: Connect) -> None:
+    asked: list[ApiVersionsRequest] = []
+    await connect(await serve(identifying(asked, 5)), expected=Identity("mine", 7))
+    assert [(each.cluster_id, each.node_id) for each in asked] == [("mine", 7)]
+
+
+async def test_kip_1242_another_broker(serve: Serve, connect: Connect) -> None:
+    broker = await serve(identifying([], 5))
+    options = ConnectionOptions()
+    await connect(broker, options=options)  # at bootstrap nobody is expected
+    with pytest.raises(RebootstrapRequiredError):
+        await connect(broker, options=options, expected=Identity("mine", 8))
+    assert broker.accepted == 2
+
+
+async def test_kip_1242_of_brokers_that_do_not_know_it(serve: Serve, connect: Connect) -> None:
+    asked: list[ApiVersionsRequest] = []
+    options = ConnectionOptions()
+    broker = await serve(identifying(asked, 4))
+    for _ in range(2):
+        await connect(broker, options=options, expected=Identity("mine", 8))
+    assert [each.node_id for each in asked] == [8, -1, -1]
 
 
 async def test_the_broker_is_told_about_this_software(serve: Serve, connect: Connect) -> None:
@@ -82,9 +132,13 @@ async def test_kip_511_with_the_range(serve: Serve, connect: Connect) -> None:
 
 async def test_kip_511_of_brokers_before_2_4(serve: Serve, connect: Connect) -> None:
     asked: list[int] = []
-    connection = await connect(await serve(negotiating(asked, 2, False)))
+    options = ConnectionOptions()
+    broker = await serve(negotiating(asked, 2, False))
+    connection = await connect(broker, options=options)
     assert asked == [4, 0]
     assert connection.versions.supports(ApiKey.METADATA, 12)
+    await connect(broker, options=options)
+    assert asked == [4, 0, 2]  # it told its range
 
 
 async def test_a_broker_that_refuses_every_version(serve: Serve, connect: Connect) -> None:
