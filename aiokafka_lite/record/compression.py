@@ -52,7 +52,7 @@ class Compression(IntEnum):
         Raises:
             KafkaConfigurationError: No codec has this name.
         """
-        member = cls.__members__.get((name or "none").upper())
+        member = cls.NONE if name is None else cls.__members__.get(str(name).upper())
         if member is None:
             known = ", ".join(codec.name.lower() for codec in cls)
             raise KafkaConfigurationError(f"Unknown compression type {name!r}; known: {known}")

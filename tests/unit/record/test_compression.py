@@ -78,8 +78,9 @@ def test_codecs_by_name():
     assert Compression.named(None) is Compression.NONE
     assert Compression.named("none") is Compression.NONE
     assert Compression.named("zstd") is Compression.ZSTD
-    with pytest.raises(ValueError, match="known: none, gzip, snappy, lz4, zstd"):
-        Compression.named("brotli")
+    for name in ("brotli", "", 3, b"gzip"):
+        with pytest.raises(ValueError, match="known: none, gzip, snappy, lz4, zstd"):
+            Compression.named(name)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7, -1])
