@@ -24,7 +24,9 @@ from aiokafka_lite.testing.topics import Partition, Topic
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.context import ApiRanges
+    from aiokafka_lite.testing.control import Condition, Replacement
     from aiokafka_lite.testing.server import BrokerServer
+    from aiokafka_lite.testing.tampering import Tampering
     from aiokafka_lite.testing.thread import LoopThread
 
 __all__ = ["FakeCluster"]
@@ -60,7 +62,7 @@ class FakeCluster:
         host: address to listen on.
 
     Raises:
-        ValueError: no broker, or racks that do not match them.
+        ValueError: no broker, racks that do not match them, or an unknown release.
     """
 
     def __init__(
@@ -149,6 +151,7 @@ class FakeCluster:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+        self._raise_failures(error)
 
     def __enter__(self) -> Self:
         from aiokafka_lite.testing.thread import LoopThread
@@ -171,6 +174,7 @@ class FakeCluster:
             self._thread.run(self.stop())
             self._thread.stop()
             self._thread = None
+        self._raise_failures(error)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine of this cluster from code without an event loop.
@@ -289,6 +293,14 @@ class FakeCluster:
     # Faults
 
     @property
+    def failures(self) -> list[Exception]:
+        """What went wrong inside the brokers, or in a function given to a fault.
+
+        Each ended its connection; the end of ``with`` and ``async with`` raises them together.
+        """
+        return [failure for server in self._servers.values() for failure in server.failures]
+
+    @property
     def requests(self) -> Sequence[SeenRequest]:
         """The newest requests that the brokers received, oldest first (10,000 at most)."""
         return self._in_loop(lambda: list(self._control.requests))
@@ -303,14 +315,14 @@ class FakeCluster:
         *,
         times: int | None = 1,
         node: int | None = None,
-        when: Callable[[Any], bool] | None = None,
+        when: "Condition | None" = None,
         after_handling: bool = False,
         delay: float = 0.0,
         error: int = 0,
         partitions: Iterable[tuple[str, int | None]] | None = None,
-        respond_with: Any = None,
+        respond_with: "Replacement | None" = None,
         edit: Callable[[Any], None] | None = None,
-        tamper: Callable[[bytearray], bytes | bytearray] | None = None,
+        tamper: "Tampering | None" = None,
         drop: bool = False,
         disconnect: bool | int = False,
     ) -> Fault:
@@ -380,6 +392,12 @@ class FakeCluster:
             if limit is not None and max(first, limit[0]) <= min(last, limit[1]):
                 offered[key] = (max(first, limit[0]), min(last, limit[1]))
         return offered
+
+    def _raise_failures(self, error: BaseException | None) -> None:
+        """At the end of a ``with`` that saw no error: what failed inside the brokers."""
+        failures = self.failures
+        if failures and error is None:
+            raise ExceptionGroup("a broker, or a function given to a fault, failed", failures)
 
     def _in_loop(self, function: Callable[[], T]) -> T:
         """Change or read state where nothing else does at the same time."""

@@ -58,12 +58,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return self._receiver.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        try:
-            self._pending.extend(self._receiver.on_bytes(nbytes))
-        except KafkaProtocolError as error:
-            self._close_for(error)
-        else:
-            self._serve()
+        self._run(self._receive, nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
@@ -77,16 +72,30 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     # One request after the other
 
-    def _serve(self) -> None:
-        while self._pending and self._exchange is None and not self._closed:
-            self._begin(self._pending.popleft())
+    def _run(self, step: Callable[..., None], *arguments: object) -> None:
+        """Take a step that the loop asks for, then go on with the requests that wait.
 
-    def _begin(self, frame: bytes | bytearray) -> None:
+        What fails otherwise than by closing is the broker's own fault, or that of a function that
+        a test gave to a fault: it ends the connection and is told to the cluster.
+        """
         try:
-            exchange = self._server.dispatcher.receive(frame, self._id, self._loop.time())
+            step(*arguments)
+            while self._pending and self._exchange is None and not self._closed:
+                self._begin(self._pending.popleft())
         except CloseConnection as reason:
             self._close_for(reason)
-            return
+        except Exception as failure:
+            self._server.on_failure(failure)
+            self.abort()
+
+    def _receive(self, count: int) -> None:
+        try:
+            self._pending.extend(self._receiver.on_bytes(count))
+        except KafkaProtocolError as error:
+            raise CloseConnection(str(error)) from error
+
+    def _begin(self, frame: bytes | bytearray) -> None:
+        exchange = self._server.dispatcher.receive(frame, self._id, self._loop.time())
         self._exchange = exchange
         fault = exchange.fault
         if fault is None or fault.after_handling:
@@ -97,11 +106,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._strike(exchange, None)
 
     def _handle(self, exchange: Exchange) -> None:
-        try:
-            answer = exchange.handle()
-        except CloseConnection as reason:
-            self._close_for(reason)
-            return
+        answer = exchange.handle()
         if isinstance(answer, Delayed):
             self._wait(answer)
         else:
@@ -157,12 +162,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._delayed = delayed
         for watchers in delayed.watched:
             watchers.add(self._wake)
-        self._timer = self._loop.call_later(delayed.timeout, self._time_is_up)
+        self._timer = self._loop.call_later(delayed.timeout, self._run, self._end_wait)
 
     def _wake(self) -> None:
         """Something changed: look once in this pass of the loop, however much changes in it."""
         if self._wake_handle is None:
-            self._wake_handle = self._loop.call_soon(self._look_again)
+            self._wake_handle = self._loop.call_soon(self._run, self._look_again)
 
     def _look_again(self) -> None:
         self._wake_handle = None
@@ -171,16 +176,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
             if response is not None:
                 self._end_wait(response)
 
-    def _time_is_up(self) -> None:
-        if self._delayed is not None:
-            self._end_wait(self._delayed.take_now())
-
-    def _end_wait(self, response: Response) -> None:
-        exchange = self._exchange
+    def _end_wait(self, response: Response | None = None) -> None:
+        """Answer: with what is ready, or with what there is because time is up."""
+        exchange, delayed = self._exchange, self._delayed
         self._stop_waiting()
-        if exchange is not None:
-            self._on_answer(exchange, response)
-        self._serve()
+        if exchange is not None and delayed is not None:
+            self._on_answer(exchange, response or delayed.take_now())
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -195,12 +196,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._delayed = None
 
     def _strike_later(self, delay: float, exchange: Exchange, response: Response | None) -> None:
-        def on_time() -> None:
-            self._timer = None
-            self._strike(exchange, response)
-            self._serve()
-
-        self._timer = self._loop.call_later(delay, on_time)
+        self._timer = self._loop.call_later(delay, self._run, self._strike, exchange, response)
 
     # The end
 
@@ -226,6 +222,7 @@ class BrokerServer:
         node: this broker; ``port`` is set when it first listens, and kept.
         dispatcher: what answers its requests.
         connections: those that are open.
+        failures: what went wrong in the broker itself, or in a test's function that it called.
     """
 
     def __init__(
@@ -238,6 +235,7 @@ class BrokerServer:
         self.node = node
         self.dispatcher = dispatcher
         self.connections: set[BrokerConnection] = set()
+        self.failures: list[Exception] = []
         self._next_connection_id = next_connection_id
         self._ssl_context = ssl_context
         self._server: asyncio.Server | None = None
@@ -286,6 +284,10 @@ class BrokerServer:
         if self.connections:
             self._all_lost = asyncio.get_running_loop().create_future()
             await self._all_lost
+
+    def on_failure(self, failure: Exception) -> None:
+        logger.error("broker %d failed", self.node.node_id, exc_info=failure)
+        self.failures.append(failure)
 
     def on_connection_lost(self, connection: BrokerConnection) -> None:
         self.connections.discard(connection)

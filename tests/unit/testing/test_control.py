@@ -267,6 +267,39 @@ async def test_requests_are_recorded(cluster: FakeCluster, connect: Connect) -> 
     assert (cluster.count(ApiKey.PRODUCE), cluster.count(ApiKey.FETCH)) == (2, 0)
 
 
+async def test_a_function_of_a_test_that_fails_is_not_lost(connect: Connect) -> None:
+    def edit(response: ProduceResponse) -> None:
+        raise LookupError("not as expected")
+
+    cluster = FakeCluster(topics={"orders": 1})
+
+    async def use() -> None:
+        async with cluster:
+            for delay in (0, 0.001):
+                cluster.control(ApiKey.PRODUCE, edit=edit, delay=delay)
+                client = await connect(cluster.address(0))
+                client.send(produce(0), 9)
+                assert await client.is_cut()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await use()
+    assert [type(error) for error in caught.value.exceptions] == [LookupError] * 2
+    assert cluster.failures == list(caught.value.exceptions)
+
+
+async def test_an_error_of_the_test_itself_comes_first(connect: Connect) -> None:
+    async def use() -> None:
+        async with FakeCluster(topics={"orders": 1}) as cluster:
+            cluster.control(ApiKey.PRODUCE, when=lambda request: request.no_such_field)
+            client = await connect(cluster.address(0))
+            client.send(produce(0), 9)
+            assert await client.is_cut()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await use()
+
+
 def test_error_codes_are_overwritten_at_the_lowest_level() -> None:
     coordinators = FindCoordinatorResponse(coordinators=[Coordinator(key="a")])
     assert overwrite_error_codes(coordinators, 15)
