@@ -10,6 +10,9 @@ Non-obvious:
 - A record set is decoded lazily, a chunk at a time. Once it is exhausted the partition may be
   fetched again (`on_drained`), while the last chunk is still being handed out: that is the double
   buffering. So at most one chunk a partition is held beyond the accounted bytes.
+- A set of large compressed batches is not decoded here but by `on_heavy`, in a thread: its
+  partition stands in line only while it has a chunk. What happened to the partition meanwhile is
+  told by `state.records` being another set.
 - The memory is accounted by response body: all record sets of a response point into one buffer,
   and the network layer uses it again when the last of them is closed.
 """
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
 from aiokafka_lite.consumer.options import Deserializer
 from aiokafka_lite.consumer.positions import PartitionState, error_of
-from aiokafka_lite.errors import KafkaError, RecordTooLargeError
+from aiokafka_lite.errors import IllegalStateError, KafkaError, RecordTooLargeError
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -55,6 +58,7 @@ class FetchBuffer:
         fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
             holds a record larger than the share.
         on_drained: Told when a partition may be fetched again.
+        on_heavy: Asked to read the next records of a set elsewhere, and to `install` them.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class FetchBuffer:
         value_deserializer: Deserializer | None,
         fetch_max_bytes: int,
         on_drained: Callable[[PartitionState], None],
+        on_heavy: Callable[[PartitionState, RecordSet], None],
     ) -> None:
         self.delivery = Delivery()
         self.bytes = 0
@@ -73,6 +78,7 @@ class FetchBuffer:
         self._deserializes = key_deserializer is not None or value_deserializer is not None
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
+        self._on_heavy = on_heavy
         self._line: OrderedDict[PartitionState, None] = OrderedDict()
         self._hidden: dict[PartitionState, None] = {}
 
@@ -87,14 +93,24 @@ class FetchBuffer:
 
     # --- filling
 
-    def add(self, state: PartitionState, records: RecordSet, body: ResponseBody) -> None:
-        """Put a partition's part of a response in line. It has no undecoded records now."""
+    def add(
+        self, state: PartitionState, records: RecordSet, body: ResponseBody, *, heavy: bool = False
+    ) -> None:
+        """Put a partition's part of a response in line. It has no undecoded records now.
+
+        Args:
+            heavy: Whether decoding it would hold up the event loop.
+        """
         if body.parts == 0:
             self.bytes += body.size
         body.parts += 1
         state.records = records
         state.body = body
-        self._queue(state)
+        state.heavy = heavy
+        if not heavy:
+            self._queue(state)
+        elif state.chunk is None:
+            self._on_heavy(state, records)
 
     def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
         """Let the application meet `error` after the records of the partition before it."""
@@ -116,9 +132,9 @@ class FetchBuffer:
         self._line.pop(state, None)
         self._hidden.pop(state, None)
 
-    def clear(self) -> None:
-        """Drop everything: the consumer is stopped. Memory is free at once, positions stay."""
-        for state in (*self._line, *self._hidden):
+    def clear(self, states: Iterable[PartitionState]) -> None:
+        """Drop everything held of all partitions: the consumer is stopped."""
+        for state in states:
             self._close(state)
         self.delivery.current = EMPTY
         self._line.clear()
@@ -169,7 +185,7 @@ class FetchBuffer:
                 if chunk.index < chunk.count:
                     return chunk
                 self._on_chunk_done(state, chunk)
-            elif state.records is not None:
+            elif state.records is not None and not state.heavy:
                 self._decode(state, state.records, limit)
             else:
                 self._raise_error(state)
@@ -204,7 +220,7 @@ class FetchBuffer:
         while True:
             chunk = state.chunk
             if chunk is None:
-                if state.records is None:
+                if state.records is None or state.heavy:
                     return taken
                 self._decode(state, state.records, limit - len(taken))
                 continue
@@ -221,17 +237,32 @@ class FetchBuffer:
             return next(iter(self._line), None)
         return next((state for state in among if state in self._line), None)
 
+    def install(
+        self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
+    ) -> None:
+        """Take what a heavy set was read to elsewhere, if the partition still has that set."""
+        if state.records is records:
+            self._make_chunk(state, records, decoded)
+            if state.chunk is not None:
+                self._queue(state)
+
     def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
+        try:
+            self._make_chunk(state, records, records.read(limit))
+        except KafkaError as error:
+            self._make_chunk(state, records, error)
+
+    def _make_chunk(
+        self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
+    ) -> None:
         """Make the next chunk of a record set: perhaps without records, if only control batches
         and gaps were left; or make its error."""
         start = state.fetch_offset
         if start is None:
-            raise KafkaError(f"{state.tp} has records but no position")
-        try:
-            decoded = records.read(limit)
-        except KafkaError as error:
+            raise IllegalStateError(f"{state.tp} has records but no position")
+        if isinstance(decoded, KafkaError):
             self._close(state)
-            self.fail(state, error, stays=False)
+            self.fail(state, decoded, stays=False)
             self._on_drained(state)
             return
         end, closes = records.next_offset, records.exhausted
@@ -298,6 +329,12 @@ class FetchBuffer:
             self._line.pop(state, None)
             if state.records is not None or state.error is not None:
                 self._line[state] = None  # its next response: to the end of the line
+            if state.heavy and state.records is not None:
+                self._line.pop(state)
+                self._on_heavy(state, state.records)
+        elif state.heavy:
+            self._line.pop(state, None)
+            self._on_heavy(state, state.records)
 
     def _raise_error(self, state: PartitionState) -> None:
         """Raise the partition's error, and let the others have their turn before it comes again."""

@@ -4,7 +4,7 @@ Tasks and listeners hold this object and its parts, never the public `AIOKafkaCo
 that was dropped is collected at once, and its finalizer ends what is here by `abort`.
 
 Tasks: the cluster's metadata refresh, one fetch task a broker, and, while positions are missing,
-one that looks them up.
+one that looks them up; and one for each set of large compressed batches while a thread decodes it.
 
 Non-obvious:
 
@@ -27,11 +27,12 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.consumer.buffer import FetchBuffer
+from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.consumer.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets import Found, PositionResolver, list_offsets
 from aiokafka_lite.consumer.options import ConsumerOptions, OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions
-from aiokafka_lite.consumer.reader import Reader
+from aiokafka_lite.consumer.reader import CHUNK, Reader
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import (
@@ -42,6 +43,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,9 @@ log = logging.getLogger(__name__)
 FIRST_POSITIONS_WAIT = 5.0
 """Seconds that `start` gives the leaders to tell the first positions; then it goes on in the
 background."""
+
+HEAVY_CHUNK = 2048
+"""Records decoded at once in a thread: the way there and back costs about 50 us."""
 
 STOP_WITHIN = 5.0
 """Seconds after which `stop` waits for nothing more."""
@@ -88,6 +93,7 @@ class ConsumerCore:
             value_deserializer=options.value_deserializer,
             fetch_max_bytes=options.fetch_max_bytes,
             on_drained=self._on_drained,
+            on_heavy=self._on_heavy,
         )
         self.resolver = PositionResolver(
             cluster, self.positions, self.buffer, options, self._tasks, self._on_resolved
@@ -107,8 +113,7 @@ class ConsumerCore:
             self.positions,
             self.buffer,
             self._waiters,
-            deserializes=options.key_deserializer is not None
-            or options.value_deserializer is not None,
+            deserializes=options.deserializes,
             on_starved=self.fetcher.on_starved,
         )
 
@@ -162,7 +167,7 @@ class ConsumerCore:
             return
         self.closed = True
         self.reader.stop()
-        self.buffer.clear()
+        self.buffer.clear(self.positions)
         self.resolver.close()
         self.fetcher.close()
         self.cluster.abort()
@@ -331,6 +336,25 @@ class ConsumerCore:
         self.fetcher.update(state)
         if state.reset is not None:
             self.resolver.wake()
+
+    def _on_heavy(self, state: PartitionState, records: RecordSet) -> None:
+        if not self.closed:
+            self._tasks.spawn(self._decode_in_thread(state, records), f"decode {state.tp}")
+
+    async def _decode_in_thread(self, state: PartitionState, records: RecordSet) -> None:
+        """Read on in a set of large compressed batches without holding up the event loop."""
+        limit = CHUNK if self.options.deserializes else HEAVY_CHUNK
+        decoded: list[Record] | KafkaError
+        try:
+            decoded = await self.loop.run_in_executor(None, records.read, limit)
+        except KafkaError as error:
+            decoded = error
+        except ValueError:
+            if state.records is records:
+                raise
+            return  # it was closed meanwhile
+        self.buffer.install(state, records, decoded)
+        self._waiters.wake()
 
     def _resolve_positions(self) -> None:
         self.resolver.wake()

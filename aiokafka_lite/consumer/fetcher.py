@@ -55,6 +55,8 @@ from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from aiokafka_lite.record.compression import Bytes
+from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,10 @@ log = logging.getLogger(__name__)
 RESPONSE_LIMIT_FROM = 3
 """First version in which a response has a limit (KIP-74, Kafka 0.10.1). Below it only the share of
 each partition has one, and a record larger than that share comes cut off."""
+
+HEAVY_BATCH = 128 * 1024
+"""Compressed bytes from which on a batch is decompressed in a thread: gzip gives about 0.5 GB a
+second, so that a smaller one takes a millisecond or two of the event loop at most."""
 
 LEAST_RESPONSE = 64 * 1024
 """A response is never asked to be smaller than this, however many brokers share the memory."""
@@ -214,7 +220,7 @@ class Fetcher:
             check_crcs=self.options.check_crcs,
             aborted=self._aborted(data),
         )
-        self.buffer.add(state, records, body)
+        self.buffer.add(state, records, body, heavy=is_heavy(data.records))
         self.update(state)
         return True
 
@@ -267,6 +273,15 @@ class Fetcher:
         self.cluster.request_update()
         self.place(state, self.cluster.metadata)
         self.loop.call_later(delay * 1.01, self.update, state)
+
+
+def is_heavy(records: Bytes) -> bool:
+    """Whether decoding would hold up the event loop: the first batch, by which the others are
+    judged, is compressed and large."""
+    if len(records) < HEAVY_BATCH:
+        return False
+    header = BatchHeader.read(records, 0)
+    return header.magic == 2 and header.codec != 0 and header.batch_length >= HEAVY_BATCH
 
 
 class _BrokerFetch:

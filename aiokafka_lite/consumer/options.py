@@ -79,6 +79,11 @@ class ConsumerOptions:
     buffer_memory: int
 
     @property
+    def deserializes(self) -> bool:
+        """Whether decoding runs code of the application."""
+        return self.key_deserializer is not None or self.value_deserializer is not None
+
+    @property
     def response_bytes(self) -> int:
         """Most bytes to ask of a broker in one response."""
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))

@@ -49,6 +49,7 @@ class PartitionState:
         fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
+        heavy: Whether `records` are decoded in a thread. Owner: the buffer.
         body: What `records` points into. Owner: the buffer.
     """
 
@@ -60,6 +61,7 @@ class PartitionState:
         "error_stays",
         "fetch_bytes",
         "generation",
+        "heavy",
         "highwater",
         "last_stable_offset",
         "leader_epoch",
@@ -94,6 +96,7 @@ class PartitionState:
         self.fetch_bytes = fetch_bytes
         self.chunk: Chunk | None = None
         self.records: RecordSet | None = None
+        self.heavy = False
         self.body: ResponseBody | None = None
         self._position: int | None = None
 

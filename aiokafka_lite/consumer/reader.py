@@ -30,7 +30,7 @@ to stay in the cache."""
 DESERIALIZED_CHUNK: Final = 32
 """The same where deserializers run: they may be slow, and the loop waits for a chunk of them."""
 
-LOOP_BREATH: Final = 0.005
+LOOP_BREATH: Final = 0.002
 """Seconds of reading without a pause after which the event loop is let run once."""
 
 

@@ -21,11 +21,13 @@ class Bench:
     def __init__(self, **deserializers: Any) -> None:
         self.drained: list[int] = []
         self.released: list[int] = []
+        self.heavy: list[tuple[PartitionState, RecordSet]] = []
         self.buffer = FetchBuffer(
             key_deserializer=deserializers.get("key"),
             value_deserializer=deserializers.get("value"),
             fetch_max_bytes=4000,
             on_drained=lambda state: self.drained.append(state.tp.partition),
+            on_heavy=lambda state, records: self.heavy.append((state, records)),
         )
         self.buffer.delivery.until = float("inf")
         self.positions = Positions(OffsetReset.EARLIEST, 1000)
@@ -36,13 +38,22 @@ class Bench:
     def __getitem__(self, partition: int) -> PartitionState:
         return self.positions.state(TopicPartition("t", partition))
 
-    def arrive(self, *parts: tuple[int, bytes | bytearray]) -> None:
+    def arrive(self, *parts: tuple[int, bytes | bytearray], heavy: bool = False) -> None:
         """One response with data for these partitions."""
         body = ResponseBody(sum(len(data) for _, data in parts), self.released.append)
         for partition, data in parts:
             state = self[partition]
             assert state.fetch_offset is not None
-            self.buffer.add(state, RecordSet(data, "t", partition, state.fetch_offset), body)
+            records = RecordSet(data, "t", partition, state.fetch_offset)
+            self.buffer.add(state, records, body, heavy=heavy)
+
+    def decode(self, limit: int = 4) -> None:
+        """What a thread does with the oldest heavy set."""
+        state, records = self.heavy.pop(0)
+        try:
+            self.buffer.install(state, records, records.read(limit))
+        except KafkaError as error:
+            self.buffer.install(state, records, error)
 
     def read(self, limit: int = 4) -> list[tuple[int, int]]:
         """All records one by one, as `async for` takes them: (partition, offset)."""
@@ -329,3 +340,70 @@ def test_a_record_that_was_cut_off_is_asked_for_with_a_larger_share() -> None:
     bench.buffer.forget(bench[0])
     bench[0].seek(1)
     assert bench[0].fetchable
+
+
+def test_a_heavy_set_is_decoded_elsewhere() -> None:
+    bench = Bench()
+    bench.arrive((0, batch(numbered(10))), heavy=True)
+    bench.arrive((1, batch(numbered(1))))
+    seen = bench.read()
+    assert seen == [(1, 0)]
+    for _ in range(3):
+        assert not bench[0].fetchable
+        bench.decode()
+        seen += bench.read()
+    assert seen[1:] == [(0, i) for i in range(10)]
+    assert bench.heavy == []
+    assert bench[0].fetchable
+    assert bench.buffer.bytes == 0
+
+
+def test_a_heavy_set_in_lists() -> None:
+    bench = Bench()
+    bench.arrive((0, batch(numbered(6))), heavy=True)
+    assert bench.lists() == {}
+    bench.decode()
+    assert bench.lists(3) == {0: [0, 1, 2]}
+    assert bench.lists() == {0: [3]}
+    bench.decode()
+    assert bench.lists() == {0: [4, 5]}
+
+
+def test_a_heavy_set_that_arrives_behind_a_chunk_waits_for_it() -> None:
+    bench = Bench()
+    bench.arrive((0, batch(numbered(2))))
+    first = bench.buffer.next_chunk(4)
+    assert first is not None
+    bench.arrive((0, batch(numbered(2, 2), 2)), heavy=True)
+    assert bench.heavy == []
+    bench.buffer.delivery.current = first
+    assert bench.read() == [(0, 0), (0, 1)]
+    bench.decode()
+    assert bench.read() == [(0, 2), (0, 3)]
+
+
+@pytest.mark.parametrize("act", ["seek", "pause", "clear"])
+def test_what_happens_while_a_thread_decodes(act: str) -> None:
+    bench = Bench()
+    bench.arrive((0, batch(numbered(4))), heavy=True)
+    if act == "seek":
+        bench.buffer.forget(bench[0])
+        bench[0].seek(9)
+    elif act == "pause":
+        bench.buffer.pause(bench[0])
+    else:
+        bench.buffer.clear(bench.positions)
+    bench.decode()
+    assert bench.read() == []
+    if act == "pause":
+        bench.buffer.resume(bench[0])
+        assert bench.read() == [(0, i) for i in range(4)]
+    assert bench.buffer.bytes == 0
+
+
+def test_a_heavy_set_that_is_corrupt() -> None:
+    bench = Bench()
+    bench.arrive((0, corrupt(batch(numbered(4)))), heavy=True)
+    bench.decode()
+    with pytest.raises(CorruptRecordException):
+        bench.read()

@@ -5,11 +5,13 @@ import gc
 import json
 import time
 import warnings
+from random import Random
 from typing import Any
 
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.fetcher import is_heavy
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalOperation,
@@ -22,10 +24,18 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
-from tests.unit.consumer.makers import append, append_batch, control_batch, numbered, until
+from tests.unit.consumer.makers import (
+    append,
+    append_batch,
+    batch,
+    control_batch,
+    numbered,
+    until,
+)
 
 P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
@@ -207,6 +217,25 @@ async def test_deserializers(cluster: FakeCluster, make: MakeConsumer) -> None:
             assert "orders-0 offset 1" in caught.value.__notes__[0]
         consumer.seek(P0, await consumer.position(P0) + 1)
         assert values(await take(consumer, 1)) == [[3]]
+
+
+async def test_large_compressed_batches(cluster: FakeCluster, make: MakeConsumer) -> None:
+    random = Random(1)
+    expected = [random.randbytes(100) for _ in range(9000)]
+    for start in range(0, 9000, 3000):
+        data = batch(expected[start : start + 3000], compression=Compression.GZIP)
+        assert is_heavy(data)
+        append_batch(cluster, data, "orders", 1)
+    async with make("orders") as consumer:
+        assert values(await take(consumer, 5000)) == expected[:5000]
+        consumer.seek(P1, 10)
+        assert values(await take(consumer, 10)) == expected[10:20]
+        consumer.seek(P1, 20)
+        taken: list[bytes] = []
+        while len(taken) < 8980:
+            lists = await consumer.getmany(timeout_ms=5000, max_records=1000)
+            taken += values(lists[P1])
+        assert taken == expected[20:]
 
 
 # --- where to start
