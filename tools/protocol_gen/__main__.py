@@ -11,10 +11,12 @@ from pathlib import Path
 from tools.protocol_gen import jars
 from tools.protocol_gen.emit_module import by_module, emit_api_keys, emit_module
 from tools.protocol_gen.merge import messages
+from tools.protocol_gen.releases import emit_releases
 from tools.protocol_gen.schema import Message
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "aiokafka_lite" / "protocol"
+TABLES = ("api_keys.py", "releases.py")
 MESSAGES_HEAD = '"""Kafka\'s messages, generated from its schemas: one module per API."""\n'
 
 
@@ -51,13 +53,15 @@ def write_formatted(files: dict[str, str], target: Path) -> None:
 
 
 def compare(fresh: Path, committed: Path) -> list[str]:
-    """What differs, by path."""
+    """What differs, by path; the table of releases only where it was made."""
 
     def listing(root: Path) -> dict[str, str]:
-        found = [*root.glob("messages/*.py"), root / "api_keys.py"]
+        found = [*root.glob("messages/*.py"), *(root / name for name in TABLES)]
         return {str(path.relative_to(root)): path.read_text() for path in found if path.exists()}
 
     old, new = listing(committed), listing(fresh)
+    if "releases.py" not in new:
+        old.pop("releases.py", None)
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
@@ -69,9 +73,16 @@ def main() -> int:
         action="store_true",
         help="succeed, loudly, when the jars cannot be had",
     )
+    parser.add_argument(
+        "--releases",
+        action="store_true",
+        help="also the table of what every release takes (30 jars, and Java)",
+    )
     options = parser.parse_args()
     try:
         files = generate()
+        if options.releases:
+            files["releases.py"] = emit_releases({api.api_key for api in messages()} - {-1})
     except jars.JarsUnavailable as error:
         if not options.if_available:
             raise SystemExit(f"protocol_gen: {error}") from error
