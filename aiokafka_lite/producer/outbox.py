@@ -20,6 +20,7 @@ Non-obvious:
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -48,6 +49,8 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import convert
 
 __all__ = ["Outbox", "Returns"]
+
+log = logging.getLogger(__name__)
 
 _LATEST: Final = 12  # v13 names topics by id alone
 _V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
@@ -150,9 +153,18 @@ class Outbox:
                     # Not in the metadata any more; the next refresh moves its partitions.
                     await asyncio.sleep(self._options.retry_backoff.delay(1))
                 continue
-            self._drain(connection)
+            self._send_ready(connection)
 
-    def _drain(self, connection: Connection) -> None:
+    async def drain(self) -> None:
+        """Wait until the socket has taken everything sent: with acks=0 nobody else tells."""
+        try:
+            connection = self._cluster.broker(self.node_id).connected(Purpose.PRODUCE)
+            if connection is not None:
+                await connection.drain()
+        except KafkaError as error:
+            log.debug("broker %d is gone before all was written: %s", self.node_id, error)
+
+    def _send_ready(self, connection: Connection) -> None:
         """Send all that may be sent at this moment."""
         now = self._loop.time()
         while self.ready and self.in_flight < self._options.max_in_flight:

@@ -123,6 +123,8 @@ class Sender:
         try:
             async with asyncio.timeout_at(deadline):
                 await self.flush()
+                for outbox in self._outboxes.values():
+                    await outbox.drain()
         except TimeoutError:
             log.warning("%s stops with records undelivered: its time is over", self._name)
         finally:

@@ -1,0 +1,224 @@
+"""The producer on a real Kafka; what it wrote is read back by aiokafka's consumer."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiokafka
+import pytest
+
+from aiokafka_lite.errors import (
+    DeliveryTimeoutError,
+    IllegalArgumentError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+)
+from aiokafka_lite.producer import AIOKafkaProducer
+from aiokafka_lite.record.murmur2 import murmur2
+from tools.kafka import OwnCluster, RealKafka
+
+TopicFactory = Callable[..., str]
+
+
+async def read_all(
+    bootstrap: str, topic: str, partitions: int, least: int = 0
+) -> dict[int, list[Any]]:
+    """All records of a topic by partition, as aiokafka reads them; waits for ``least`` of them."""
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        assigned = [aiokafka.TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(assigned)
+        ends = await consumer.end_offsets(assigned)
+        found: dict[int, list[Any]] = {number: [] for number in range(partitions)}
+        until = asyncio.get_running_loop().time() + 30
+        while (
+            any([await consumer.position(tp) < ends[tp] for tp in assigned])
+            or sum(map(len, found.values())) < least
+        ):
+            assert asyncio.get_running_loop().time() < until, (
+                "they never came",
+                {number: len(records) for number, records in found.items()},
+            )
+            for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+                found[tp.partition].extend(records)
+        return found
+    finally:
+        await consumer.stop()
+
+
+@pytest.fixture
+async def producer_of() -> AsyncIterator[Callable[..., AIOKafkaProducer]]:
+    """Makes producers, not started; stops them in the end, and looks that they hold no memory."""
+    made: list[AIOKafkaProducer] = []
+
+    def make(kafka: RealKafka | OwnCluster, **options: Any) -> AIOKafkaProducer:
+        made.append(AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **options))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        await producer.stop(timeout=5)
+        assert producer._sender.pool.used == 0
+        assert producer._sender.pool.waiting == 0
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+async def test_every_codec_and_acks_round_trip(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Any, codec: str | None, acks: Any
+) -> None:
+    name = topic(3)
+    # Only a leader tells the end: a broker that is not one yet would drop what comes with acks=0.
+    await read_all(kafka.bootstrap_servers, name, 3)
+    producer = producer_of(kafka, compression_type=codec, acks=acks, linger_ms=2)
+    await producer.start()
+    sent, pending = [], []
+    for n in range(3000):
+        key = None if n % 3 == 0 else b"key %d" % (n % 50)
+        value = None if n % 11 == 0 else b"value %d " % n * (n % 40)
+        headers = [("n", b"%d" % n), ("n", b""), ("null", None)] if n % 5 == 0 else []
+        stamp = 1_600_000_000_000 + n * 7 % 1000
+        sent.append((key, value, tuple(headers), stamp))
+        pending.append(await producer.send(name, value, key, None, stamp, headers))
+    results = await asyncio.gather(*pending)
+    await producer.stop()
+    found = await read_all(kafka.bootstrap_servers, name, 3, least=3000)
+    assert sum(map(len, found.values())) == 3000
+    if acks == 0:
+        assert results == [None] * 3000
+        flat = [record for records in found.values() for record in records]
+        got = sorted((r.timestamp, str(r.key), str(r.value)) for r in flat)
+        assert got == sorted((stamp, str(key), str(value)) for key, value, _, stamp in sent)
+        return
+    for (key, value, headers, stamp), metadata in zip(sent, results, strict=True):
+        record = found[metadata.partition][metadata.offset]
+        assert (record.offset, record.key, record.value) == (metadata.offset, key, value)
+        assert record.headers == headers
+        assert record.timestamp == stamp == metadata.timestamp
+        assert metadata.timestamp_type == record.timestamp_type == 0
+        if key is not None:
+            assert metadata.partition == (murmur2(key) & 0x7FFFFFFF) % 3
+
+
+async def test_log_append_time_is_the_broker_s(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Any
+) -> None:
+    name = topic(1, **{"message.timestamp.type": "LogAppendTime"})
+    producer = producer_of(kafka)
+    await producer.start()
+    metadata = await producer.send_and_wait(name, b"v", timestamp_ms=5)
+    (record,) = (await read_all(kafka.bootstrap_servers, name, 1))[0]
+    assert metadata.timestamp_type == 1
+    assert metadata.timestamp == record.timestamp > 5
+
+
+async def test_a_batch_the_broker_finds_too_large(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Any
+) -> None:
+    name = topic(1, **{"max.message.bytes": 10_000})
+    producer = producer_of(kafka)
+    await producer.start()
+    with pytest.raises(MessageSizeTooLargeError, match=r"message\.max\.bytes"):
+        await producer.send_and_wait(name, b"x" * 20_000)
+    assert (await producer.send_and_wait(name, b"x")).offset == 0
+
+
+async def test_a_partition_that_is_not_there(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Any
+) -> None:
+    name = topic(2)
+    producer = producer_of(kafka)
+    await producer.start()
+    with pytest.raises(IllegalArgumentError, match="Unrecognized partition 5"):
+        await producer.send(name, b"v", partition=5)
+
+
+async def test_cancelled_senders_leave_nothing_behind(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Any
+) -> None:
+    name = topic(6)
+    producer = producer_of(kafka, buffer_memory=100_000)
+    await producer.start()
+
+    async def client(number: int) -> int:
+        done = 0
+        while True:
+            await producer.send_and_wait(name, b"%d" % number * 200)
+            done += 1
+
+    tasks = [asyncio.ensure_future(client(number)) for number in range(500)]
+    await asyncio.sleep(1)
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    await producer.flush()
+    assert producer._sender.pool.used == 0
+    assert producer._sender.pool.waiting == 0
+
+
+async def test_nothing_acked_is_missing_though_every_broker_is_killed(
+    kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
+) -> None:
+    """SIGKILL and restart of each broker in turn while producing: once, and in order by key."""
+    name = topic3(6, **{"min.insync.replicas": 2})
+    producer = producer_of(kafka3, linger_ms=2)
+    await producer.start()
+    over = asyncio.Event()
+    acked: dict[bytes, list[int]] = defaultdict(list)
+
+    async def client(number: int) -> None:
+        key, n = b"key %d" % number, 0
+        while not over.is_set():
+            pending = [await producer.send(name, b"%d" % (n + i), key=key) for i in range(20)]
+            for ack in pending:
+                await ack
+                acked[key].append(n)
+                n += 1
+            await asyncio.sleep(0.01)
+
+    clients = [asyncio.ensure_future(client(number)) for number in range(50)]
+    try:
+        for node in kafka3.node_ids:
+            await asyncio.sleep(1)
+            await asyncio.to_thread(kafka3.kill, node)
+            await asyncio.sleep(2)
+            await asyncio.to_thread(kafka3.start, node)
+            await asyncio.to_thread(kafka3.wait_ready)
+        await asyncio.sleep(1)
+    finally:
+        over.set()
+    await asyncio.gather(*clients)
+    await producer.flush()
+    found: dict[bytes, list[int]] = defaultdict(list)
+    total = sum(map(len, acked.values()))
+    assert total > 1000
+    for records in (await read_all(kafka3.bootstrap_servers, name, 6, least=total)).values():
+        for record in records:
+            found[record.key].append(int(record.value))
+    assert found == acked
+
+
+async def test_stop_ends_in_time_though_a_broker_hangs(
+    kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
+) -> None:
+    name = topic3(3, 1)
+    producer = producer_of(kafka3, delivery_timeout_ms=3000, request_timeout_ms=2000)
+    await producer.start()
+    for partition in range(3):
+        await producer.send_and_wait(name, b"v", partition=partition)
+    node = kafka3.node_ids[0]
+    await asyncio.to_thread(kafka3.pause, node)
+    try:
+        pending = [await producer.send(name, b"v", partition=p) for p in range(3)]
+        started = asyncio.get_running_loop().time()
+        await producer.stop(timeout=1)
+        assert asyncio.get_running_loop().time() - started < 4
+        outcomes = await asyncio.gather(*pending, return_exceptions=True)
+        failed = [o for o in outcomes if isinstance(o, ProducerClosed | DeliveryTimeoutError)]
+        assert len(failed) == 1
+    finally:
+        await asyncio.to_thread(kafka3.resume, node)
+        await asyncio.to_thread(kafka3.wait_ready)
