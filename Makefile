@@ -7,6 +7,7 @@ FLAGS ?=
 
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
+QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
 .PHONY: help venv demo test test-fast test-pure test-brokers oracle fuzz chaos lint format bench \
         kafka clean
@@ -29,21 +30,26 @@ $(DONE)/native: $(DONE)/build-tools setup.py $(NATIVE_SOURCES)
 	@echo "compiling the native hot paths (without a C compiler their pure-Python twins are used)"
 	@$(BIN)/python setup.py build_ext --inplace > $(DONE)/build.log 2>&1 \
 		|| { cat $(DONE)/build.log; exit 1; }
-	@grep -E '^aiokafka_lite: |SystemExit' $(DONE)/build.log || true
+	@find aiokafka_lite -name '*.pyx' | sort | while read source; do \
+		ls "$${source%.pyx}".*.so > /dev/null 2>&1 && state=compiled \
+			|| state="NOT compiled (see $(DONE)/build.log): its twin is used"; \
+		echo "    $$source: $$state"; done
 	@touch $@
 
 $(DONE)/demo: $(DONE)/native
 	@echo "installing aiokafka_lite[cli]"
-	@$(PIP) --no-build-isolation -e '.[cli]' && touch $@
+	@$(PIP) --no-build-isolation -e '.[cli]' $(QUIET)
+	@touch $@
 
 $(DONE)/dev: $(DONE)/native
 	@echo "installing aiokafka_lite[dev]"
-	@$(PIP) --no-build-isolation -e '.[dev]' && touch $@
+	@$(PIP) --no-build-isolation -e '.[dev]' $(QUIET)
+	@touch $@
 
 # The other clients, for comparison: without them only the tests that use them are skipped.
 $(DONE)/interop: $(DONE)/dev
 	@echo "installing aiokafka_lite[interop]"
-	@$(PIP) --no-build-isolation -e '.[interop]' \
+	@$(PIP) --no-build-isolation -e '.[interop]' > $(DONE)/install.log 2>&1 \
 		|| echo "NOT INSTALLED: tests against other clients will be skipped"
 	@touch $@
 
@@ -76,6 +82,7 @@ oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Jav
 
 fuzz: $(DONE)/dev ## A million hostile frames: only documented errors may come out
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
+	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 
 chaos: $(DONE)/dev ## Brokers die for five minutes (CHAOS_SECONDS); nothing acknowledged may be lost
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)

@@ -1,6 +1,6 @@
 # What the producer's native accumulator may cimport. `append_record` is BatchBuilder.append() without
 # the Python call; the counters may be read, never written.
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef class BatchBuilder:
@@ -12,12 +12,10 @@ cdef class BatchBuilder:
     cdef readonly bint sealed
     cdef bytearray _buffer              # the pool's, until take_buffer()
     cdef bytearray _storage             # where the records are: the pool's buffer or our own
-    cdef uint8_t *_data                 # of _storage
-    cdef Py_ssize_t _capacity           # of _storage
     cdef bytes _payload                 # the records, compressed
     cdef tuple _payload_of              # how: (Compression, level)
 
-    cdef inline void _keep(self, bytearray storage) noexcept
+    cdef inline Py_ssize_t _capacity(self) noexcept
     cdef bint _grow(self, Py_ssize_t needed) except -1
 
     # The record's index, -1 when it does not fit or the batch is sealed, -2 with an exception set.

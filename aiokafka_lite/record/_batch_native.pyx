@@ -118,7 +118,7 @@ cpdef Py_ssize_t record_size_upper_bound(object key, object value, object header
 cdef class BatchBuilder:
     __doc__ = _Twin.__doc__
 
-    def __init__(self, Py_ssize_t limit, bytearray buffer=None):
+    def __cinit__(self, Py_ssize_t limit, bytearray buffer=None):
         if buffer is not None and PyByteArray_GET_SIZE(buffer) < limit:
             raise ValueError(f"a buffer of {len(buffer)} bytes cannot hold {limit}")
         self.limit = limit
@@ -128,27 +128,22 @@ cdef class BatchBuilder:
         self.max_timestamp = -1
         self.sealed = False
         self._buffer = buffer
-        self._payload = None
-        self._payload_of = None
-        self._keep(buffer)
+        self._storage = buffer
 
-    cdef inline void _keep(self, bytearray storage) noexcept:
-        self._storage = storage
-        if storage is None:
-            self._data = NULL
-            self._capacity = 0
-        else:
-            self._data = <uint8_t *>PyByteArray_AS_STRING(storage)
-            self._capacity = PyByteArray_GET_SIZE(storage)
+    cdef inline Py_ssize_t _capacity(self) noexcept:
+        # Asked for each time, as its owner could have resized a buffer that came from outside.
+        return 0 if self._storage is None else PyByteArray_GET_SIZE(self._storage)
 
     cdef bint _grow(self, Py_ssize_t needed) except -1:
         """Room for `needed` bytes, in a buffer of our own: the pool's is never resized."""
-        cdef bytearray storage = self._storage
-        if storage is None or storage is self._buffer:  # nothing is in it yet
-            storage = PyByteArray_FromStringAndSize(NULL, max(needed, min(self.limit, FIRST_SIZE)))
+        if self.count == 0:
+            self._storage = PyByteArray_FromStringAndSize(
+                NULL, max(needed, min(self.limit, FIRST_SIZE)))
+        elif self._storage is self._buffer:
+            raise IllegalStateError("The batch's buffer was resized")
         else:
-            PyByteArray_Resize(storage, max(needed, min(self.limit, 2 * self._capacity)))
-        self._keep(storage)
+            PyByteArray_Resize(
+                self._storage, max(needed, min(self.limit, 2 * self._capacity())))
         return True
 
     cdef int32_t append_record(
@@ -182,9 +177,9 @@ cdef class BatchBuilder:
             if end > MAX_INT32:
                 raise MessageSizeTooLargeError(
                     f"A record of {end - self.size} bytes cannot be written")
-        if end > self._capacity:
+        if end > self._capacity():
             self._grow(end)
-        p = put_varint(self._data + self.size, body)
+        p = put_varint(<uint8_t *>PyByteArray_AS_STRING(self._storage) + self.size, body)
         p[0] = 0
         p = put_varint(p + 1, delta)
         p = put_varint(p, index)
@@ -231,15 +226,16 @@ cdef class BatchBuilder:
         check_level(compression, level)
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
+        self.sealed = True  # first: compressing in a thread lets the event loop go on
         if compression is Compression.NONE:
-            if self._storage is None:
+            if self._capacity() < self.size:
                 raise IllegalStateError("The batch's buffer has been taken back")
-            header = self._data
+            header = <uint8_t *>PyByteArray_AS_STRING(self._storage)
             size = self.size
             batch = memoryview(self._storage)[:size]
         else:
             if self._payload is None or self._payload_of != (compression, level):
-                if self._storage is None:
+                if self._capacity() < self.size:
                     raise IllegalStateError("The batch's buffer has been taken back")
                 with memoryview(self._storage) as view:
                     self._payload = compress(view[HEADER_SIZE:self.size], compression, level)
@@ -251,7 +247,6 @@ cdef class BatchBuilder:
                 header + HEADER_SIZE, PyBytes_AS_STRING(self._payload),
                 PyBytes_GET_SIZE(self._payload))
             batch = result
-        self.sealed = True
         store64(header, 0)
         store32(header + 8, <int32_t>(size - LENGTH_END))
         store32(header + 12, -1)
@@ -271,7 +266,7 @@ cdef class BatchBuilder:
     def take_buffer(self):
         cdef bytearray buffer = self._storage if self._buffer is None else self._buffer
         if self._storage is buffer:
-            self._keep(None)
+            self._storage = None
             self.sealed = True
         self._buffer = None
         return buffer

@@ -218,6 +218,7 @@ class BatchBuilder:
         check_level(compression, level)
         if not self.count:
             raise IllegalStateError("An empty batch cannot be sealed")
+        self.sealed = True  # first: compressing in a thread lets the event loop go on
         if compression is Compression.NONE:
             batch: bytearray | memoryview = memoryview(self._records_storage())[: self._position]
         else:
@@ -228,7 +229,6 @@ class BatchBuilder:
                 self._payload_of = (compression, level)
             batch = bytearray(HEADER_SIZE)
             batch += self._payload
-        self.sealed = True
         BatchHeader(
             base_offset=0,
             batch_length=len(batch) - LENGTH_END,

@@ -110,12 +110,10 @@ cdef tuple parse_headers(RawRecord *record):
 cdef class RecordSet:
     __doc__ = _Twin.__doc__
 
-    def __init__(
+    def __cinit__(
         self, data, str topic not None, int32_t partition, int64_t offset, *, bint check_crcs=True,
         aborted=(), decompressed_limit=DEFAULT_LIMIT,
     ):
-        if self.held:
-            raise RuntimeError("a RecordSet is initialised once")
         aborted = tuple(aborted)
         self.topic = topic
         self.partition = partition

@@ -88,6 +88,23 @@ def test_without_a_buffer_memory_follows_the_records_and_not_the_limit(build):
     assert builder.take_buffer() is None
 
 
+def test_a_pooled_buffer_that_somebody_shrank_is_no_crash(native):
+    pooled = bytearray(1000)
+    builder = native.BatchBuilder(1000, pooled)
+    builder.append(T0, None, b"v")
+    pooled.clear()
+    with pytest.raises(IllegalStateError, match="resized"):
+        builder.append(T0, None, b"v")
+    with pytest.raises(IllegalStateError, match="taken back"):
+        builder.seal()
+
+
+def test_nothing_is_made_without_its_arguments(native):
+    for cls in (native.BatchBuilder, native.RecordSet):
+        with pytest.raises(TypeError):
+            cls.__new__(cls)
+
+
 def test_a_buffer_smaller_than_the_limit_is_refused(build):
     with pytest.raises(ValueError, match="cannot hold 101"):
         build.BatchBuilder(101, bytearray(100))
