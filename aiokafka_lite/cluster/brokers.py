@@ -59,6 +59,8 @@ class Brokers:
 
         Where one of them lives at a bootstrap address it takes over the connection.
         """
+        if not self._live:
+            return  # 0.8.2 without a topic names no broker: there is nobody else to turn to
         by_address = {(broker.node.host, broker.node.port): broker for broker in self._live}
         for seed in self._seeds:
             broker = by_address.get((seed.node.host, seed.node.port))

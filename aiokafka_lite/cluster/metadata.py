@@ -199,10 +199,11 @@ def merge(
         keep: Of topics known before and not asked for now: whether to remember them.
 
     Raises:
-        MetadataEmptyBrokerList: the answer names no broker; a broker that is just starting
-            (before Kafka 2.0) says so. Nothing can be done with it; ask again.
+        MetadataEmptyBrokerList: the answer names no broker: the one that gave it is just starting.
+            Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
+            first topic is made, so with Metadata v0 an empty beginning is believed.)
     """
-    if not response.brokers:
+    if not response.brokers and (old.brokers or api_version > 0):
         raise MetadataEmptyBrokerList("The broker's metadata names no broker")
     if None not in (old.cluster_id, response.cluster_id) and old.cluster_id != response.cluster_id:
         old = EMPTY

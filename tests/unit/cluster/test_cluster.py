@@ -67,6 +67,26 @@ class TestStart:
         assert cluster.metadata.controller_id == (-1 if v0 else 1)
         assert (cluster.metadata.topics["t"].topic_id is not None) == (release in ("2.8", "4.4"))
 
+    async def test_a_cluster_of_old_that_has_no_topic_yet(self, tiny_kafka, cluster_of, soon):
+        """0.8.2 names no broker before the first topic, which asking for it makes."""
+        kafka = await tiny_kafka(release="0.8.2")
+        tell = kafka.answers[ApiKey.METADATA]
+
+        def answer(broker, request, version):
+            made = "t" in (names_asked(request) or ())
+            kafka.hidden = set() if made or not kafka.hidden else {1}
+            return tell(broker, request, version)
+
+        kafka.answers[ApiKey.METADATA] = answer
+        kafka.hidden = {1}
+        cluster = cluster_of(kafka, options={"connect_timeout": 0.3})
+        await cluster.start()
+        assert cluster.metadata.brokers == {}
+        assert cluster.least_loaded() is None
+        assert cluster.any_broker().node_id < 0
+        await cluster.partitions_of("t", soon())
+        assert cluster.metadata.leader("t", 0) == cluster.broker(1).node
+
     async def test_over_dead_addresses(self, tiny_kafka, cluster_of, dead_address):
         kafka = await tiny_kafka()
         for _ in range(5):  # the order is random

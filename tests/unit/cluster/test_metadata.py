@@ -252,9 +252,17 @@ def test_a_broker_that_tells_no_cluster_id_changes_none():
     assert new.partition("t", 0).leader == 1
 
 
-def test_no_brokers_is_no_answer():
+@pytest.mark.parametrize("api_version", [0, 1, 13])
+def test_no_brokers_is_no_answer(api_version):
     with pytest.raises(MetadataEmptyBrokerList):
-        merged(EMPTY, brokers=())
+        merged(merged(EMPTY), brokers=(), api_version=api_version)
+
+
+def test_no_brokers_in_the_beginning():
+    """0.8.2 names none before its first topic; any other broker that names none is starting."""
+    assert merged(EMPTY, brokers=(), api_version=0, version=1).version == 1
+    with pytest.raises(MetadataEmptyBrokerList):
+        merged(EMPTY, brokers=(), api_version=1)
 
 
 class TestLeaderHints:
