@@ -1,5 +1,7 @@
 """Whole frames: sizes, header versions, and what is refused."""
 
+from collections.abc import Callable
+
 import pytest
 
 from aiokafka_lite.errors import KafkaProtocolError, UnsupportedVersionError
@@ -8,6 +10,12 @@ from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lite.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.registry import API_MODULES, ApiKey, request_class, response_class
 
 
@@ -125,3 +133,22 @@ def test_unknown_apis_have_no_classes() -> None:
         request_class(ApiKey.VOTE)
     with pytest.raises(UnsupportedVersionError, match="API 999"):
         response_class(999)
+
+
+def test_records_of_a_frame_are_slices_of_it() -> None:
+    request = ProduceRequest(
+        topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, b"batch")])]
+    )
+    frame = framing.encode_request(request, 9, 1, None)
+    _, decoded = framing.decode_request(memoryview(frame)[4:])
+    assert isinstance(decoded, ProduceRequest)
+    records = decoded.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is frame
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_is_a_frame(kind: Callable[[bytearray], Buffer]) -> None:
+    frame = kind(framing.encode_response(MetadataResponse(cluster_id="c"), 12, 5)[4:])
+    _, response = framing.decode_response(frame, MetadataResponse, 12)
+    assert response.cluster_id == "c"
