@@ -22,7 +22,6 @@ from aiokafka_lite.protocol.messages.request_header import RequestHeader
 from aiokafka_lite.protocol.primitives import INT32, Buffer, Reader, write_nullable_string
 from aiokafka_lite.protocol.registry import request_class, response_class
 
-_HOLDS_RECORDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _SIZE_AND_HEADER = Layout(">ihhi")
 _KEY_AND_VERSION = Layout(">hh")
 
@@ -102,7 +101,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, Reader]:
         raise KafkaProtocolError(f"a request of the unknown API {api_key}")
     if version < 0:
         raise KafkaProtocolError(f"a request of version {version}")
-    reader = _reader(frame, api_key)
+    reader = Reader(frame)
     return RequestHeader.decode(reader, request_header_version(api_key, version)), reader
 
 
@@ -147,21 +146,13 @@ def decode_response(frame: Buffer, api: type[Message] | int, version: int) -> tu
     else:
         message = api.response if issubclass(api, Request) else api
     check_version(message, version)
-    reader = _reader(frame, message.api_key)
+    reader = Reader(frame)
     correlation_id = reader.int32()
     if response_header_version(message.api_key, version) > 0:
         reader.tagged_fields()
     response = message.decode(reader, version)
     reader.expect_end()
     return correlation_id, response
-
-
-def _reader(frame: Buffer, api_key: int) -> Reader:
-    """Indexing a memoryview costs twice as much as bytes do, far more than a copy; so frames are
-    copied unless they hold records, of which views must be handed out."""
-    if isinstance(frame, memoryview) and api_key not in _HOLDS_RECORDS:
-        return Reader(bytes(frame))
-    return Reader(frame)
 
 
 def peek_correlation_id(frame: Buffer) -> int:
