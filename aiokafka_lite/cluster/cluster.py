@@ -261,7 +261,7 @@ class Cluster:
                     number = self.add_topic(topic)
                 elif known.error is None:
                     return known.partitions
-                elif not known.error.retriable:
+                elif known.refused:
                     raise known.error(topic)
         except KafkaTimeoutError as error:
             said = error if known is None or known.error is None else known.error(topic)

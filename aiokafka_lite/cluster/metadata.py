@@ -30,7 +30,9 @@ from uuid import UUID
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
+    InvalidTopicError,
     MetadataEmptyBrokerList,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
 )
@@ -49,6 +51,14 @@ NO_CONTROLLER = -1
 
 # The first Metadata version whose leader epochs may be relied upon (Kafka 2.4).
 RELIABLE_EPOCHS_FROM = 9
+
+
+# What a broker says against a topic that will not pass by itself. Anything else may, an unexpected
+# server error included: 0.8.2 answers so while it is starting (the Java client goes on as well).
+LASTING_ERRORS: tuple[type[BrokerResponseError], ...] = (
+    InvalidTopicError,
+    TopicAuthorizationFailedError,
+)
 
 
 class Node(NamedTuple):
@@ -96,11 +106,16 @@ class Topic:
     partitions: Mapping[int, Partition] = field(default_factory=dict)
 
     @property
+    def refused(self) -> bool:
+        """Whether the error is one that will not pass by itself."""
+        return self.error in LASTING_ERRORS
+
+    @property
     def settled(self) -> bool:
-        """Whether asking again would tell nothing new: each partition has a leader, or the error
-        is a lasting one."""
+        """Whether asking again would tell nothing new: each partition has a leader, or the topic
+        is refused."""
         if self.error is not None:
-            return not self.error.retriable
+            return self.refused
         return all(partition.leader != NO_LEADER for partition in self.partitions.values())
 
 
@@ -273,7 +288,7 @@ def _merge_topic(
 
 def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) -> Topic:
     """The topic after a broker spoke against it."""
-    if old is None or not error.retriable:
+    if old is None or error in LASTING_ERRORS:
         return Topic(name, None if old is None else old.topic_id, error)
     partitions = old.partitions
     if old.topic_id is None and error is UnknownTopicOrPartitionError:

@@ -24,6 +24,7 @@ from aiokafka_lite.errors import (
     MetadataEmptyBrokerList,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    for_code,
 )
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataResponse,
@@ -147,10 +148,11 @@ def test_a_node_learned_in_passing():
     assert known.with_node(third).brokers == {**known.brokers, 3: third}
 
 
-def test_a_passing_error_keeps_the_partitions_and_is_told():
+@pytest.mark.parametrize("code", [3, 5, 7, 56, -1])
+def test_a_passing_error_keeps_the_partitions_and_is_told(code):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", error=3))
-    assert new.topics["t"].error is UnknownTopicOrPartitionError
+    new = merged(old, told_topic("t", error=code))
+    assert new.topics["t"].error is for_code(code)
     assert new.topics["t"].partitions == old.topics["t"].partitions
     assert not new.topics["t"].settled
     # ... and the epochs are remembered through it
