@@ -11,7 +11,7 @@ import ssl
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from types import TracebackType
 from typing import Self
@@ -204,8 +204,8 @@ class AIOKafkaConsumer(OffsetCalls):
         )
         self._closed = False
 
-    def __del__(self, _warn: object = warnings.warn) -> None:
-        if self._closed or not callable(_warn):
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._closed:
             return
         _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
         core = self._core

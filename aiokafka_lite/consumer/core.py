@@ -87,7 +87,7 @@ class ConsumerCore:
         self.closed = False
         self._failed = False  # by a mistake of ours, which every read tells from then on
         self._tasks = TaskOwner("consumer", self._on_task_error)
-        self._waiters = Waiters()
+        self._waiters = Waiters(self._on_wait)
         self.buffer = FetchBuffer(
             key_deserializer=options.key_deserializer,
             value_deserializer=options.value_deserializer,
@@ -114,7 +114,6 @@ class ConsumerCore:
             self.buffer,
             self._waiters,
             deserializes=options.deserializes,
-            on_starved=self.fetcher.on_starved,
         )
 
     def deadline(self) -> float:
@@ -326,6 +325,9 @@ class ConsumerCore:
         )
         if not self._failed:
             self.reader.fail(TopicAuthorizationFailedError(*denied) if denied else None)
+
+    def _on_wait(self) -> None:
+        self.fetcher.on_starved()
 
     def _on_resolved(self, state: PartitionState) -> None:
         self.fetcher.update(state)

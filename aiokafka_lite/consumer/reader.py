@@ -12,7 +12,7 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from time import monotonic
 from typing import Final
 
@@ -42,7 +42,6 @@ class Reader:
         buffer: Where records come from.
         waiters: Where this waits, and who wakes it.
         deserializes: Whether decoding a chunk runs code of the application.
-        on_starved: Called before waiting for records.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class Reader:
         waiters: Waiters,
         *,
         deserializes: bool,
-        on_starved: Callable[[], None],
     ) -> None:
         self.stopped = False
         self.error: KafkaError | None = None
@@ -61,7 +59,6 @@ class Reader:
         self._buffer = buffer
         self._waiters = waiters
         self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
-        self._on_starved = on_starved
 
     def stop(self) -> None:
         """End all reads: pending ones and those to come."""
@@ -171,6 +168,5 @@ class Reader:
         self._buffer.delivery.until = monotonic() + LOOP_BREATH
 
     async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
-        self._on_starved()
         await self._waiters.wait(among, deadline)
         self._buffer.delivery.until = monotonic() + LOOP_BREATH

@@ -7,16 +7,21 @@ handed to a waiter, so cancelling one at any moment loses nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.structs import TopicPartition
 
 
 class Waiters:
-    """The waiters of one consumer. True while there are any."""
+    """The waiters of one consumer. True while there are any.
 
-    def __init__(self) -> None:
+    Args:
+        on_wait: Called when somebody has begun to wait.
+    """
+
+    def __init__(self, on_wait: Callable[[], None]) -> None:
+        self._on_wait = on_wait
         self._futures: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
 
     def __bool__(self) -> bool:
@@ -55,6 +60,7 @@ class Waiters:
             timer = loop.call_at(deadline, _expire, future)
         self._futures[future] = among
         try:
+            self._on_wait()
             await future
         except TimeoutError:
             return False

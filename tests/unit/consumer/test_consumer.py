@@ -133,6 +133,25 @@ async def test_one_partition_is_read_while_the_buffer_is_full_of_others(
         assert values(await take(consumer, 200, P2)) == numbered(200)
 
 
+async def test_who_comes_late_is_served_although_the_buffer_is_full(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    for _ in range(20):
+        append(cluster, [bytes(5000)] * 10, 0)
+        append(cluster, [bytes(5000)] * 10, 1)
+        append(cluster, [bytes(5000)] * 10, 2)
+    async with make("orders", buffer_memory=120_000, max_partition_fetch_bytes=60_000) as consumer:
+        states = {tp: consumer._core.positions.state(tp) for tp in (P0, P1, P2)}
+        await until(lambda: sum(s.records is not None for s in states.values()) == 2)
+        await asyncio.sleep(0.05)  # nobody waits: the third one is not fetched
+        (late,) = (tp for tp, state in states.items() if state.records is None)
+        assert len(await take(consumer, 100, late)) == 100
+        # Paused data is given up for those who wait.
+        consumer.pause(*(tp for tp in states if tp != late))
+        assert len(await take(consumer, 100)) == 100
+        assert consumer._core.buffer.bytes <= 110_000
+
+
 async def test_cancelling_a_read_loses_nothing(cluster: FakeCluster, make: MakeConsumer) -> None:
     seen: list[bytes] = []
     async with make("orders") as consumer:
