@@ -37,7 +37,8 @@ cdef extern from *:
     static inline int32_t load32(const uint8_t *p) {uint32_t x; memcpy(&x, p, 4); return (int32_t)AKL_SWAP32(x);}
     static inline int64_t load64(const uint8_t *p) {uint64_t x; memcpy(&x, p, 8); return (int64_t)AKL_SWAP64(x);}
     static inline uint64_t akl_zigzag(int64_t v) {return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);}
-    static inline int varint_size(int64_t v) {return akl_top_bit(akl_zigzag(v) | 1) / 7 + 1;}
+    /* top bit / 7 + 1, without the division */
+    static inline int varint_size(int64_t v) {return (akl_top_bit(akl_zigzag(v) | 1) * 9 + 73) >> 6;}
     static inline uint8_t *put_varint(uint8_t *p, int64_t v) {
         uint64_t n = akl_zigzag(v);
         while (n > 127) {*p++ = (uint8_t)(n | 128); n >>= 7;}
