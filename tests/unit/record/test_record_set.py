@@ -1,6 +1,7 @@
 """RecordSet, both builds: what is delivered, what is passed over, and where the position stands."""
 
 import gc
+import sys
 
 import pytest
 
@@ -215,3 +216,33 @@ def test_a_header_says_what_was_written():
     header = BatchHeader.read(batch(simple(3), 40))
     assert (header.base_offset, header.last_offset, header.leader_epoch) == (40, 42, 7)
     assert header.size == header.batch_length + 12
+
+
+def test_closing_while_a_batch_is_decompressed_elsewhere(build, monkeypatch):
+    """Decompression lets other threads run: one of them may close the set meanwhile."""
+    module = sys.modules[build.RecordSet.__module__]
+    genuine = module.decompress
+
+    def closing(data, codec, *, limit):
+        record_set.close()
+        return genuine(data, codec, limit=limit)
+
+    monkeypatch.setattr(module, "decompress", closing)
+    storage = batch(simple(3), 0, Compression.LZ4) + batch(simple(3), 3)
+    record_set = build.RecordSet(storage, "t", 0, 0)
+    assert len(record_set.read(10)) <= 3
+    assert record_set.exhausted
+    assert record_set.read(10) == []
+    storage.clear()  # nothing holds it any more
+
+
+def test_reading_while_it_is_read_is_refused(native, monkeypatch):
+    module = sys.modules[native.RecordSet.__module__]
+
+    def reading(data, codec, *, limit):
+        return record_set.read(1)
+
+    monkeypatch.setattr(module, "decompress", reading)
+    record_set = native.RecordSet(batch(simple(3), 0, Compression.LZ4), "t", 0, 0)
+    with pytest.raises(RuntimeError, match="one caller at a time"):
+        record_set.read(1)
