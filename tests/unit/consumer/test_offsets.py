@@ -1,0 +1,139 @@
+"""Looking up offsets: grouping, versions, errors, time. Against embedded brokers."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found, list_offsets
+from aiokafka_lite.consumer.options import IsolationLevel
+from aiokafka_lite.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsRequest
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.consumer.makers import append, numbered
+
+Answers = dict[TopicPartition, Found | KafkaError]
+
+
+async def ask(
+    fake: FakeCluster,
+    times: Mapping[TopicPartition, int],
+    *,
+    seconds: float = 5,
+    search: bool = False,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Answers:
+    told: Answers = {}
+
+    def on_found(tp: TopicPartition, found: Found | KafkaError) -> None:
+        assert tp not in told
+        told[tp] = found
+
+    cluster = Cluster(fake.bootstrap_servers, ConnectionOptions(), retry_backoff=0.01)
+    await cluster.start()
+    loop = asyncio.get_running_loop()
+    try:
+        await list_offsets(
+            cluster,
+            times,
+            loop.time() + seconds,
+            isolation=isolation,
+            on_found=on_found,
+            search=search,
+        )
+    finally:
+        await cluster.close(loop.time() + 1)
+    assert set(told) == set(times)
+    return told
+
+
+def partitions(count: int) -> list[TopicPartition]:
+    return [TopicPartition("orders", i) for i in range(count)]
+
+
+@pytest.mark.parametrize("version", range(ListOffsetsRequest.max_version + 1))
+@pytest.mark.parametrize("isolation", list(IsolationLevel))
+async def test_every_version(version: int, isolation: IsolationLevel) -> None:
+    ranges = {ApiKey.LIST_OFFSETS: (version, version)}
+    async with FakeCluster(topics={"orders": 2}, api_versions=ranges) as fake:
+        p0, p1 = partitions(2)
+        append(fake, numbered(9))
+        fake.delete_records("orders", 0, 3)
+        ends = await ask(fake, {p0: LATEST, p1: LATEST}, isolation=isolation)
+        assert {tp: found.offset for tp, found in ends.items()} == {p0: 9, p1: 0}  # type: ignore[union-attr]  # no errors here
+        starts = await ask(fake, {p0: EARLIEST, p1: EARLIEST}, isolation=isolation)
+        assert {tp: found.offset for tp, found in starts.items()} == {p0: 3, p1: 0}  # type: ignore[union-attr]  # no errors here
+
+
+async def test_one_request_a_leader() -> None:
+    async with FakeCluster(brokers=3, topics={"orders": 12}) as fake:
+        tps = partitions(12)
+        for tp in tps[1:]:
+            append(fake, numbered(tp.partition), tp.partition)
+        # A cluster that knows no leader yet asks about each partition alone.
+        told = await ask(fake, dict.fromkeys(tps, LATEST))
+        assert told == {tp: Found(tp.partition, -1) for tp in tps}
+    async with FakeCluster(brokers=3, topics={"orders": 12}) as fake:
+        cluster = Cluster(fake.bootstrap_servers, ConnectionOptions())
+        await cluster.start()
+        loop = asyncio.get_running_loop()
+        await cluster.partitions_of("orders", loop.time() + 5)
+        await list_offsets(
+            cluster,
+            dict.fromkeys(tps, LATEST),
+            loop.time() + 5,
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+            on_found=lambda tp, found: None,
+        )
+        assert fake.count(ApiKey.LIST_OFFSETS) == 3
+        await cluster.close(loop.time() + 1)
+
+
+@pytest.mark.parametrize("code", [3, 5, 6, 56, 74, 75, 78])
+async def test_a_passing_error_of_one_partition(code: int) -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 4}) as fake:
+        tps = partitions(4)
+        fault = fake.control(ApiKey.LIST_OFFSETS, error=code, partitions=[("orders", 2)], times=3)
+        told = await ask(fake, dict.fromkeys(tps, LATEST))
+        assert told == {tp: Found(0, -1) for tp in tps}
+        assert fault.hits == 3
+
+
+async def test_a_lasting_error_is_told_of_its_partition_alone() -> None:
+    async with FakeCluster(topics={"orders": 3}) as fake:
+        fake.control(
+            ApiKey.LIST_OFFSETS, error=29, partitions=[("orders", 0), ("orders", 2)], times=None
+        )
+        p0, p1, p2 = partitions(3)
+        told = await ask(fake, dict.fromkeys((p0, p1, p2), LATEST))
+        assert told[p1] == Found(0, -1)
+        assert isinstance(told[p0], TopicAuthorizationFailedError)
+        assert isinstance(told[p2], TopicAuthorizationFailedError)
+
+
+async def test_a_partition_that_cannot_be_asked_holds_up_nobody() -> None:
+    async with FakeCluster(topics={"orders": 1}) as fake:
+        (p0,) = partitions(1)
+        missing = TopicPartition("orders", 7)
+        told = await ask(fake, {missing: LATEST, p0: LATEST}, seconds=0.3)
+        assert told[p0] == Found(0, -1)
+        error = told[missing]
+        assert isinstance(error, KafkaTimeoutError)
+        assert "partition=7" in str(error)
+
+
+async def test_searching_needs_a_broker_that_can() -> None:
+    ranges = {ApiKey.LIST_OFFSETS: (0, 0)}
+    async with FakeCluster(topics={"orders": 1}, api_versions=ranges) as fake:
+        (p0,) = partitions(1)
+        told = await ask(fake, {p0: 5}, search=True)
+        assert isinstance(told[p0], UnsupportedVersionError)
