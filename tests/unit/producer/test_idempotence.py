@@ -1,0 +1,96 @@
+"""Producer ids and sequence numbers: the machine's table."""
+
+from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+
+
+def known() -> ProducerIdentity:
+    identity = ProducerIdentity(wanted=True)
+    identity.on_assigned(7, 0)
+    return identity
+
+
+def test_an_unwanted_id_is_settled_and_numbers_nothing() -> None:
+    identity = ProducerIdentity(wanted=False)
+    assert identity.settled
+    assert not identity.numbering
+    identity.on_assigned(7, 0)
+    assert not identity.numbering
+
+
+def test_a_wanted_id_is_waited_for() -> None:
+    identity = ProducerIdentity(wanted=True)
+    assert not identity.settled
+    identity.on_assigned(7, 3)
+    assert (identity.settled, identity.numbering) == (True, True)
+    assert (identity.producer_id, identity.epoch) == (7, 3)
+    identity.renew()
+    assert not identity.settled
+    identity.on_assigned(8, 0)
+    assert identity.producer_id == 8
+
+
+def test_a_cluster_without_ids_is_done_without() -> None:
+    identity = ProducerIdentity(wanted=True)
+    identity.on_unavailable()
+    assert identity.settled
+    assert not identity.numbering
+
+
+def test_numbers_count_records_and_wrap_as_java_s_do() -> None:
+    sequences = Sequences(known())
+    assert [sequences.take(5), sequences.take(1), sequences.take(2)] == [0, 5, 6]
+    sequences.next_sequence = 2**31 - 2
+    assert sequences.take(5) == 2**31 - 2
+    assert sequences.take(1) == 3
+
+
+def test_a_refusal_begins_a_new_epoch() -> None:
+    sequences = Sequences(known())
+    sequences.take(5)
+    sequences.on_stored((7, 0))
+    assert sequences.confirmed
+    assert not sequences.stale
+    sequences.on_refused()
+    assert sequences.stale
+    sequences.restart()
+    assert sequences.stamp == (7, 1)
+    assert sequences.take(1) == 0
+    assert not sequences.stale
+    assert not sequences.confirmed, "one batch at a time again"
+    sequences.on_stored((7, 0))
+    assert not sequences.confirmed, "that was of the epoch before"
+
+
+def test_restarting_without_a_reason_changes_nothing() -> None:
+    sequences = Sequences(known())
+    sequences.take(5)
+    sequences.restart()
+    assert sequences.take(1) == 5
+
+
+def test_when_epochs_run_out_a_new_id_is_asked_for() -> None:
+    identity = known()
+    sequences = Sequences(identity)
+    sequences.epoch = 2**15 - 1
+    sequences.on_refused()
+    assert not identity.settled
+    sequences.restart()
+    assert sequences.stale, "not before the id is there"
+    identity.on_assigned(9, 0)
+    sequences.restart()
+    assert sequences.stamp == (9, 0)
+    assert sequences.take(3) == 0
+
+
+def test_a_renewed_id_makes_every_partition_begin_anew() -> None:
+    identity = known()
+    one, other = Sequences(identity), Sequences(identity)
+    other.take(4)
+    identity.renew()
+    assert not one.stale
+    identity.on_assigned(9, 2)
+    assert one.stale
+    assert other.stale
+    other.restart()
+    assert other.stamp == (9, 2)
+    assert other.take(1) == 0
