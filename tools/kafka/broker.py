@@ -21,7 +21,7 @@ STOP_TIMEOUT = 60.0
 """Seconds a broker may take to shut down in order before it is killed."""
 
 _POLL = 0.05  # seconds between two looks at something that will come
-_BIND_FAILURES = ("Address already in use", "BindException", "SocketException")
+_PORT_TAKEN = "Address already in use"
 
 
 class BrokerFailed(RuntimeError):
@@ -129,10 +129,13 @@ class JavaProcess:
         child = self._child
         assert child is not None
         if child.exit_status is not None:
-            words = child.tail()
-            kind = PortTaken if any(sign in words for sign in _BIND_FAILURES) else BrokerFailed
-            raise kind(
-                f"{self._arguments[0]} ended with status {child.exit_status}; {self.log}:\n{words}"
+            said = self.log.read_text(errors="replace")
+            if _PORT_TAKEN in said:
+                line = next(line for line in said.splitlines() if _PORT_TAKEN in line)
+                raise PortTaken(f"{self._arguments[0]}: {line}")
+            raise BrokerFailed(
+                f"{self._arguments[0]} ended with status {child.exit_status}; "
+                f"{self.log}:\n{child.tail()}"
             )
         if not in_time:
             raise BrokerFailed(

@@ -107,10 +107,11 @@ def broker_settings(
         "num.network.threads": 2,
         "num.io.threads": 4,
         "log.cleaner.dedupe.buffer.size": 16_777_216,
-        "log.retention.ms": -1,  # records stamped 1970 are kept
         "log.segment.delete.delay.ms": 1000,
         "controlled.shutdown.retry.backoff.ms": 200,
     }
+    if release.number >= (0, 9):
+        settings["log.retention.ms"] = -1  # records stamped 1970 are kept
     if release.number >= (0, 11):
         settings |= {
             "transaction.state.log.num.partitions": 4,

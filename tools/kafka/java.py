@@ -120,11 +120,11 @@ class JavaTools:
         return sorted(records, key=lambda record: (record.partition or 0, record.offset))
 
     def digest(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, Digest]:
-        """Partition to the digest of what it holds now; :mod:`tools.kafka.canonical` is its twin."""
+        """Partition to the digest of what it holds now (see :mod:`tools.kafka.canonical`)."""
         return _digests(self._read(topic, "digest", isolation))
 
     def load(self, topic: str, records: Iterable[Record], **settings: object) -> list[int]:
-        """Write ``records`` in order; the offsets they got. ``compression_type="lz4"`` and so on."""
+        """Write ``records`` in order; the offsets they got. ``settings`` are the producer's."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "records"
             path.write_text("".join(record.to_json() + "\n" for record in records))
@@ -137,9 +137,11 @@ class JavaTools:
         """Write ``count`` seeded random records; the digests of what was acknowledged.
 
         About one key in eight and one value in sixty-four is null; headers are repeated, empty
-        and null; half of the values' bytes compress. Message format 0 gets keys and values only.
+        and null; half of the values' bytes compress. Before 0.11 there are no headers, before 0.10
+        no timestamps.
         """
-        arguments = ["random", str(partitions), str(count), str(seed)]
+        kind = "random" if release(self.version).number >= (0, 11) else "plain"
+        arguments = [kind, str(partitions), str(count), str(seed)]
         return _digests(self._write(topic, arguments, settings))
 
     def _read(self, topic: str, mode: str, isolation: str = "read_uncommitted") -> list[str]:
@@ -151,6 +153,8 @@ class JavaTools:
     def _write(self, topic: str, arguments: list[str], settings: Mapping[str, object]) -> list[str]:
         program = "OldLoad" if self._old else "Load"
         named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        if release(self.version).number < (0, 11):
+            named.setdefault("enable.idempotence", "false")  # younger clients want it
         with _properties({**self.settings, **named}) as path:
             return run(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
 
@@ -220,7 +224,9 @@ def _compiled(program: str, version: str) -> Path:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
                 command = [jars.java(), "--module", "jdk.compiler/com.sun.tools.javac.Main"]
-                command += ["-nowarn", "-d", f"{scratch}/out", "-cp", jars.class_path(version)]
+                # Only the launcher understands DIR/*, and this is not one.
+                each = os.pathsep.join(map(str, sorted(jars.resolve(version).glob("*.jar"))))
+                command += ["-nowarn", "-d", f"{scratch}/out", "-cp", each]
                 done = subprocess.run(
                     [*command, *map(str, sources)], capture_output=True, text=True, timeout=_TIMEOUT
                 )
