@@ -14,6 +14,8 @@ from aiokafka_lite.testing import FakeCluster
 aiokafka = pytest.importorskip("aiokafka")
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
+on_one_loop = pytest.mark.asyncio(loop_factories=["asyncio"])
+
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 PARTITIONS = 3
 COUNT = 300
@@ -141,6 +143,7 @@ def expected() -> dict[int, list[Any]]:
 EXPECTED_OFFSETS = [index // PARTITIONS for index in range(COUNT)]
 
 
+@on_one_loop
 @pytest.mark.parametrize("codec", CODECS)
 async def test_aiokafka(codec: str | None) -> None:
     async with FakeCluster(brokers=2, topics={"orders": PARTITIONS}) as cluster:
@@ -158,6 +161,7 @@ def test_librdkafka(codec: str | None) -> None:
         assert cluster.count(ApiKey.INIT_PRODUCER_ID) == 1
 
 
+@on_one_loop
 async def test_each_reads_what_the_other_wrote() -> None:
     async with FakeCluster(topics={"theirs": PARTITIONS, "ours": PARTITIONS}) as cluster:
         servers = cluster.bootstrap_servers
@@ -167,6 +171,7 @@ async def test_each_reads_what_the_other_wrote() -> None:
         assert await asyncio.to_thread(consume_by_librdkafka, servers, "ours") == expected()
 
 
+@on_one_loop
 async def test_aiokafka_survives_faults_without_repetition() -> None:
     async with FakeCluster(brokers=2, topics={"orders": PARTITIONS}) as cluster:
         cluster.control(ApiKey.PRODUCE, error=6)
