@@ -98,19 +98,29 @@ async def list_offsets(
         if pending.pop(tp, None) is not None:
             on_found(tp, found)
 
-    while pending:
-        groups = _by_leader(cluster, pending)
-        asks = [
-            asyncio.ensure_future(
-                _ask(cluster, group, deadline, isolation=isolation, settle=settle, search=search)
-            )
-            for group in groups
-        ]
-        try:
-            await asyncio.gather(*asks)
-        finally:
-            for ask in asks:
-                ask.cancel()
+    asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
+
+    def ask(partitions: Mapping[TopicPartition, int]) -> None:
+        for group in _by_leader(cluster, partitions):
+            search_from = _BY_TIME_FROM if search else 0
+            asks[
+                asyncio.ensure_future(
+                    _ask(cluster, group, pending, deadline, isolation, settle, search_from)
+                )
+            ] = group
+
+    ask(pending)
+    try:
+        while asks:
+            done, _ = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                group = asks.pop(each)
+                each.result()
+                # Those of the group that its broker did not settle have another leader by now.
+                ask({tp: pending[tp] for tp in group if tp in pending})
+    finally:
+        for each in asks:
+            each.cancel()
 
 
 def _by_leader(
@@ -130,22 +140,25 @@ def _by_leader(
 
 async def _ask(
     cluster: Cluster,
-    times: Mapping[TopicPartition, int],
+    group: Collection[TopicPartition],
+    pending: Mapping[TopicPartition, int],
     deadline: float,
-    *,
     isolation: IsolationLevel,
     settle: Callable[[TopicPartition, Found | KafkaError], None],
-    search: bool,
+    oldest: int,
 ) -> None:
-    """Ask the leader of the first partition, until that one is settled. The others are if the same
-    broker leads them; if not, the next round finds their leader."""
-    first = next(iter(times))
+    """Ask the leader of the first partition of a group, until that one is settled; and about the
+    others that are pending along with it."""
+    first = next(iter(group))
 
     def build(version: int) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsTopic] = {}
-        for (name, partition), at in times.items():
-            topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
-            topic.partitions.append(ListOffsetsPartition(partition_index=partition, timestamp=at))
+        for tp in group:
+            if tp in pending:
+                topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+                topic.partitions.append(
+                    ListOffsetsPartition(partition_index=tp.partition, timestamp=pending[tp])
+                )
         return ListOffsetsRequest(
             replica_id=_CONSUMER,
             isolation_level=isolation.value if version >= _ISOLATION_FROM else 0,
@@ -173,10 +186,10 @@ async def _ask(
             LeaderOf(*first),
             deadline,
             check=check,
-            oldest=_BY_TIME_FROM if search else 0,
+            oldest=oldest,
         )
     except KafkaTimeoutError as error:
-        for tp in times:
+        for tp in group:
             timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
             timeout.__cause__ = error
             settle(tp, timeout)
@@ -264,7 +277,9 @@ class PositionResolver:
                     await self._moved.wait()
         except TimeoutError:
             missing = [state.tp for state in states if state.position is None]
-            raise KafkaTimeoutError(f"the positions of {missing} were not found in time") from None
+            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:5])
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise KafkaTimeoutError(f"no position of {named}{more} was found in time") from None
 
     async def _resolve(self, wanted: Collection[tuple[PartitionState, int]]) -> None:
         by_tp = {state.tp: (state, generation) for state, generation in wanted}

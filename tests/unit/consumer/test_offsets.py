@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.consumer.makers import append, numbered
+from tests.unit.consumer.makers import append, numbered, until
 
 Answers = dict[TopicPartition, Found | KafkaError]
 
@@ -129,6 +129,32 @@ async def test_a_partition_that_cannot_be_asked_holds_up_nobody() -> None:
         error = told[missing]
         assert isinstance(error, KafkaTimeoutError)
         assert "partition=7" in str(error)
+
+
+async def test_a_retried_partition_does_not_wait_for_a_hopeless_one() -> None:
+    async with FakeCluster(topics={"orders": 3}) as fake:
+        p0, p1, p2 = partitions(3)
+        hopeless = TopicPartition("orders", 7)
+        fake.control(ApiKey.LIST_OFFSETS, error=5, partitions=[("orders", 1)], times=2)
+        cluster = Cluster(fake.bootstrap_servers, ConnectionOptions(), retry_backoff=0.01)
+        await cluster.start()
+        loop = asyncio.get_running_loop()
+        await cluster.partitions_of("orders", loop.time() + 5)
+        told: Answers = {}
+        asking = asyncio.ensure_future(
+            list_offsets(
+                cluster,
+                dict.fromkeys((p0, p1, p2, hopeless), LATEST),
+                loop.time() + 60,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                on_found=told.__setitem__,
+            )
+        )
+        await until(lambda: set(told) == {p0, p1, p2})
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.wait([asking])
+        await cluster.close(loop.time() + 1)
 
 
 async def test_searching_needs_a_broker_that_can() -> None:
