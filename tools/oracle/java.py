@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tools.protocol_gen.jars import JarsUnavailable, clients_jar, maven_copy
 
+OLDEST_JAVA = 17
 JACKSON = "2.16.2"
 SOURCE = Path(__file__).with_name("Oracle.java")
 SECONDS = 900.0
@@ -34,11 +36,15 @@ def java() -> str:
     """The java command.
 
     Raises:
-        JarsUnavailable: there is none, or only one that cannot run a source file.
+        JarsUnavailable: there is none, or only one too old for Oracle.java.
     """
     command = shutil.which("java")
     if command is None:
         raise JarsUnavailable("there is no Java")
+    told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        raise JarsUnavailable(f"Java {OLDEST_JAVA} is needed: {' '.join(told.split()[:3])}")
     return command
 
 
