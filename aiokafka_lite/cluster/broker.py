@@ -7,9 +7,9 @@ or an acknowledgement.
 Non-obvious:
 - At most one attempt to connect is under way for a purpose; everyone who needs that connection
   awaits its one outcome. Cancelling one of them stops that wait only.
-- The backoff is the broker's, not the purpose's: one refused connection is news for all four. It
-  counts from the start of the last attempt, so a connection that lived long and is lost is
-  replaced at once, and one that is lost at once is not.
+- The backoff is the broker's, not the purpose's: one refused connection is news for all four, and
+  attempts that fail side by side are one failure. A connection that was lost is replaced at once
+  if it lived for longer than the shortest backoff.
 - A `Broker` lives as long as its cluster and stands for a node id; its address may move, which
   closes what was connected to the old one.
 - An attempt's outcome is a bare future that is never cancelled: `close` resolves it even if the
@@ -89,7 +89,8 @@ class Broker:
         self._backoff = backoff
         self._tasks = tasks
         self._on_lost = on_lost
-        self._failures = 0  # attempts in a row that failed
+        self._failures = 0  # in a row
+        self._failed_at = 0.0  # loop time of the last one
         self._connections: dict[Purpose, Connection] = {}
         self._attempts: dict[Purpose, _Attempt] = {}
 
@@ -182,7 +183,7 @@ class Broker:
         connection = seed.connected()
         if connection is not None and Purpose.GENERAL not in {*self._connections, *self._attempts}:
             del seed._connections[Purpose.GENERAL]
-            self._keep(Purpose.GENERAL, connection)
+            self._keep(Purpose.GENERAL, connection, asyncio.get_running_loop().time())
 
     def disconnect(self) -> None:
         """Close every connection; the next request makes a new one."""
@@ -209,37 +210,46 @@ class Broker:
         try:
             connection = await Connection.open(self.node.host, self.node.port, self._options)
         except KafkaError as error:
-            self._failed(purpose, outcome, error)
+            self._failed(purpose, outcome, error, started)
             return
         except Exception as error:
-            self._failed(purpose, outcome, KafkaConnectionError(f"{self}: {error!r}"))
+            self._failed(purpose, outcome, KafkaConnectionError(f"{self}: {error!r}"), started)
             raise  # a mistake of ours: the tasks' owner tells it
         self._failures = 0
-        self.next_attempt_at = started + self._backoff.delay(1)
-        self._keep(purpose, connection)
+        self.next_attempt_at = 0.0
+        self._keep(purpose, connection, started)
         del self._attempts[purpose]
         outcome.set_result(connection)
 
-    def _keep(self, purpose: Purpose, connection: Connection) -> None:
+    def _keep(self, purpose: Purpose, connection: Connection, opened_at: float) -> None:
         self._connections[purpose] = connection
-        connection.on_close = lambda error: self._on_close(purpose, connection, error)
+        connection.on_close = lambda error: self._on_close(purpose, connection, opened_at, error)
 
     def _failed(
-        self, purpose: Purpose, outcome: asyncio.Future[Connection], error: KafkaError
+        self,
+        purpose: Purpose,
+        outcome: asyncio.Future[Connection],
+        error: KafkaError,
+        started: float,
     ) -> None:
-        self._failures += 1
-        self.next_attempt_at = asyncio.get_running_loop().time() + self._backoff.delay(
-            self._failures
-        )
+        if started >= self._failed_at:
+            self._failures += 1
+        self._failed_at = asyncio.get_running_loop().time()
+        self.next_attempt_at = self._failed_at + self._backoff.delay(self._failures)
         del self._attempts[purpose]
         outcome.set_exception(error)
 
     def _on_close(
-        self, purpose: Purpose, connection: Connection, error: BaseException | None
+        self,
+        purpose: Purpose,
+        connection: Connection,
+        opened_at: float,
+        error: BaseException | None,
     ) -> None:
         if self._connections.get(purpose) is connection:
             del self._connections[purpose]
             if error is not None:
+                self.next_attempt_at = max(self.next_attempt_at, opened_at + self._backoff.delay(1))
                 self._on_lost(self, error)
 
     def _drop(self, error: KafkaError) -> None:

@@ -117,6 +117,35 @@ async def test_the_next_attempt_waits_for_the_end_of_the_backoff(broker_at, dead
     assert asyncio.get_running_loop().time() >= until_then - 0.002
 
 
+async def test_failures_side_by_side_are_one(broker_at, dead_port):
+    broker = broker_at(dead_port, Backoff(0.05, 10.0, jitter=0.0))
+    outcomes = await asyncio.gather(
+        *(broker.connection(purpose) for purpose in Purpose), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {KafkaConnectionError}
+    pause = broker.next_attempt_at - asyncio.get_running_loop().time()
+    assert round(pause / 0.05) == 1
+
+
+async def test_after_a_connection_the_next_purposes_does_not_wait(tiny_kafka, broker_at, soon):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port, Backoff(60.0, 60.0))
+    async with asyncio.timeout_at(soon()):
+        for purpose in Purpose:
+            await broker.connection(purpose)
+
+
+async def test_a_connection_that_is_lost_at_once_is_backed_off_from(
+    tiny_kafka, broker_at, lost, until
+):
+    server = (await tiny_kafka()).brokers[1]
+    broker = broker_at(server.port, Backoff(60.0, 60.0))
+    await broker.connection()
+    await server.drop_connections()
+    await until(lambda: lost)
+    assert broker.blacked_out(asyncio.get_running_loop().time())
+
+
 async def test_a_failed_attempt_that_nobody_waits_for_is_no_noise(broker_at, dead_port, until):
     broker = broker_at(dead_port)
     only = asyncio.create_task(broker.connection())
