@@ -13,6 +13,7 @@ from aiokafka_lite.producer._ack_native cimport ProducerBatch
 from aiokafka_lite.record._murmur2_native cimport murmur2_raw
 
 from collections import deque
+from copy import copy
 from operator import index as as_int
 
 from aiokafka_lite.errors import IllegalArgumentError
@@ -126,7 +127,7 @@ cdef class AppendCore:
     def append(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
         if self.refusal is not None:
-            raise self.refusal
+            raise copy(self.refusal)
         if not isinstance(topic, str):
             raise TypeError(f"topic must be str, not {type(topic).__name__}")
         if timestamp_ms is None:

@@ -9,6 +9,7 @@ completed (KIP-480), so that batches fill up before the next one is begun.
 """
 
 import asyncio
+import copy
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -138,7 +139,7 @@ class AppendCore:
     ) -> None:
         self.loop = loop
         self.topics: dict[str, TopicQueues] = {}
-        self.refusal: BaseException | None = None  # raised by every append once it is set
+        self.refusal: BaseException | None = None  # a copy is raised by every append
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = partitioner
@@ -160,7 +161,7 @@ class AppendCore:
             MessageSizeTooLargeError: The record will never fit; nothing was changed.
         """
         if self.refusal is not None:
-            raise self.refusal
+            raise copy.copy(self.refusal)
         if not isinstance(topic, str):
             raise TypeError(f"topic must be str, not {type(topic).__name__}")
         if timestamp_ms is None:

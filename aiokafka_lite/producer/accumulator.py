@@ -10,14 +10,18 @@ Non-obvious:
   sender takes it: with ``linger_ms=0`` records batch up behind the requests in flight.
 - All batches linger equally long, so the one that lingers longest is always the first of one list.
 - While anybody waits for memory no batch lingers: what lingers is what holds the memory.
+- A large batch is compressed by another thread before it is sealed; until then its partition waits
+  (its order depends on it), and only its.
 - Nothing here is O(partitions) but ``adopt``, which runs when metadata changes.
 """
 
 import asyncio
+import copy
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
@@ -26,6 +30,7 @@ from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
+from aiokafka_lite.record.compression import Compression
 
 if TYPE_CHECKING:
     from aiokafka_lite.producer._accumulator_python import (
@@ -46,7 +51,10 @@ else:
 
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
-HEADER_SIZE = 61  # of a v2 batch; also more than a v0/v1 message adds
+HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
+COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
+"""Bytes from which a batch is compressed outside the event loop's thread; handing a smaller one
+over would cost about as much as compressing it."""
 
 
 class Accumulator(AppendCore):
@@ -161,7 +169,7 @@ class Accumulator(AppendCore):
         self._granted = memory
         try:
             if self.refusal is not None:
-                raise self.refusal
+                raise copy.copy(self.refusal)
             return self.append_serialized(
                 blocked.topic,
                 blocked.partition,
@@ -258,6 +266,44 @@ class Accumulator(AppendCore):
             batch.size = len(batch.payload)
         return batch
 
+    def compress_elsewhere(self, queue: PartitionQueue) -> bool:
+        """Have another thread compress the first waiting batch, if it is large; whether it does.
+
+        The batch is closed, and not sendable until then. Should it be resolved meanwhile (it is
+        overdue, or the producer stops), its buffer may be reused under the thread's hands: what
+        comes out is thrown away.
+        """
+        batch = queue.waiting[0]
+        options = self._options
+        if (
+            options.compression is Compression.NONE
+            or batch.payload is not None
+            or batch.builder.size < COMPRESS_ELSEWHERE_FROM
+        ):
+            return False
+        if batch is queue.open:
+            queue.open = None
+        batch.compressing = True
+        work = self.loop.run_in_executor(
+            None, batch.builder.seal, options.compression, options.compression_level
+        )
+        work.add_done_callback(partial(self._on_compressed, queue, batch))
+        return True
+
+    def _on_compressed(
+        self, queue: PartitionQueue, batch: ProducerBatch, work: "asyncio.Future[Any]"
+    ) -> None:
+        batch.compressing = False
+        if batch.done:
+            return
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
+        if error is not None:
+            self.fail(queue, batch, error)
+        else:
+            batch.payload = work.result()
+            batch.size = len(batch.payload)
+        self._on_ready(queue)
+
     def _number(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Give the batch a number of the partition's present numbering; whether it had none."""
         sequences = queue.sequences
@@ -334,6 +380,9 @@ class Accumulator(AppendCore):
         """Know a topic's partitions, and which of them have a leader."""
         count = max(partitions) + 1
         queues = self.topics.get(topic)
+        if queues is not None and count < len(queues.queues):
+            self.forget(topic)  # deleted, and made again with fewer
+            queues = self.topics.get(topic)
         if queues is None:
             queues = TopicQueues(topic, count, random.randrange(count))
             self.topics[topic] = queues

@@ -18,6 +18,7 @@ Non-obvious:
 """
 
 import asyncio
+import copy
 from collections import OrderedDict
 
 from aiokafka_lite.errors import KafkaTimeoutError
@@ -140,12 +141,12 @@ class MemoryPool:
             waiter = next(iter(self._waiters))
             self._remove(waiter)
             if not waiter.future.done():
-                waiter.future.set_exception(error)
+                waiter.future.set_exception(copy.copy(error))
         self._disarm()
 
     def _check(self, size: int) -> None:
         if self._closed is not None:
-            raise self._closed
+            raise copy.copy(self._closed)
         if size > self.total:
             raise ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
 

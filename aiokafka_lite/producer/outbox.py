@@ -32,7 +32,6 @@ from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
-    NodeNotReadyError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.net.connection import Connection
@@ -149,8 +148,9 @@ class Outbox:
                     await connection.drain()
             except KafkaError as error:
                 self._returns.on_unreachable(self, error)
-                if isinstance(error, NodeNotReadyError):
-                    # Not in the metadata any more; the next refresh moves its partitions.
+                if not isinstance(error, KafkaConnectionError):
+                    # The attempt may not have taken any time; such as when the broker is not in
+                    # the metadata any more, and the next refresh moves its partitions.
                     await asyncio.sleep(self._options.retry_backoff.delay(1))
                 continue
             self._send_ready(connection)
@@ -184,6 +184,8 @@ class Outbox:
             if not accumulator.sendable(queue, now):
                 continue
             try:
+                if accumulator.compress_elsewhere(queue):
+                    continue
                 batch = accumulator.seal(queue)
             except Exception as error:  # such as a codec's library: this batch alone fails
                 accumulator.fail(queue, queue.waiting[0], error)

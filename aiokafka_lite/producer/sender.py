@@ -306,6 +306,7 @@ class Sender:
             self._cluster.request_update()
             return
         for queue in list(outbox.ready):
+            outbox.withdraw(queue)
             for batch in list(queue.waiting):
                 self._fail(queue, batch, error)
 

@@ -223,6 +223,33 @@ async def test_codecs_and_acks(
         assert [record.value for record in records] == [b"%d" % n * 20 for n in range(500)]
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_large_batches_are_compressed_by_another_thread(
+    make_producer: Make, stored: Stored, monkeypatch: pytest.MonkeyPatch, idempotent: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    handed_over = []
+    run = loop.run_in_executor
+
+    def spy(executor: Any, function: Any, *arguments: Any) -> Any:
+        handed_over.append(getattr(function, "__name__", None))
+        return run(executor, function, *arguments)
+
+    async with FakeCluster(topics={"orders": 2}) as cluster:
+        producer = make_producer(
+            cluster, compression_type="zstd", max_batch_size=100_000, enable_idempotence=idempotent
+        )
+        await producer.start()
+        monkeypatch.setattr(loop, "run_in_executor", spy)
+        values = [b"%05d" % n * 200 for n in range(500)]
+        for value in values:
+            await producer.send("orders", value, partition=1)
+        await producer.flush()
+        assert handed_over.count("seal") >= 4
+        assert [record.value for record in stored(cluster, "orders")[1]] == values
+        assert producer._sender.pool.used == 0
+
+
 async def test_log_append_time_is_the_broker_s(make_producer: Make) -> None:
     async with FakeCluster(clock=lambda: 777_000) as cluster:
         cluster.create_topic("timed", 1, configs={"message.timestamp.type": "LogAppendTime"})
