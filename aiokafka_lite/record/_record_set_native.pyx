@@ -318,6 +318,7 @@ cdef class RecordSet:
         cdef int attributes
         cdef int32_t count
         cdef bint hidden
+        cdef const char *wrong
         cdef RawRecord raw
         if size < HEADER_SIZE:
             raise CorruptRecordException(f"A v2 batch claims a length of {size - LENGTH_END}")
@@ -357,6 +358,10 @@ cdef class RecordSet:
         if attributes & CONTROL:
             if count:
                 wrong = parse_record(self.record, self.batch_end, &raw)
+                if wrong == NULL and not 0 <= raw.offset_delta <= self.last_offset_delta:
+                    wrong = "an offset out of order"
+                if wrong == NULL and raw.header_count and parse_headers(&raw) is None:
+                    wrong = "its headers"
                 try:
                     if wrong != NULL:
                         raise ValueError(wrong.decode())

@@ -248,8 +248,6 @@ class RecordSet:
     def _parse(self, header: BatchHeader, data: bytes, wanted: int, out: list[Record]) -> int:
         """Append the records from ``wanted`` on to ``out``; gives where the last one ends.
 
-        The one-byte varints are read in place: a call costs more than all the rest of them.
-
         Raises:
             ValueError: A record is malformed.
             IndexError: The records end early.
@@ -262,56 +260,27 @@ class RecordSet:
         previous = -1
         at = 0
         for _ in range(header.record_count):
-            length = data[at]
-            at += 1
-            if length < 128:
-                length = (length >> 1) ^ -(length & 1)
-            else:
-                length, at = read_varint(data, at - 1)
+            length, at = read_varint(data, at)
             end = at + length
             if length < 0 or end > total:
                 raise ValueError("a record's length")
-            delta = data[at + 1]  # past the attributes: none are defined
-            at += 2
-            if delta < 128:
-                delta = (delta >> 1) ^ -(delta & 1)
-            else:
-                delta, at = read_varint(data, at - 1)
+            delta, at = read_varint(data, at + 1)  # past the attributes: none are defined
             timestamp = base_timestamp + delta
             if kind:
                 timestamp = header.max_timestamp
             elif not -_MAX_INT64 <= timestamp <= _MAX_INT64:
                 timestamp = (timestamp + 2**63) % 2**64 - 2**63  # as Java wraps
-            delta = data[at]
-            at += 1
-            if delta < 128:
-                delta = (delta >> 1) ^ -(delta & 1)
-            else:
-                delta, at = read_varint(data, at - 1)
+            delta, at = read_varint(data, at)
             if not previous < delta <= last_delta:
                 raise ValueError("an offset out of order")
             previous = delta
-            key: bytes | None = None
-            key_size, at = read_varint(data, at)
-            if key_size < 0:
-                key_size = -1
-            else:
-                key = data[at : at + key_size]
-                at += key_size
-            value: bytes | None = None
-            value_size, at = read_varint(data, at)
-            if value_size < 0:
-                value_size = -1
-            else:
-                value = data[at : at + value_size]
-                at += value_size
+            key, at = _nullable(data, at)
+            value, at = _nullable(data, at)
             headers: tuple[tuple[str, bytes | None], ...] = ()
-            count = data[at]
-            at += 1
+            count, at = read_varint(data, at)
+            if count < 0 or 2 * count > end - at:
+                raise ValueError("a header count")
             if count:
-                count, at = read_varint(data, at - 1)
-                if count < 0 or 2 * count > end - at:
-                    raise ValueError("a header count")
                 headers, at = _headers(data, at, count)
             if at != end:
                 raise ValueError("a record that does not end where it should")
@@ -325,8 +294,8 @@ class RecordSet:
                     key,
                     value,
                     None,
-                    key_size,
-                    value_size,
+                    -1 if key is None else len(key),
+                    -1 if value is None else len(value),
                     headers,
                 )
                 record.leader_epoch = epoch

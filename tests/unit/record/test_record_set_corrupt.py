@@ -163,6 +163,21 @@ def test_a_control_batch_that_is_malformed(build, size):
     expect_error(record_set, CorruptRecordException, [], 0)
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        bytes([20, 0, 0, 1, 8]) + bytes(4) + b"\x01\x00",
+        bytes([22, 0, 0, 0, 8]) + bytes(4) + b"\x01\x02\x01",
+    ],
+    ids=["no record", "a negative offset", "a header without a name"],
+)
+def test_a_control_record_that_lies(build, payload):
+    data = with_records(payload, 1, attributes=0x30, producer_id=1)
+    record_set = build.RecordSet(data, "orders", 3, 0, aborted=[(1, 0)])
+    expect_error(record_set, CorruptRecordException, [], 0)
+
+
 def test_a_partial_tail_may_claim_anything(build):
     data = batch(simple(1)) + struct.pack(">qi", 1, 2**31 - 1) + b"\x00" * 40
     record_set = build.RecordSet(data, "orders", 3, 0)
