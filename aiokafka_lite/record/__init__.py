@@ -7,7 +7,7 @@
 - ``message_set`` reads and ``legacy`` writes message formats v0 and v1.
 - ``compression``, ``crc32c``, ``murmur2``: the codecs and hashes.
 
-``batch``, ``record_set``, ``columns`` and ``murmur2`` are faces of a native module and its twin; the
-``.pxd`` beside a native module says what other native rooms may cimport. The twin is the
+``batch``, ``record_set``, ``columns`` and ``murmur2`` are faces of a native module and its twin;
+the ``.pxd`` beside a native module says what other native rooms may cimport. The twin is the
 specification: Hypothesis and ``tests/fuzz/records.py`` hold the native module to it.
 """
