@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600 + COUNT / 500)]
 @pytest.fixture(scope="module", params=["3.9.2", *OLD_RELEASES])
 def old(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     try:
-        cluster = KafkaCluster(request.param, config={"message.max.bytes": 10_000_000})
+        cluster = KafkaCluster(request.param)
         with cluster:
             yield cluster
     except KafkaNotAvailable as error:
