@@ -68,7 +68,7 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 test: test-pure ## All tests, in both builds, against a real Kafka where one can be had
 	$(BIN)/pytest -m "not brokers" $(FLAGS)
 
-test-fast: $(DONE)/dev ## What needs neither Kafka nor Java, under a minute
+test-fast: $(DONE)/interop ## What needs neither Kafka nor Java, under a minute
 	$(BIN)/pytest -m "not real and not java and not brokers" $(FLAGS)
 
 test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
@@ -84,7 +84,7 @@ fuzz: $(DONE)/dev ## A million hostile frames: only documented errors may come o
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 
-chaos: $(DONE)/dev ## Brokers die for five minutes (CHAOS_SECONDS); nothing acknowledged may be lost
+chaos: $(DONE)/interop ## Brokers die for five minutes (CHAOS_SECONDS); nothing acknowledged may be lost
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)
 
 bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
