@@ -20,7 +20,7 @@ Non-obvious:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
 from aiokafka_lite.consumer.options import Deserializer
@@ -57,7 +57,7 @@ class FetchBuffer:
         value_deserializer: The same for values.
         fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
             holds a record larger than the share.
-        on_drained: Told when a partition may be fetched again.
+        on_drained: Told which partitions may be fetched again, once a call.
         on_heavy: Asked to read the next records of a set elsewhere, and to `install` them.
     """
 
@@ -67,7 +67,7 @@ class FetchBuffer:
         key_deserializer: Deserializer | None,
         value_deserializer: Deserializer | None,
         fetch_max_bytes: int,
-        on_drained: Callable[[PartitionState], None],
+        on_drained: Callable[[Collection[PartitionState]], None],
         on_heavy: Callable[[PartitionState, RecordSet], None],
     ) -> None:
         self.delivery = Delivery()
@@ -79,6 +79,7 @@ class FetchBuffer:
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
         self._on_heavy = on_heavy
+        self._drained: list[PartitionState] = []  # told of at the end of the call
         self._line: OrderedDict[PartitionState, None] = OrderedDict()
         self._hidden: dict[PartitionState, None] = {}
 
@@ -179,17 +180,20 @@ class FetchBuffer:
         Raises:
             Exception: the error of the partition whose turn it is.
         """
-        while (state := self._first(among)) is not None:
-            chunk = state.chunk
-            if chunk is not None:
-                if chunk.index < chunk.count:
-                    return chunk
-                self._on_chunk_done(state, chunk)
-            elif state.records is not None and not state.heavy:
-                self._decode(state, state.records, limit)
-            else:
-                self._raise_error(state)
-        return None
+        try:
+            while (state := self._first(among)) is not None:
+                chunk = state.chunk
+                if chunk is not None:
+                    if chunk.index < chunk.count:
+                        return chunk
+                    self._on_chunk_done(state, chunk)
+                elif state.records is not None and not state.heavy:
+                    self._decode(state, state.records, limit)
+                else:
+                    self._raise_error(state)
+            return None
+        finally:
+            self._tell_drained()
 
     def take_lists(
         self, limit: int, among: Sequence[PartitionState] | None = None
@@ -201,18 +205,26 @@ class FetchBuffer:
             Exception: the error of the partition whose turn it is, if nothing came before it.
         """
         lists: dict[TopicPartition, list[Record]] = {}
-        while limit > 0 and (state := self._first(among)) is not None:
-            if state.tp in lists:
-                break  # it is back in line with its next response: so are all behind it
-            if state.chunk is None and state.records is None and state.error is not None:
-                if lists:
-                    break
-                self._raise_error(state)
-            taken = self._take(state, limit)
-            if taken:
-                lists[state.tp] = taken
-                limit -= len(taken)
-        return lists
+        try:
+            while limit > 0 and (state := self._first(among)) is not None:
+                if state.tp in lists:
+                    break  # it is back in line with its next response: so are all behind it
+                if state.chunk is None and state.records is None and state.error is not None:
+                    if lists:
+                        break
+                    self._raise_error(state)
+                taken = self._take(state, limit)
+                if taken:
+                    lists[state.tp] = taken
+                    limit -= len(taken)
+            return lists
+        finally:
+            self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        if self._drained:
+            drained, self._drained = self._drained, []
+            self._on_drained(drained)
 
     def _take(self, state: PartitionState, limit: int) -> list[Record]:
         """Take up to `limit` records of one response of a partition."""
@@ -245,6 +257,7 @@ class FetchBuffer:
             self._make_chunk(state, records, decoded)
             if state.chunk is not None:
                 self._queue(state)
+            self._tell_drained()
 
     def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
         try:
@@ -263,7 +276,7 @@ class FetchBuffer:
         if isinstance(decoded, KafkaError):
             self._close(state)
             self.fail(state, decoded, stays=False)
-            self._on_drained(state)
+            self._drained.append(state)
             return
         end, closes = records.next_offset, records.exhausted
         if self._deserializes:
@@ -278,7 +291,7 @@ class FetchBuffer:
                 return
         state.chunk = Chunk(decoded, start, end, closes)
         if closes:
-            self._on_drained(state)
+            self._drained.append(state)
 
     def _deserialize(self, state: PartitionState, records: list[Record]) -> int:
         """Apply the deserializers in place.
@@ -319,7 +332,7 @@ class FetchBuffer:
             )
         else:
             self._line.pop(state, None)
-        self._on_drained(state)
+        self._drained.append(state)
 
     def _on_chunk_done(self, state: PartitionState, chunk: Chunk) -> None:
         if self.delivery.current is chunk:
@@ -343,7 +356,7 @@ class FetchBuffer:
         if state.error is not None:
             self._line[state] = None
         else:
-            self._on_drained(state)
+            self._drained.append(state)
         raise error.with_traceback(None)
 
     def _close(self, state: PartitionState) -> None:

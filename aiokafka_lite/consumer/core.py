@@ -334,9 +334,9 @@ class ConsumerCore:
         if state.error is not None:
             self._waiters.wake()
 
-    def _on_drained(self, state: PartitionState) -> None:
-        self.fetcher.update(state)
-        if state.reset is not None:
+    def _on_drained(self, states: Collection[PartitionState]) -> None:
+        self.fetcher.on_drained(states)
+        if any(state.reset is not None for state in states):
             self.resolver.wake()
 
     def _on_heavy(self, state: PartitionState, records: RecordSet) -> None:

@@ -21,10 +21,11 @@ for may exceed the share.
 
 Non-obvious:
 
-- `Fetcher.update` is the one place that decides where a partition stands; it is called whenever
-  its position, its buffered data, its pause or its leader changed. A fetch is sent from within
-  that call if it can leave at once, so it is on its way before the application sees the last
-  records of the response before.
+- `Fetcher._sort` is the one place that decides where a partition stands; it runs whenever the
+  position, the buffered data, the pause or the leader of the partition changed. After `update` the
+  broker's task sends in the next pass of the loop, so that many changes make one fetch. After
+  `on_drained` the fetch is sent within the call: it is on its way before the application sees the
+  last records of the response before, even if the application never suspends.
 - A partition that brought data goes to the end of its broker's line; a response is filled in the
   order of the line, so none starves.
 - Only `_BrokerFetch` and its task change what is in flight; what happens to partitions meanwhile
@@ -37,7 +38,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from itertools import islice
 from uuid import UUID
@@ -169,10 +170,26 @@ class Fetcher:
             broker.wake()
 
     def update(self, state: PartitionState) -> None:
-        """Something about a partition changed: put it where it belongs, and send what can go."""
+        """Something about a partition changed: fetch it, or not, from the next loop pass on."""
+        broker = self._sort(state)
+        if broker is not None:
+            broker.wake()
+
+    def on_drained(self, states: Iterable[PartitionState]) -> None:
+        """The buffer has decoded what it had of these: fetch them, at once."""
+        for broker in {self._sort(state) for state in states}:
+            if broker is not None:
+                broker.send()
+
+    def _sort(self, state: PartitionState) -> _BrokerFetch | None:
+        """Put a partition where it belongs.
+
+        Returns:
+            The broker it is fetched from.
+        """
         broker = self._brokers.get(state.node)
         if broker is None:
-            return
+            return None
         if state.records is not None and not state.paused:
             broker.held.add(state)
         else:
@@ -181,7 +198,7 @@ class Fetcher:
             broker.line.pop(state, None)
         elif state not in broker.line:
             broker.line[state] = None
-        broker.wake()
+        return broker
 
     def on_starved(self) -> None:
         """The application waits and nothing is buffered for it."""
@@ -256,10 +273,11 @@ class Fetcher:
             log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
             self._retry_later(state)
             return False
+        about: object = f"fetching {state.tp} at offset {offset}"
         if kind is errors.TopicAuthorizationFailedError:
-            self._fail(state, kind(state.tp.topic), stays=False)
-        else:
-            self._fail(state, kind(f"fetching {state.tp} at offset {offset}"), stays=False)
+            about = state.tp.topic
+        self._pause_for_retry(state)
+        self._fail(state, kind(about), stays=False)
         return True
 
     def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
@@ -268,10 +286,13 @@ class Fetcher:
 
     def _retry_later(self, state: PartitionState) -> None:
         """Leave a partition alone for a moment, and ask where its leader is."""
-        delay = self.cluster.retry_backoff.delay(1)
-        state.retry_at = self.loop.time() + delay
+        self._pause_for_retry(state)
         self.cluster.request_update()
         self.place(state, self.cluster.metadata)
+
+    def _pause_for_retry(self, state: PartitionState) -> None:
+        delay = self.cluster.retry_backoff.delay(1)
+        state.retry_at = self.loop.time() + delay
         self.loop.call_later(delay * 1.01, self.update, state)
 
 
@@ -317,10 +338,13 @@ class _BrokerFetch:
         self._task.cancel()
 
     def wake(self) -> None:
-        """Something changed: send the next fetch if it can leave now, else let the task look."""
-        if self._in_flight is None:
-            self._maybe_send()
-            self._changed.set()
+        """Something changed: let the task look, in the next pass of the loop."""
+        self._changed.set()
+
+    def send(self) -> None:
+        """Something changed: send the next fetch now if it can leave, else let the task look."""
+        self._maybe_send()
+        self._changed.set()
 
     async def _run(self) -> None:
         while True:

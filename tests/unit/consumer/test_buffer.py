@@ -26,7 +26,7 @@ class Bench:
             key_deserializer=deserializers.get("key"),
             value_deserializer=deserializers.get("value"),
             fetch_max_bytes=4000,
-            on_drained=lambda state: self.drained.append(state.tp.partition),
+            on_drained=lambda states: self.drained.extend(s.tp.partition for s in states),
             on_heavy=lambda state, records: self.heavy.append((state, records)),
         )
         self.buffer.delivery.until = float("inf")

@@ -66,6 +66,23 @@ async def test_an_idle_application_costs_no_more_than_its_long_polls(
         assert len(fetches(cluster)) == 1
 
 
+async def test_many_seeks_make_one_fetch(cluster: FakeCluster, make: MakeConsumer) -> None:
+    for partition in range(3):
+        append(cluster, numbered(3), partition)
+    async with make("orders", fetch_max_wait_ms=10_000) as consumer:
+        await take(consumer, 9)
+        append(cluster, [b"x"], 0)  # ends the long poll
+        await take(consumer, 1)
+        await until(lambda: fetches(cluster)[-1][0] == {0, 1, 2})
+        append(cluster, [b"x"], 0)
+        before = len(fetches(cluster))
+        for partition in range(3):
+            consumer.seek(TopicPartition("orders", partition), 1)
+        await take(consumer, 8)
+        asked = [partitions for partitions, _ in fetches(cluster)[before:]]
+        assert asked[0] == {0, 1, 2}
+
+
 async def test_one_fetch_in_flight(cluster: FakeCluster, make: MakeConsumer) -> None:
     fault = cluster.control(ApiKey.FETCH, delay=0.2)
     async with make("orders") as consumer:
