@@ -1,11 +1,11 @@
 """An asyncio-native Apache Kafka client with aiokafka's public API.
 
-    async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
-        done = await producer.send_and_wait("orders", b"one tea", key=b"table 4")
+async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
+    done = await producer.send_and_wait("orders", b"one tea", key=b"table 4")
 
-    async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
-        async for record in consumer:
-            print(record.offset, record.value)
+async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
+    async for record in consumer:
+        print(record.offset, record.value)
 """
 
 from aiokafka_lite._version import __version__

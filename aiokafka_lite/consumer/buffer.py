@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
 from aiokafka_lite.consumer.options import Deserializer
 from aiokafka_lite.consumer.positions import PartitionState, error_of
@@ -31,22 +32,6 @@ from aiokafka_lite.structs import TopicPartition
 
 ALL = 2**31 - 1
 """A limit that is none."""
-
-
-class ResponseBody:
-    """The bytes of one fetch response, shared by its record sets.
-
-    Args:
-        size: Bytes.
-        on_released: Called once, when no record set points into them any more.
-    """
-
-    __slots__ = ("on_released", "parts", "size")
-
-    def __init__(self, size: int, on_released: Callable[[int], None]) -> None:
-        self.size = size
-        self.on_released = on_released
-        self.parts = 0
 
 
 class FetchBuffer:

@@ -16,7 +16,7 @@ from inspect import signature
 from types import TracebackType
 from typing import Self
 
-from aiokafka_lite import __version__
+from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import options as check

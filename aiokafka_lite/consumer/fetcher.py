@@ -48,7 +48,8 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata, Node
-from aiokafka_lite.consumer.buffer import FetchBuffer, ResponseBody
+from aiokafka_lite.consumer.body import ResponseBody
+from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.fetch_session import Answer, FetchSession
 from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions

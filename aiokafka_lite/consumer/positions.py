@@ -12,16 +12,13 @@ second.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import Chunk
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.errors import IllegalStateError, KafkaError
+from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
-
-if TYPE_CHECKING:
-    from aiokafka_lite.consumer.buffer import ResponseBody
-    from aiokafka_lite.record.record_set import RecordSet
 
 NOWHERE = -1
 """No node: the partition has no leader that is known."""

@@ -110,7 +110,7 @@ class TinyBroker:
             self.received.append(request)
             answer = self.kafka.answers[ApiKey(key)](self, request, version)
             response = await answer if isinstance(answer, Awaitable) else answer
-        while not self.speaking.is_set() and not reader.at_eof():  # noqa: ASYNC110 (two ends)
+        while not self.speaking.is_set() and not reader.at_eof():
             await asyncio.sleep(0.002)
         if response is None:
             return False

@@ -70,5 +70,5 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that nobody announces."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
+        while not condition():
             await asyncio.sleep(0.002)

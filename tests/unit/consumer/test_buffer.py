@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.consumer.buffer import ALL, FetchBuffer, ResponseBody
+from aiokafka_lite.consumer.body import ResponseBody
+from aiokafka_lite.consumer.buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.delivery import EMPTY, Record
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions

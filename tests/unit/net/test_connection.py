@@ -77,7 +77,7 @@ async def fails(future: asyncio.Future[Any], text: str) -> KafkaConnectionError:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - it belongs to another task's script
+        while not condition():
             await asyncio.sleep(0.001)
 
 
