@@ -232,7 +232,7 @@ class Broker:
         error: KafkaError,
         started: float,
     ) -> None:
-        if started >= self._failed_at:
+        if started > self._failed_at:
             self._failures += 1
         self._failed_at = asyncio.get_running_loop().time()
         self.next_attempt_at = self._failed_at + self._backoff.delay(self._failures)
