@@ -49,9 +49,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.stats.get("skipped", []):
-        _, found, reason = str(report.longrepr).partition(NO_KAFKA)
+        said = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        _, found, reason = said.partition(NO_KAFKA)
         if found:
-            skipped[reason.rstrip("')")].append(report.nodeid)
+            skipped[reason].append(report.nodeid)
     for reason, names in skipped.items():
         terminalreporter.section("REAL KAFKA TESTS SKIPPED", sep="!", red=True, bold=True)
         for name in names:
