@@ -30,6 +30,7 @@ from tools.kafka.security import Security
 
 _TRIES = 3  # a port can be lost to somebody else between our look and the broker's bind
 _FORMAT_TIMEOUT = 120.0  # seconds
+_ZOOKEEPER_MEMORY = 20.0  # seconds; well above the session timeout of config.py
 
 
 class KafkaCluster:
@@ -193,9 +194,21 @@ class KafkaCluster:
             BrokerFailed: when it runs already, or does not come up.
         """
         broker = self._brokers[node_id]
-        broker.launch()
-        # The cluster may still count it in from its life before, so only its own word is taken.
-        self._await_members(broker, {node_id}, START_TIMEOUT)
+        remembered_until = time.monotonic() + _ZOOKEEPER_MEMORY
+        while True:
+            broker.launch()
+            try:
+                # The others may still count it in from its life before: only its word is taken.
+                self._await_members(broker, {node_id}, START_TIMEOUT)
+            except BrokerFailed:
+                # ZooKeeper keeps a killed broker's id until its session expires, and the broker
+                # gives up at once when it finds its id taken.
+                waits = self._zookeeper is not None and not broker.running
+                if not waits or time.monotonic() > remembered_until:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP one node: its connections stay open and silent."""

@@ -74,6 +74,7 @@ _LOG4J = (
     Artifact("org.slf4j", "slf4j-log4j12", "1.7.25"),
     Artifact("org.slf4j", "slf4j-api", "1.7.25"),
 )
+_SLF4J_TO_LOG4J1 = Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
 _SLF4J_TO_LOG4J2 = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5")
 # kafka-tools and kafka-tools-api are missing from the registry in 4.4.0. Only the log dumper's
 # plug-ins use the one; the other's command-line tools run on the newer clients unchanged.
@@ -114,4 +115,4 @@ def release(version: str) -> Release:
         )
     if number >= (4,):
         return Release(version, extra=(_tools(version), _ARGUMENTS, _SLF4J_TO_LOG4J2))
-    return Release(version, extra=(_tools(version), _ARGUMENTS))
+    return Release(version, extra=(_tools(version), _ARGUMENTS, _SLF4J_TO_LOG4J1))
