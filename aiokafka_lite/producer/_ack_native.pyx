@@ -216,7 +216,7 @@ cdef class Ack:
                 -1 if batch.base_offset < 0 else batch.base_offset + self._index,
                 self._stamp if batch.log_append_time < 0 else batch.log_append_time,
                 0 if batch.log_append_time < 0 else 1,
-                batch.log_start_offset,
+                None if batch.log_start_offset < 0 else batch.log_start_offset,
             ))
         if batch.state == UNCONFIRMED:
             return None

@@ -235,8 +235,9 @@ class Ack:
             stamp, kind = (
                 (self._stamp, 0) if batch.log_append_time < 0 else (batch.log_append_time, 1)
             )
+            start = None if batch.log_start_offset < 0 else batch.log_start_offset
             return RecordMetadata(
-                topic, partition, batch.topic_partition, offset, stamp, kind, batch.log_start_offset
+                topic, partition, batch.topic_partition, offset, stamp, kind, start
             )
         if batch.state == UNCONFIRMED:
             return None

@@ -257,8 +257,9 @@ class AIOKafkaProducer:
         if self._closed is not False:
             return
         self._closed = True
-        self._sender.abort()
-        self._cluster.abort()
+        if not self._loop.is_closed():
+            self._sender.abort()
+            self._cluster.abort()
         _warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
 
     def __repr__(self) -> str:

@@ -154,11 +154,13 @@ class Sender:
 
     def _on_ready(self, queue: PartitionQueue) -> None:
         """A partition may have something to send."""
+        if self.closed:
+            return
         if not queue.in_flight:
             self._place(queue)
         if queue.outbox is not None:
             queue.outbox.offer(queue)
-        if self._sweep_timer is None and not self.closed:
+        if self._sweep_timer is None:
             self._arm_sweep()
 
     def _place(self, queue: PartitionQueue) -> None:
@@ -169,7 +171,7 @@ class Sender:
         outbox = None
         if leader is not None:
             outbox = self._outboxes.get(leader.node_id)
-            if outbox is None and not self.closed:
+            if outbox is None:
                 outbox = self._open_outbox(leader.node_id)
         elif not self._cluster.closed:
             self._cluster.request_update()
@@ -186,6 +188,8 @@ class Sender:
 
     def _on_metadata(self, metadata: Metadata) -> None:
         """New metadata: leaders may have moved, topics may have grown or gone."""
+        if self.closed:
+            return
         accumulator = self.accumulator
         for name in list(accumulator.topics):
             topic = metadata.topics.get(name)
@@ -294,7 +298,7 @@ class Sender:
 
     def _go_on(self, queue: PartitionQueue) -> None:
         """Something of a partition landed: more of it may be sent, perhaps elsewhere."""
-        if queue.waiting and not self.closed:
+        if queue.waiting:
             self._on_ready(queue)
 
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:

@@ -59,6 +59,7 @@ async def test_stored_where_the_broker_forgot_is_offset_minus_one_for_all(acks: 
     batch, pending = fill(acks)
     batch.acknowledge(-1, -1, -1)
     assert [ack.result().offset for ack in pending] == [-1, -1, -1]
+    assert pending[0].result().log_start_offset is None
 
 
 async def test_without_acks_the_result_is_none(acks: ModuleType) -> None:
