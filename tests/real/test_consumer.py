@@ -20,8 +20,14 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def writer(kafka: RealKafka, **config: object) -> Any:
+    """A producer that keeps the order, whatever it has to send twice."""
     return confluent_kafka.Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "acks": "all", **config}
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "linger.ms": 5,
+            "enable.idempotence": True,
+            **config,
+        }
     )
 
 
@@ -286,7 +292,7 @@ def write_keyed(kafka: RealKafka, topic: str) -> None:
 
 async def test_leaders_are_killed_while_reading(kafka3: OwnCluster, topic3: TopicFactory) -> None:
     name = topic3(6, **{"min.insync.replicas": 2})
-    producer = writer(kafka3, **{"enable.idempotence": True})
+    producer = writer(kafka3)
     total = 12_000
     seen: dict[int, list[int]] = {i: [] for i in range(6)}
 
