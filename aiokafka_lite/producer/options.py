@@ -31,6 +31,8 @@ class ProducerOptions:
     acks: int
     """0: none; 1: the leader's; -1: of all in-sync replicas."""
     idempotent: bool
+    idempotence_required: bool
+    """Asked for by name: without producer ids, nothing may be sent."""
     linger: float
     max_batch_size: int
     max_request_size: int
@@ -105,6 +107,7 @@ class ProducerOptions:
         return cls(
             acks=level,
             idempotent=_idempotent(enable_idempotence, level, in_flight),
+            idempotence_required=bool(enable_idempotence),
             linger=linger,
             max_batch_size=batch_size,
             max_request_size=request_size,

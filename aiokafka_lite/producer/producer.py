@@ -65,8 +65,10 @@ class AIOKafkaProducer:
         enable_idempotence: Each record is stored once and in order however often a batch has to
             be sent. The default is True where ``acks`` ("all") and
             ``max_in_flight_requests_per_connection`` (at most 5) allow it; a contradiction with an
-            explicit True is an error. Without it, a batch that is sent again may be stored twice,
-            and a partition has one batch in flight at a time.
+            explicit True is an error, and so is a cluster that gives no producer ids (before
+            Kafka 0.11, or for want of authorization), which a default of True does without.
+            Without idempotence, a batch that is sent again may be stored twice, and a partition
+            has one batch in flight at a time.
         key_serializer: Called with each key (None too); gives bytes or None. None: keys are bytes.
         value_serializer: Likewise for values.
         compression_type: "gzip", "snappy", "lz4", "zstd" or None.
@@ -207,6 +209,8 @@ class AIOKafkaProducer:
 
         Cancellation: closes what was opened; ``stop`` is still needed.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            raise IllegalStateError("a producer is started in the event loop it was made in")
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")
         if not isinstance(self._accumulator.refusal, IllegalStateError):

@@ -27,6 +27,7 @@ from aiokafka_lite.errors import (
     KafkaError,
     KafkaTimeoutError,
     ProducerClosed,
+    UnsupportedVersionError,
     for_code,
 )
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
@@ -403,10 +404,22 @@ class Sender:
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
         except KafkaError as error:
-            log.warning("%s goes on without idempotence: %s", self._name, error)
+            if self._options.idempotence_required:
+                self._refuse(error)
+            else:
+                expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
+                level = logging.INFO if expected else logging.WARNING
+                log.log(level, "%s goes on without idempotence: %s", self._name, error)
             self._identity.on_unavailable()
         else:
             self._identity.on_assigned(response.producer_id, response.producer_epoch)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """The producer can do nothing that it was asked for: every record fails with ``error``."""
+        self.accumulator.refusal = error
+        for queue in list(self.accumulator.active):
+            for batch in list(queue.waiting):
+                self._fail(queue, batch, error)
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task of ours ended by a mistake of ours: nothing would be sent any more."""

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import aiokafka
 import pytest
 
 from aiokafka_lite.errors import (
@@ -17,6 +16,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.producer import AIOKafkaProducer
 from aiokafka_lite.record.murmur2 import murmur2
 from tools.kafka import OwnCluster, RealKafka
+
+aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
 
 TopicFactory = Callable[..., str]
 

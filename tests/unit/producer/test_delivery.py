@@ -20,6 +20,7 @@ from aiokafka_lite.errors import (
     TopicAuthorizationFailedError,
     UnknownProducerId,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
@@ -240,6 +241,18 @@ async def test_without_producer_ids_it_goes_on_without_numbers(make_producer: Ma
         await producer.start()
         assert (await producer.send_and_wait("orders", b"v")).offset == 0
         assert producer._accumulator.topics["orders"].queues[0].sequences is None
+
+
+async def test_idempotence_that_was_asked_for_is_not_done_without(make_producer: Make) -> None:
+    async with FakeCluster(
+        topics=["orders"], api_versions={ApiKey.INIT_PRODUCER_ID: None}
+    ) as cluster:
+        producer = make_producer(cluster, enable_idempotence=True)
+        await producer.start()
+        for _ in range(2):
+            with pytest.raises(UnsupportedVersionError, match="InitProducerId"):
+                await producer.send_and_wait("orders", b"v")
+        assert cluster.count(ApiKey.PRODUCE) == 0
 
 
 async def test_throttled_by_the_broker_it_pauses(make_producer: Make) -> None:

@@ -487,6 +487,20 @@ async def test_a_dropped_producer_warns_and_is_collected(room: dict[str, ModuleT
         assert not [t for t in asyncio.all_tasks() - mine if "producer" in t.get_name()]
 
 
+def test_it_lives_in_one_event_loop(room: dict[str, ModuleType]) -> None:
+    async def make() -> Any:
+        return room["producer"].AIOKafkaProducer()
+
+    first = asyncio.new_event_loop()
+    try:
+        producer = first.run_until_complete(make())
+        with pytest.raises(IllegalStateError, match="event loop"):
+            asyncio.run(producer.start())
+        first.run_until_complete(producer.stop())
+    finally:
+        first.close()
+
+
 def test_a_loop_is_needed(room: dict[str, ModuleType]) -> None:
     with pytest.raises(RuntimeError, match="event loop"):
         room["producer"].AIOKafkaProducer()
