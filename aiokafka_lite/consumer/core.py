@@ -131,6 +131,13 @@ class ConsumerCore:
             UnknownTopicOrPartitionError: a topic is not there and was not created in time.
         """
         self.starting = True
+        try:
+            await self._start()
+        except BaseException:
+            self.abort()
+            raise
+
+    async def _start(self) -> None:
         await self.cluster.start()
         deadline = self.deadline()
         self._track_topics()

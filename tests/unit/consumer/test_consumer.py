@@ -585,6 +585,17 @@ async def test_start_refuses_a_topic_that_is_not_there(make: MakeConsumer) -> No
     await consumer.stop()
 
 
+async def test_a_failed_start_leaves_no_connection(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    consumer = make("absent", allow_auto_create_topics=False, request_timeout_ms=100)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        await consumer.start()
+    assert consumer._core.cluster.closed
+    with pytest.raises(ConsumerStoppedError):
+        await consumer.getone()
+
+
 async def test_start_without_a_broker_and_stop_after_it() -> None:
     consumer = AIOKafkaConsumer("orders", bootstrap_servers="127.0.0.1:1")
     with pytest.raises(KafkaConnectionError):
