@@ -278,6 +278,7 @@ class Accumulator(AppendCore):
         if (
             options.compression is Compression.NONE
             or batch.payload is not None
+            or batch.last_error is not None
             or batch.builder.size < COMPRESS_ELSEWHERE_FROM
         ):
             return False
@@ -298,7 +299,7 @@ class Accumulator(AppendCore):
             return
         error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if error is not None:
-            self.fail(queue, batch, error)
+            batch.last_error = error  # sealing it here and now will tell the same, or succeed
         else:
             batch.payload = work.result()
             batch.size = len(batch.payload)

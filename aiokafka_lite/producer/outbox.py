@@ -73,6 +73,11 @@ class Returns(Protocol):
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Nobody answered for the batch."""
 
+    def on_unsendable(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
+    ) -> None:
+        """The first waiting batch cannot be put into bytes."""
+
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
 
@@ -188,7 +193,7 @@ class Outbox:
                     continue
                 batch = accumulator.seal(queue)
             except Exception as error:  # such as a codec's library: this batch alone fails
-                accumulator.fail(queue, queue.waiting[0], error)
+                self._returns.on_unsendable(queue, queue.waiting[0], error)
                 more.append(queue)
                 continue
             if parts and size + batch.size > self._options.max_request_size:

@@ -147,6 +147,8 @@ class Sender:
             for batch in (*queue.in_flight, *queue.waiting):
                 if not batch.done:
                     self._fail(queue, batch, closed)
+        if self._unlogged:
+            self._tell_lost(closed)
         if not self._loop.is_closed():
             for task in self._running:
                 task.cancel()
@@ -302,6 +304,12 @@ class Sender:
         if queue.waiting:
             self._on_ready(queue)
 
+    def on_unsendable(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
+    ) -> None:
+        """The first waiting batch cannot be put into bytes."""
+        self._fail(queue, batch, error)
+
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
         """There is no connection to a broker; what waits for it goes on waiting, or fails."""
         if self.closed or self._cluster.closed:
@@ -326,17 +334,19 @@ class Sender:
         self.accumulator.fail(queue, batch, error)
         if awaited:
             return
-        now = self._loop.time()
         self._unlogged += 1
-        if now >= self._next_log:
-            log.error(
-                "%s lost %d batch(es) that nobody awaited; the last: %s",
-                self._name,
-                self._unlogged,
-                error,
-            )
-            self._unlogged = 0
-            self._next_log = now + _LOG_EVERY
+        if self._loop.time() >= self._next_log and not self.closed:
+            self._tell_lost(error)
+
+    def _tell_lost(self, error: BaseException) -> None:
+        log.error(
+            "%s lost %d batch(es) that nobody awaited; the last: %s",
+            self._name,
+            self._unlogged,
+            error,
+        )
+        self._unlogged = 0
+        self._next_log = self._loop.time() + _LOG_EVERY
 
     # Time
 
@@ -371,6 +381,8 @@ class Sender:
             )
             self._fail(queue, batch, error)
         for queue, _ in late:
+            if not (queue.waiting and queue.waiting[0].attempts):
+                queue.muted_until = 0.0  # that was the backoff of those that were given up
             self._go_on(queue)
         if self.accumulator.active:
             self._arm_sweep()

@@ -155,7 +155,7 @@ async def test_one_dead_broker_stalls_no_other(make_producer: Make) -> None:
 
 async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
-        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200)
+        producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
         await producer.start()
         await producer.send_and_wait("orders", b"v", partition=0)
         refusal = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=None)
@@ -163,7 +163,7 @@ async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> No
             await producer.send_and_wait("orders", b"v", partition=0)
         assert isinstance(refused.value.__cause__, NotEnoughReplicasError)
         refusal.remove()
-        cluster.control(ApiKey.PRODUCE, delay=0.6, times=None)
+        cluster.control(ApiKey.PRODUCE, delay=2.0, times=None)
         with pytest.raises(DeliveryTimeoutError, match="MAY have been written"):
             await producer.send_and_wait("orders", b"v", partition=1)
         assert producer._sender.pool.used == 0
@@ -172,7 +172,7 @@ async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> No
 async def test_after_a_gap_the_partition_goes_on(make_producer: Make, stored: Stored) -> None:
     """A numbered batch that was given up leaves a gap; those behind it get a new epoch."""
     async with FakeCluster(topics=["orders"]) as cluster:
-        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=100)
+        producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=100)
         await producer.start()
         await producer.send_and_wait("orders", b"0")
         lost = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=None)
@@ -189,7 +189,7 @@ async def test_what_was_stored_though_given_up_leaves_no_gap(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
-        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=100)
+        producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=100)
         await producer.start()
         await producer.send_and_wait("orders", b"0")
         cut = cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True, times=None)
@@ -302,9 +302,44 @@ async def test_a_failed_batch_that_nobody_awaits_is_logged(
         assert not caplog.records
 
 
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_a_batch_that_cannot_be_compressed_fails_alone(
+    make_producer: Make, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise ZeroDivisionError("codec")
+
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, compression_type="lz4", max_batch_size=1000)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        with monkeypatch.context() as patch:
+            for build in ("native", "python"):
+                patch.setattr(f"aiokafka_lite.record._batch_{build}.compress", fail)
+            with pytest.raises(ZeroDivisionError):
+                await producer.send_and_wait("orders", b"x" * size)
+        assert (await producer.send_and_wait("orders", b"w")).offset == 1
+        assert producer._sender.pool.used == 0
+
+
+async def test_what_stop_leaves_behind_is_told_once(
+    make_producer: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        cluster.control(ApiKey.PRODUCE, drop=True, times=None)
+        for _ in range(20):
+            await producer.send("orders", b"x" * 150)
+        await producer.stop(timeout=0.05)
+        (line,) = [r for r in caplog.records if "nobody awaited" in r.getMessage()]
+        assert "lost 20 batch(es)" in line.getMessage()
+
+
 async def test_a_deleted_topic_fails_its_records_in_the_end(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"], auto_create_topics=False) as cluster:
-        producer = make_producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200)
+        producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
         await producer.start()
         await producer.send_and_wait("orders", b"v")
         cluster.delete_topic("orders")
