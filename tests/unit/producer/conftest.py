@@ -15,9 +15,10 @@ from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing import FakeCluster
 
 ROOM = "aiokafka_lite.producer"
+BUILDS = ["native", "python"] if _build.NATIVE else ["python"]
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=BUILDS)
 def acks(request: pytest.FixtureRequest) -> ModuleType:
     """``_ack_native``, then its twin."""
     return import_module(f"{ROOM}._ack_{request.param}")
@@ -41,7 +42,7 @@ def _fresh_room(pure: bool) -> Iterator[None]:
         sys.modules.update(before)
 
 
-@pytest.fixture(scope="session", params=["native", "python"])
+@pytest.fixture(scope="session", params=BUILDS)
 def room(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
     """The room's modules by their last name, over one build, then over the other."""
     with _fresh_room(request.param == "python"):

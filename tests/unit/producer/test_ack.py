@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite._build import NATIVE
 from aiokafka_lite.errors import KafkaConnectionError
 from aiokafka_lite.structs import RecordMetadata, TopicPartition
 
@@ -323,6 +324,7 @@ async def test_ten_thousand_waits_are_cancelled_without_searching(acks: ModuleTy
     assert (await tasks[0]).offset == 8
 
 
+@pytest.mark.skipif(not NATIVE, reason="nothing was compiled, or the twins were asked for")
 async def test_the_collector_does_not_know_native_acks() -> None:
     acks = import_module("aiokafka_lite.producer._ack_native")
     _, (ack, *_) = fill(acks)
