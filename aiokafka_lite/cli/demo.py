@@ -98,11 +98,12 @@ async def _demo(args: argparse.Namespace) -> int:
         )
         progress = display.Progress(args.records)
         async with display.live(progress):
-            reader = asyncio.create_task(
-                _read(bootstrap, topic, ledger, progress), name="demo reader"
-            )
+            produced = asyncio.Event()
+            reading = _read(bootstrap, topic, ledger, progress, produced)
+            reader = asyncio.create_task(reading, name="demo reader")
             try:
                 await _produce(bootstrap, topic, ledger, progress)
+                produced.set()
                 await reader
             finally:
                 reader.cancel()
@@ -145,7 +146,13 @@ async def _produce(bootstrap: str, topic: str, ledger: Ledger, progress: display
         progress.produced_in = clock() - progress.began
 
 
-async def _read(bootstrap: str, topic: str, ledger: Ledger, progress: display.Progress) -> None:
+async def _read(
+    bootstrap: str,
+    topic: str,
+    ledger: Ledger,
+    progress: display.Progress,
+    produced: asyncio.Event,
+) -> None:
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     async with consumer:
         watch = asyncio.create_task(_stop_when_silent(consumer, progress), name="demo watch")
@@ -156,9 +163,24 @@ async def _read(bootstrap: str, topic: str, ledger: Ledger, progress: display.Pr
                 if progress.read >= progress.total:
                     break
             progress.read_in = time.perf_counter() - progress.began
+            if progress.read >= progress.total:  # else the watch gave up
+                await produced.wait()
+                await _read_the_rest(consumer, ledger, progress)
         finally:
             watch.cancel()
             await asyncio.wait([watch])
+
+
+async def _read_the_rest(
+    consumer: AIOKafkaConsumer, ledger: Ledger, progress: display.Progress
+) -> None:
+    """Read on to where the topic ends now that all is sent: nothing more may be there."""
+    ends = await consumer.end_offsets(consumer.assignment())
+    while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+        for records in (await consumer.getmany(timeout_ms=500)).values():
+            for record in records:
+                ledger.check(record.key, record.value)
+                progress.read += 1
 
 
 async def _stop_when_silent(consumer: AIOKafkaConsumer, progress: display.Progress) -> None:
