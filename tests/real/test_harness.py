@@ -76,8 +76,10 @@ def test_nothing_outlives_its_owner(death: signal.Signals) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, time\n"
+            # A run in a shell's background is started with SIGINT ignored, and would hand that on.
+            "import signal, sys, time\n"
             "from tools.kafka import KafkaCluster\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "with KafkaCluster() as cluster:\n"
             "    print(cluster._brokers[0].pid, cluster.folder, flush=True)\n"
             "    time.sleep(300)\n",
