@@ -4,12 +4,14 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
+# Unit tests wait more than they work: a few processes share the waiting.
+PARALLEL := -n 4
 
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-brokers oracle fuzz chaos lint format bench \
+.PHONY: help venv demo test test-fast test-pure test-brokers interop oracle fuzz chaos lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -65,17 +67,21 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 
 # -- tests; FLAGS="-k name -x" goes to pytest
 
-test: test-pure ## All tests, in both builds, against a real Kafka where one can be had
+test: test-pure ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
 	$(BIN)/pytest -m "not brokers" $(FLAGS)
 
 test-fast: $(DONE)/interop ## What needs neither Kafka nor Java, under a minute
-	$(BIN)/pytest -m "not real and not java and not brokers" $(FLAGS)
+	$(BIN)/pytest -m "not real and not java and not brokers" -q $(PARALLEL) $(FLAGS)
 
 test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
-	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java" -q $(FLAGS)
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java" -q $(PARALLEL) $(FLAGS)
 
 test-brokers: $(DONE)/interop ## The round trip on every old broker from 0.8.2.2 to 2.8.2
 	$(BIN)/pytest -m brokers $(FLAGS)
+
+interop: $(DONE)/interop ## A million records a codec, both ways, with Java and aiokafka, on one and on three brokers
+	INTEROP_RECORDS=1000000 $(BIN)/pytest tests/real/test_interop.py -q $(FLAGS)
+	INTEROP_RECORDS=1000000 INTEROP_NODES=3 $(BIN)/pytest tests/real/test_interop.py -q $(FLAGS)
 
 oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
 	$(BIN)/python -m tools.oracle --all $(FLAGS)
@@ -84,7 +90,7 @@ fuzz: $(DONE)/dev ## A million hostile frames: only documented errors may come o
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 
-chaos: $(DONE)/interop ## Brokers die for five minutes (CHAOS_SECONDS); nothing acknowledged may be lost
+chaos: $(DONE)/interop ## Brokers die for five minutes each (CHAOS_SECONDS); nothing acknowledged may be lost
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)
 
 bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
