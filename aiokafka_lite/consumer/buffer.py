@@ -20,7 +20,7 @@ Non-obvious:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
@@ -152,7 +152,9 @@ class FetchBuffer:
 
     # --- emptying
 
-    def next_chunk(self, limit: int, among: Iterable[PartitionState] | None = None) -> Chunk | None:
+    def next_chunk(
+        self, limit: int, among: Collection[PartitionState] | None = None
+    ) -> Chunk | None:
         """The chunk to take records from: the first in line that has any.
 
         Args:
@@ -181,7 +183,7 @@ class FetchBuffer:
             self._tell_drained()
 
     def take_lists(
-        self, limit: int, among: Sequence[PartitionState] | None = None
+        self, limit: int, among: Collection[PartitionState] | None = None
     ) -> dict[TopicPartition, list[Record]]:
         """Hand out records in lists, at most `limit` altogether, and of each partition at most
         what one response brought.
@@ -229,10 +231,12 @@ class FetchBuffer:
             if chunk.closes or len(taken) == limit:
                 return taken
 
-    def _first(self, among: Iterable[PartitionState] | None) -> PartitionState | None:
+    def _first(self, among: Collection[PartitionState] | None) -> PartitionState | None:
         if among is None:
             return next(iter(self._line), None)
-        return next((state for state in among if state in self._line), None)
+        # In the order of the line, not of the question: else the first one asked for, if it is
+        # busy or has an error that stays, would starve the others.
+        return next((state for state in self._line if state in among), None)
 
     def install(
         self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
@@ -323,6 +327,9 @@ class FetchBuffer:
         if self.delivery.current is chunk:
             self.delivery.current = EMPTY
         state.on_chunk_done()
+        if state.waits_for_chunk:
+            state.waits_for_chunk = False
+            self._drained.append(state)
         if chunk.closes or state.records is None:
             self._line.pop(state, None)
             if state.records is not None or state.error is not None:

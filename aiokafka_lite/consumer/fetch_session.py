@@ -127,7 +127,8 @@ class FetchSession:
 
         Raises:
             KafkaError: the broker refused the request as a whole.
-            KafkaProtocolError: the response is about a partition that was not asked for.
+            KafkaProtocolError: the response is about a partition that was not asked for, or about
+                one twice.
         """
         asked, self._asked = self._asked, {}
         if response.error_code:
@@ -135,10 +136,10 @@ class FetchSession:
         for topic in response.responses:
             key = topic.topic if version < TOPIC_IDS_FROM else topic.topic_id
             for data in topic.partitions:
-                about = asked.get((key, data.partition_index))
+                about = asked.pop((key, data.partition_index), None)
                 if about is None:
                     raise KafkaProtocolError(
                         f"a fetch was answered about {key}-{data.partition_index}, "
-                        "which was not asked for"
+                        "which was not asked for (or was answered before)"
                     )
                 yield Answer(about, data)

@@ -217,10 +217,13 @@ class Fetcher:
         state, generation, offset = answer.asked
         if not self.positions.is_current(state, generation):
             return False  # it was sought or lost meanwhile
+        if state.node != node or state.records is not None or state.fetch_offset != offset:
+            return False  # it moved to another broker, which was asked the same, or is to be
         data = answer.data
         if data.error_code:
             return self._on_error(state, node, offset, for_code(data.error_code))
-        state.highwater = data.high_watermark
+        if data.high_watermark >= 0:  # -1 is "not known"
+            state.highwater = data.high_watermark
         state.last_stable_offset = self._stable(data, version)
         state.log_start_offset = data.log_start_offset if version >= 5 else None
         state.polled_at = int(time.time() * 1000)
@@ -262,6 +265,11 @@ class Fetcher:
         state.replica = NOWHERE
         if kind is errors.OffsetOutOfRangeError and not from_follower:
             policy = self.options.auto_offset_reset
+            if policy is not OffsetReset.NONE and state.chunk is not None:
+                # What is decoded is handed out first; whether the reset is due is seen after it.
+                state.waits_for_chunk = True
+                self.update(state)
+                return False
             if policy is not OffsetReset.NONE:
                 log.info("Offset %s of %s is out of range: reset to %s", offset, state.tp, policy)
                 state.ask_reset(policy)
@@ -294,7 +302,14 @@ class Fetcher:
     def _pause_for_retry(self, state: PartitionState) -> None:
         delay = self.cluster.retry_backoff.delay(1)
         state.retry_at = self.loop.time() + delay
-        self.loop.call_later(delay * 1.01, self.update, state)
+        self.loop.call_later(delay, self._end_pause, state, state.retry_at)
+
+    def _end_pause(self, state: PartitionState, until: float) -> None:
+        """The timer says when a pause is over: the clock may tick too coarsely to agree with it,
+        and nobody would look again."""
+        if state.retry_at == until:
+            state.retry_at = 0.0
+        self.update(state)
 
 
 def is_heavy(records: Bytes) -> bool:

@@ -44,6 +44,8 @@ class PartitionState:
         replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
         retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
         fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
+        waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
+            offset behind that one is out of range.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
         heavy: Whether `records` are decoded in a thread. Owner: the buffer.
@@ -72,6 +74,7 @@ class PartitionState:
         "reset",
         "retry_at",
         "tp",
+        "waits_for_chunk",
     )
 
     def __init__(self, tp: TopicPartition, reset: OffsetReset, fetch_bytes: int) -> None:
@@ -91,6 +94,7 @@ class PartitionState:
         self.replica_until = 0.0
         self.retry_at = 0.0
         self.fetch_bytes = fetch_bytes
+        self.waits_for_chunk = False
         self.chunk: Chunk | None = None
         self.records: RecordSet | None = None
         self.heavy = False
@@ -114,6 +118,7 @@ class PartitionState:
             self.records is None
             and not self.paused
             and self.error is None
+            and not self.waits_for_chunk
             and self.fetch_offset is not None
         )
 
@@ -122,6 +127,7 @@ class PartitionState:
         self.generation += 1
         self.reset = None
         self.error = None
+        self.waits_for_chunk = False
         self._position = offset
 
     def ask_reset(self, policy: OffsetReset) -> None:
@@ -129,6 +135,7 @@ class PartitionState:
         self.generation += 1
         self.reset = policy
         self.error = None
+        self.waits_for_chunk = False
         self._position = None
 
     def on_chunk_done(self) -> None:

@@ -20,7 +20,7 @@ from aiokafka_lite.consumer.buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.delivery import EMPTY, Record
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.consumer.waiters import Waiters
-from aiokafka_lite.errors import ConsumerStoppedError, KafkaError
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError, KafkaError
 from aiokafka_lite.structs import TopicPartition
 
 CHUNK: Final = 256
@@ -53,6 +53,7 @@ class Reader:
         deserializes: bool,
     ) -> None:
         self.stopped = False
+        self.begun = False  # by the start of the consumer; before it, nothing would ever come
         self.error: KafkaError | None = None
         """What every read raises: something about the whole consumer. Written by its owner."""
         self._positions = positions
@@ -137,26 +138,31 @@ class Reader:
             if lists:
                 return lists
             if deadline is None:
-                deadline = loop.time() + timeout
-                if timeout <= 0:
-                    await self._let_loop_run()
-                    continue
-            if loop.time() >= deadline:
+                # Who polls without waiting waits for one pass of the loop all the same: so it is
+                # known what is wanted, should others hold the memory.
+                deadline = loop.time() + max(timeout, 0)
+            elif loop.time() >= deadline:
                 break
             await self._wait(among, deadline)
         return {}
 
+    def check_begun(self) -> None:
+        """Raises IllegalStateError before the start: who read then would wait for ever."""
+        if not self.begun:
+            raise IllegalStateError("The consumer is not started")
+
     def _check(self) -> None:
         if self.stopped:
             raise ConsumerStoppedError()
+        self.check_begun()
         if self.error is not None:
             raise self.error.with_traceback(None)
 
-    def _states(self, among: Collection[TopicPartition]) -> list[PartitionState] | None:
+    def _states(self, among: Collection[TopicPartition]) -> set[PartitionState] | None:
         if not among:
             return None
         states = (self._positions.get(tp) for tp in among)
-        return [state for state in states if state is not None]
+        return {state for state in states if state is not None}
 
     async def _breathe(self) -> None:
         """Let the loop run, if reading has kept it from that for long."""

@@ -154,6 +154,28 @@ def test_only_the_partitions_asked_for() -> None:
     assert bench.lists() == {0: [0, 1]}
 
 
+def test_those_asked_for_take_turns() -> None:
+    bench = Bench()
+    bench.arrive((0, batch(numbered(2))), (1, batch(numbered(2))))
+    among = [bench[0], bench[1]]
+    first = bench.buffer.next_chunk(4, among)
+    assert first is not None
+    bench.arrive((0, batch(numbered(2), base_offset=2)))  # it always has something
+    first.take_many(2)
+    second = bench.buffer.next_chunk(4, among)
+    assert second is not None
+    assert second is bench[1].chunk
+
+
+def test_an_error_that_stays_lets_the_others_asked_for_have_their_turn() -> None:
+    bench = Bench()
+    bench.buffer.fail(bench[0], KafkaError("stays"), stays=True)
+    bench.arrive((1, batch(numbered(2))))
+    with pytest.raises(KafkaError, match="stays"):
+        bench.lists(among=[0, 1])
+    assert bench.lists(among=[0, 1]) == {1: [0, 1]}
+
+
 def test_memory_is_free_when_the_last_part_of_a_response_is_decoded() -> None:
     bench = Bench()
     small, large = batch(numbered(2)), batch(numbered(100))
