@@ -17,6 +17,7 @@ Non-obvious:
 
 import asyncio
 import copy
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
 from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:
     from aiokafka_lite.producer._accumulator_python import (
@@ -90,6 +92,10 @@ class Accumulator(AppendCore):
         self._on_lingering = on_lingering
         self._granted: bytearray | None = None  # memory for the batch that is opened next
         self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
+        # Numberings of forgotten partitions. The brokers remember them: numbers that began again
+        # would be taken for batches that came a second time, and answered without being stored.
+        self._numberings: dict[TopicPartition, Sequences] = {}
+        self._newest = 0.0  # loop time of the newest batch
         # Without numbers, a second batch in flight could overtake one that is sent again. With
         # acks=0 nothing is ever sent again.
         self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
@@ -135,10 +141,13 @@ class Accumulator(AppendCore):
             buffer = self.pool.try_take(self.size_for(key, value, headers))
             if buffer is None:
                 return None
-        now = self.loop.time()
-        builder = BatchBuilder(len(buffer), buffer)
-        batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
+        # Batches are told apart by their age (see `put_back`), so no two may be equally old; the
+        # clock of some event loops ticks in milliseconds.
+        now = max(self.loop.time(), math.nextafter(self._newest, math.inf))
+        self._newest = now
         try:
+            builder = BatchBuilder(len(buffer), buffer)
+            batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
             ack = batch.append(timestamp, key, value, headers)
             if ack is None:
                 raise RuntimeError("a record does not fit into a batch of its own")
@@ -218,15 +227,17 @@ class Accumulator(AppendCore):
             yield from queue.waiting
 
     def overdue(self, now: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """The batches whose ``delivery_timeout_ms`` is over, oldest first in each partition."""
+        """The batches whose ``delivery_timeout_ms`` is over."""
         created = now - self._options.delivery_timeout
         late = []
         for queue in self.active:
-            for batch in (*queue.in_flight, *queue.waiting):
-                if batch.created > created:
-                    break
-                if not batch.done:
-                    late.append((queue, batch))
+            # One that was put back is older than those in flight: each of the two has its order.
+            for batches in (queue.in_flight, queue.waiting):
+                for batch in batches:
+                    if batch.created > created:
+                        break
+                    if not batch.done:
+                        late.append((queue, batch))
         return late
 
     # Batches out
@@ -295,9 +306,9 @@ class Accumulator(AppendCore):
         self, queue: PartitionQueue, batch: ProducerBatch, work: "asyncio.Future[Any]"
     ) -> None:
         batch.compressing = False
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if batch.done:
             return
-        error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if error is not None:
             batch.last_error = error  # sealing it here and now will tell the same, or succeed
         else:
@@ -309,8 +320,11 @@ class Accumulator(AppendCore):
         """Give the batch a number of the partition's present numbering; whether it had none."""
         sequences = queue.sequences
         if sequences is None:
-            sequences = queue.sequences = Sequences(self.identity)
+            kept = self._numberings.pop(queue.topic_partition, None)
+            sequences = queue.sequences = kept or Sequences(self.identity)
         if sequences.stale:
+            if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
+                return False  # the id changed for another partition's sake: ask under the old one
             sequences.restart()
         if batch.producer == sequences.stamp:
             return False
@@ -399,3 +413,6 @@ class Accumulator(AppendCore):
         queues = self.topics.get(topic)
         if queues is not None and all(queue.empty for queue in queues.queues):
             del self.topics[topic]
+            for queue in queues.queues:
+                if queue.sequences is not None:
+                    self._numberings[queue.topic_partition] = queue.sequences

@@ -256,3 +256,67 @@ async def test_topics_come_grow_and_go(bench: Any) -> None:
     assert len(again.queues) == 1, "made again with fewer partitions"
     it.accumulator.forget("t")
     assert not it.accumulator.topics
+
+
+async def test_batches_of_one_tick_of_the_clock_come_back_in_order(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    tick = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: tick)  # as uvloop's, within a millisecond
+    it = bench()
+    for _ in range(3):
+        it.send(200)
+    first, second, third = it.queue.waiting
+    it.come_back(it.dispatch())
+    it.queue.sequences.on_stored(first.producer)
+    in_flight = it.accumulator.take(it.queue), *(it.accumulator.take(it.queue) for _ in range(2))
+    for batch in in_flight:
+        it.come_back(batch)
+    assert list(it.queue.waiting) == [first, second, third]
+    it.come_back(it.accumulator.take(it.queue))
+    assert list(it.queue.waiting) == [first, second, third]
+
+
+async def test_an_overdue_batch_is_seen_behind_a_younger_one_in_flight(bench: Any) -> None:
+    it = bench()
+    it.send(200)
+    it.send(200)
+    old = it.accumulator.take(it.queue)
+    young = it.accumulator.take(it.queue)
+    it.come_back(old)
+    now = (old.created + young.created) / 2 + it.options.delivery_timeout
+    assert [batch for _, batch in it.accumulator.overdue(now)] == [old]
+
+
+async def test_numbers_go_on_after_a_topic_was_forgotten(bench: Any) -> None:
+    it = bench()
+    it.send()
+    batch = it.dispatch()
+    it.accumulator.land(it.queue, batch)
+    it.accumulator.acknowledge(batch, 0, -1, 0)
+    it.accumulator.forget("t")
+    assert not it.accumulator.topics
+    it.queue, _ = it.accumulator.adopt("t", {n: Partition(n, leader=0) for n in range(2)}).queues
+    it.send()
+    assert it.dispatch().base_sequence == 1
+
+
+async def test_a_batch_that_may_be_stored_keeps_its_number_though_the_id_changes(
+    bench: Any,
+) -> None:
+    it = bench()
+    it.send(200)
+    it.send(200)
+    batch = it.dispatch()
+    batch.may_be_stored = True
+    it.come_back(batch)
+    it.identity.renew()  # for another partition's sake
+    it.identity.on_assigned(8, 0)
+    again = it.dispatch()
+    assert (again, again.producer, again.base_sequence) == (batch, (7, 0), 0)
+    assert it.dispatch() is None, "the next one waits: its numbering is another"
+    it.accumulator.land(it.queue, batch)
+    it.accumulator.acknowledge(batch, 0, -1, 0)
+    following = it.dispatch()
+    assert (following.producer, following.base_sequence) == ((8, 0), 0)
