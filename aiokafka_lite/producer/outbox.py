@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 _LATEST: Final = 12  # v13 names topics by id alone
 _V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
 _V1_FROM: Final = 2  # message format v1 (Kafka 0.10)
+_LONGEST_MS: Final = 2**31 - 1
 _ZSTD_FROM: Final = 7  # KIP-110 (Kafka 2.1)
 
 Part = tuple[PartitionQueue, ProducerBatch]
@@ -237,7 +238,7 @@ class Outbox:
         timeout = self._options.request_timeout
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=round(timeout * 1000),
+            timeout_ms=min(round(timeout * 1000), _LONGEST_MS),
             topic_data=[
                 TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
             ],
@@ -303,5 +304,15 @@ class Outbox:
 
     def _pause(self, seconds: float) -> None:
         """Send nothing for a while: the broker throttles this client (KIP-219)."""
-        self._paused_until = self._loop.time() + seconds
-        self._loop.call_at(self._paused_until, self.wake)
+        # A broker mutes the connection for as long as it says; beyond a request's time it would
+        # answer nothing that is in flight any more, so more than that is a mistake of its.
+        until = self._loop.time() + min(seconds, self._options.request_timeout)
+        if until > self._paused_until:
+            self._paused_until = until
+            self._loop.call_at(until, self._on_resumed, until)
+
+    def _on_resumed(self, until: float) -> None:
+        """The pause is over; the timer may be a little early by the clock, which is not asked."""
+        if self._paused_until == until:
+            self._paused_until = 0.0
+        self.wake()

@@ -124,7 +124,7 @@ class Sender:
         try:
             async with asyncio.timeout_at(deadline):
                 await self.flush()
-                for outbox in self._outboxes.values():
+                for outbox in list(self._outboxes.values()):
                     await outbox.drain()
         except TimeoutError:
             log.warning("%s stops with records undelivered: its time is over", self._name)
@@ -289,6 +289,7 @@ class Sender:
             queue.sequences.on_refused()
             failures -= 1  # nothing is wrong with the broker: the first time, go on at once
         elif what is Verdict.RENEW:
+            queue.sequences.broken = True
             self._identity.renew()
         self._want_id()
         log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
@@ -297,7 +298,14 @@ class Sender:
         pause = self._options.retry_backoff.delay(failures)
         if pause:
             queue.muted_until = max(queue.muted_until, self._loop.time() + pause)
-            self._loop.call_at(queue.muted_until, self._on_ready, queue)
+            self._loop.call_at(queue.muted_until, self._on_unmuted, queue, queue.muted_until)
+
+    def _on_unmuted(self, queue: PartitionQueue, until: float) -> None:
+        """A partition's backoff is over. A timer may be early by the clock (uvloop's, by half a
+        millisecond): nobody would look again, so the clock is not asked."""
+        if queue.muted_until == until:
+            queue.muted_until = 0.0
+        self._on_ready(queue)
 
     def _go_on(self, queue: PartitionQueue) -> None:
         """Something of a partition landed: more of it may be sent, perhaps elsewhere."""

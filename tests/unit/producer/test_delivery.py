@@ -439,3 +439,58 @@ async def test_in_a_storm_without_numbers_nothing_acked_is_missing(
         for key, values in acked.items():
             first_seen = list(dict.fromkeys(found[key]))
             assert first_seen == values, "each is there, and none overtook another"
+
+
+async def test_a_record_to_a_topic_long_unused_is_stored(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        topics = producer._cluster._topics
+        topics.on_answer(-topics._expiry)  # the clock's way of making it unused for five minutes
+        topics.on_answer(0.0)
+        await producer._cluster.refresh(asyncio.get_running_loop().time() + 5)
+        assert not producer._accumulator.topics
+        assert (await producer.send_and_wait("orders", b"second")).offset == 1
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"first", b"second"]
+
+
+async def test_a_backoff_ends_also_by_a_timer_that_is_early(
+    make_producer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    call_at = loop.call_at
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, retry_backoff_ms=100)
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        fault = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=2)
+        monkeypatch.setattr(  # as uvloop's, which rounds to milliseconds
+            loop, "call_at", lambda when, *args, **more: call_at(when - 0.003, *args, **more)
+        )
+        await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
+        assert fault.hits == 2
+
+
+async def test_an_absurd_throttle_does_not_stop_it_for_days(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, request_timeout_ms=300)
+        await producer.start()
+
+        def throttle(response: Any) -> None:
+            response.throttle_time_ms = 2**31 - 1
+
+        cluster.control(ApiKey.PRODUCE, edit=throttle, times=1)
+        await producer.send_and_wait("orders", b"first")
+        await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
+
+
+async def test_a_request_timeout_beyond_the_protocols_range_is_no_mistake(
+    make_producer: Make,
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, request_timeout_ms=10**10)
+        await producer.start()
+        await asyncio.wait_for(producer.send_and_wait("orders", b"first"), 5)
