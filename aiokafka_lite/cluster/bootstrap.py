@@ -22,18 +22,29 @@ def parse_bootstrap(
         (host, port) pairs in the order given, each once.
 
     Raises:
+        TypeError: neither a str nor a collection of str and (host, port).
         KafkaConfigurationError: no address, an empty host, or a port that is not 1 to 65535.
     """
     entries: list[str | tuple[str, int]] = []
-    for entry in [servers] if isinstance(servers, str) else servers:
+    for entry in _each(servers):
         if isinstance(entry, str):
             entries.extend(part.strip() for part in entry.split(",") if part.strip())
+        elif isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[0], str):
+            entries.append((entry[0], entry[1]))
         else:
-            entries.append(entry)
+            raise TypeError(f"`bootstrap_servers`: {entry!r} is neither a str nor (host, port)")
     addresses = dict.fromkeys(_address(entry) for entry in entries)
     if not addresses:
         raise KafkaConfigurationError(f"bootstrap_servers={servers!r} names no server")
     return list(addresses)
+
+
+def _each(servers: object) -> Iterable[object]:
+    if isinstance(servers, str):
+        return [servers]
+    if isinstance(servers, bytes | bytearray) or not isinstance(servers, Iterable):
+        raise TypeError(f"`bootstrap_servers` should be a str or a list of str, not {servers!r}")
+    return servers
 
 
 def _address(entry: str | tuple[str, int]) -> tuple[str, int]:

@@ -16,6 +16,8 @@ from inspect import signature
 from types import TracebackType
 from typing import Self
 
+from aiokafka_lite import _arguments
+from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, size, topic_names
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka_lite.cluster.cluster import Cluster
@@ -24,7 +26,6 @@ from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.delivery import Record, RecordStream
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, ConsumerOptions, Deserializer
-from aiokafka_lite.consumer.subscription import as_partition, topic_names
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.structs import TopicPartition
@@ -140,7 +141,11 @@ class AIOKafkaConsumer(OffsetCalls):
         **unknown: object,
     ) -> None:
         self._closed = True  # nothing to warn about before all is made
-        check.refuse_unknown(unknown, signature(AIOKafkaConsumer).parameters)
+        _arguments.refuse_unknown(
+            unknown, signature(AIOKafkaConsumer).parameters, AIOKafkaConsumer.__name__
+        )
+        _arguments.check_loop(loop)
+        _arguments.check_api_version(api_version)
         if loop is None:
             loop = asyncio.get_running_loop()
         else:
@@ -148,37 +153,60 @@ class AIOKafkaConsumer(OffsetCalls):
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
         check.refuse_groups(group_id, group_instance_id)
-        check.check_security(
-            security_protocol, ssl_context, sasl_mechanism, sasl_plain_username, sasl_plain_password
+        _arguments.check_security(
+            security_protocol,
+            ssl_context,
+            {
+                "sasl_mechanism": sasl_mechanism,
+                "sasl_plain_password": sasl_plain_password,
+                "sasl_plain_username": sasl_plain_username,
+                "sasl_kerberos_service_name": sasl_kerberos_service_name,
+                "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
+                "sasl_oauth_token_provider": sasl_oauth_token_provider,
+            },
         )
+        _arguments.check_callable("key_deserializer", key_deserializer)
+        _arguments.check_callable("value_deserializer", value_deserializer)
         consumer_options = ConsumerOptions(
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
-            fetch_max_wait=check.seconds("fetch_max_wait_ms", fetch_max_wait_ms),
-            fetch_max_bytes=check.size("fetch_max_bytes", fetch_max_bytes, least=1),
-            fetch_min_bytes=check.size("fetch_min_bytes", fetch_min_bytes),
-            max_partition_fetch_bytes=check.size(
+            fetch_max_wait=milliseconds("fetch_max_wait_ms", fetch_max_wait_ms),
+            fetch_max_bytes=size("fetch_max_bytes", fetch_max_bytes, least=1),
+            fetch_min_bytes=size("fetch_min_bytes", fetch_min_bytes),
+            max_partition_fetch_bytes=size(
                 "max_partition_fetch_bytes", max_partition_fetch_bytes, least=1
             ),
-            request_timeout=check.seconds("request_timeout_ms", request_timeout_ms, least=1),
-            retry_backoff=check.seconds("retry_backoff_ms", retry_backoff_ms),
+            request_timeout=milliseconds("request_timeout_ms", request_timeout_ms, least=1),
+            retry_backoff=milliseconds("retry_backoff_ms", retry_backoff_ms),
             auto_offset_reset=check.offset_reset(auto_offset_reset),
-            check_crcs=check_crcs,
-            quiet_partition_wait=check.seconds("consumer_timeout_ms", consumer_timeout_ms),
+            check_crcs=_arguments.flag("check_crcs", check_crcs),
+            quiet_partition_wait=milliseconds("consumer_timeout_ms", consumer_timeout_ms),
             max_poll_records=check.poll_records(max_poll_records),
-            exclude_internal_topics=exclude_internal_topics,
+            exclude_internal_topics=_arguments.flag(
+                "exclude_internal_topics", exclude_internal_topics
+            ),
             isolation_level=check.isolation(isolation_level),
-            client_rack=client_rack or "",
-            buffer_memory=check.size("buffer_memory", buffer_memory, least=1),
+            client_rack=_arguments.wire_string(
+                "client_rack", "" if client_rack is None else client_rack
+            ),
+            buffer_memory=size("buffer_memory", buffer_memory, least=1, most=INT64),
         )
         for name, value in (
             ("auto_commit_interval_ms", auto_commit_interval_ms),
             ("max_poll_interval_ms", max_poll_interval_ms),
             ("session_timeout_ms", session_timeout_ms),
             ("heartbeat_interval_ms", heartbeat_interval_ms),
+            ("rebalance_timeout_ms", rebalance_timeout_ms),
         ):
-            check.seconds(name, value)
-        max_age = check.seconds("metadata_max_age_ms", metadata_max_age_ms)
+            if value is not None or name != "rebalance_timeout_ms":
+                milliseconds(name, value)
+        _arguments.flag("enable_auto_commit", enable_auto_commit)
+        if not isinstance(partition_assignment_strategy, list | tuple):
+            raise TypeError(
+                "`partition_assignment_strategy` should be a list or tuple of assignors, "
+                f"not {partition_assignment_strategy!r}"
+            )
+        max_age = milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64)
         cluster = Cluster(
             bootstrap_servers,
             ConnectionOptions(
@@ -186,14 +214,18 @@ class AIOKafkaConsumer(OffsetCalls):
                 request_timeout=consumer_options.request_timeout,
                 connections_max_idle=None
                 if connections_max_idle_ms is None
-                else check.seconds("connections_max_idle_ms", connections_max_idle_ms),
-                max_response_bytes=max(256 * 1024 * 1024, 2 * fetch_max_bytes),
+                else milliseconds(
+                    "connections_max_idle_ms", connections_max_idle_ms, least=1, most=INT64
+                ),
+                max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
             ),
             metadata_max_age=max_age,
             retry_backoff=consumer_options.retry_backoff,
-            allow_auto_create_topics=allow_auto_create_topics,
+            allow_auto_create_topics=_arguments.flag(
+                "allow_auto_create_topics", allow_auto_create_topics
+            ),
         )
         core = ConsumerCore(cluster, consumer_options, metadata_max_age=max_age, loop=loop)
         super().__init__(core)
@@ -242,6 +274,8 @@ class AIOKafkaConsumer(OffsetCalls):
             raise IllegalStateError("The consumer was made in another event loop")
         if self._closed:
             raise IllegalStateError("The consumer was stopped")
+        if core.closed:
+            raise IllegalStateError("The start of this consumer failed: make a new one")
         if core.starting:
             raise IllegalStateError("The consumer was started before")
         await core.start()
@@ -284,7 +318,12 @@ class AIOKafkaConsumer(OffsetCalls):
         Raises:
             IllegalStateError: topics or a pattern are subscribed to.
             TypeError: something among them is no TopicPartition.
+            ValueError: a partition's number is below 0 or above 2**31 - 1.
+            InvalidTopicError: a topic's name that no request can carry; legality is the broker's
+                to judge.
+            ConsumerStoppedError: stopped before.
         """
+        self._check_running()
         self._core.assign(self._core.subscription.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
@@ -311,8 +350,12 @@ class AIOKafkaConsumer(OffsetCalls):
         Raises:
             TypeError: neither or both of `topics` and `pattern`, or one of a wrong type.
             ValueError: the pattern is no regular expression.
+            InvalidTopicError: a name that no request can carry, at once; one that is not legal
+                otherwise, when the broker says so.
             IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
+            ConsumerStoppedError: stopped before.
         """
+        self._check_running()
         self._core.subscription.subscribe(topics, pattern, listener)
         self._core.subscribe()
 
@@ -396,10 +439,11 @@ class AIOKafkaConsumer(OffsetCalls):
         wanted = [as_partition(each) for each in partitions]
         if self._closed:
             raise ConsumerStoppedError()
-        if max_records is not None and not (check.is_integer(max_records) and max_records >= 1):
+        timeout = milliseconds("timeout_ms", timeout_ms, least=-INT64, most=INT64)
+        if max_records is not None and not (_arguments.is_int(max_records) and max_records >= 1):
             raise ValueError("`max_records` must be a positive Integer")
         limit = max_records or self._core.options.max_poll_records
-        return await self._core.reader.next_lists(wanted, limit, timeout_ms / 1000)
+        return await self._core.reader.next_lists(wanted, limit, timeout)
 
     def __aiter__(self) -> RecordStream:
         """Iterate over all records to come; ends silently when the consumer is stopped.
@@ -411,6 +455,7 @@ class AIOKafkaConsumer(OffsetCalls):
         """
         if self._closed:
             raise ConsumerStoppedError()
+        self._core.reader.check_begun()
         return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
 
     async def __anext__(self) -> Record:

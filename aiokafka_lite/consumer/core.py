@@ -36,6 +36,7 @@ from aiokafka_lite.consumer.reader import CHUNK, Reader
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import (
+    ConsumerStoppedError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -131,6 +132,7 @@ class ConsumerCore:
             UnknownTopicOrPartitionError: a topic is not there and was not created in time.
         """
         self.starting = True
+        self.reader.begun = True
         try:
             await self._start()
         except BaseException:
@@ -233,13 +235,14 @@ class ConsumerCore:
             KafkaTimeoutError: they were not in time; the look-up goes on.
             KafkaError: a broker's answer about one of them.
         """
+        self._check_running()
         for state in states:
             self.buffer.forget(state)
             state.ask_reset(policy)
             self.fetcher.update(state)
         self.resolver.wake()
         await self.resolver.wait(states, self.deadline())
-        self._raise_stopped()
+        self._check_running()
         for state in states:
             if state.error is not None:
                 raise state.error
@@ -253,7 +256,7 @@ class ConsumerCore:
                 return state.position
             if state.error is not None:
                 raise state.error
-            self._raise_stopped()
+            self._check_running()
             await self.resolver.wait([state], deadline)
 
     def pause(self, state: PartitionState) -> None:
@@ -377,6 +380,8 @@ class ConsumerCore:
             failure.__cause__ = error
             self.reader.fail(failure)
 
-    def _raise_stopped(self) -> None:
+    def _check_running(self) -> None:
         if self.closed:
-            raise IllegalStateError("The consumer was stopped")
+            raise ConsumerStoppedError()
+        if not self.starting:
+            raise IllegalStateError("The consumer is not started")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from aiokafka_lite._arguments import INT64, as_partition, as_partitions, is_int, whole
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found
-from aiokafka_lite.consumer.options import OffsetReset, is_integer
+from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState
-from aiokafka_lite.consumer.subscription import as_partition
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
 
 
@@ -36,7 +36,9 @@ class OffsetCalls:
             NoOffsetForPartitionError: there is none, and ``auto_offset_reset="none"``.
             KafkaTimeoutError: no broker told it within `request_timeout_ms`.
         """
-        return await self._core.position(as_partition(partition))
+        tp = as_partition(partition)
+        self._check_running()
+        return await self._core.position(tp)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Offset after the newest record of an assigned partition, as the last fetch told it;
@@ -73,11 +75,15 @@ class OffsetCalls:
         """Read on from `offset`; takes effect before this returns, buffered records included.
 
         Raises:
-            ValueError: the offset is no integer, or negative.
+            ValueError: the offset is no integer, negative, or above 2**63 - 1.
             IllegalStateError: the partition is not assigned.
+            ConsumerStoppedError: stopped before.
         """
-        if not is_integer(offset) or offset < 0:
+        if not is_int(offset) or offset < 0:
             raise ValueError("Offset must be a positive integer")
+        if offset > INT64:
+            raise ValueError(f"Offset must be at most {INT64}, not {offset}")
+        self._check_running()
         self._core.seek(self._core.positions.state(as_partition(partition)), offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
@@ -138,21 +144,27 @@ class OffsetCalls:
             Its offset and timestamp; None where there is no such record.
 
         Raises:
-            ValueError: a time is negative.
+            TypeError: no dict, or a time is no integer.
+            ValueError: a time is negative, or above 2**63 - 1.
             UnsupportedVersionError: a broker before 0.10.1 has no such search.
             KafkaTimeoutError: as of `beginning_offsets`.
 
         Cancellation: safe.
         """
         times: dict[TopicPartition, int] = {}
+        if not isinstance(timestamps, Mapping):
+            raise TypeError(
+                f"`timestamps` should be a dict of times by TopicPartition, not {timestamps!r}"
+            )
         for partition, timestamp in timestamps.items():
             tp = as_partition(partition)
-            times[tp] = int(timestamp)
-            if timestamp < 0:
+            times[tp] = whole(f"timestamps[{tp}]", timestamp, least=-INT64)
+            if times[tp] < 0:
                 raise ValueError(
                     f"The target time for partition {tp} is {timestamp}."
                     " The target time cannot be negative."
                 )
+        self._check_running()
         found = await self._core.offsets(times, search=True)
         return {tp: _offset_and_timestamp(found[tp]) for tp in times}
 
@@ -162,6 +174,7 @@ class OffsetCalls:
         Raises:
             KafkaTimeoutError: no broker answered within `request_timeout_ms`.
         """
+        self._check_running()
         return await self._core.topic_names()
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
@@ -173,11 +186,16 @@ class OffsetCalls:
 
     # --- shared with the face
 
+    def _check_running(self) -> None:
+        if self._core.closed:
+            raise ConsumerStoppedError()
+
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        wanted = [as_partition(each) for each in partitions]
+        wanted = as_partitions(partitions)
         return [self._core.positions.state(tp) for tp in wanted]
 
     def _these_or_all(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
+        self._check_running()
         states = self._states(partitions) if partitions else list(self._core.positions)
         if not states:
             raise IllegalStateError("No partitions are currently assigned")
@@ -186,7 +204,8 @@ class OffsetCalls:
     async def _ends(
         self, partitions: Iterable[TopicPartition], which: int
     ) -> dict[TopicPartition, int]:
-        wanted = [as_partition(each) for each in partitions]
+        wanted = as_partitions(partitions)
+        self._check_running()
         found = await self._core.offsets(dict.fromkeys(wanted, which))
         return {tp: max(found[tp].offset, 0) for tp in wanted}
 

@@ -7,10 +7,8 @@ their defaults and refused by name otherwise; a misspelt one is refused with its
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -89,39 +87,6 @@ class ConsumerOptions:
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))
 
 
-def is_integer(value: object) -> bool:
-    """Whether a value is an integer; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def seconds(name: str, milliseconds: float, *, least: float = 0) -> float:
-    """A duration argument in seconds.
-
-    Raises:
-        TypeError: not a number.
-        KafkaConfigurationError: below `least` (also a ValueError).
-    """
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        raise TypeError(f"`{name}` should be a number of milliseconds, not {milliseconds!r}")
-    if not milliseconds >= least:
-        raise KafkaConfigurationError(f"`{name}` should be at least {least}, not {milliseconds}")
-    return milliseconds / 1000
-
-
-def size(name: str, value: int, *, least: int = 0) -> int:
-    """A size or count argument.
-
-    Raises:
-        TypeError: not an integer.
-        KafkaConfigurationError: below `least` (also a ValueError).
-    """
-    if not is_integer(value):
-        raise TypeError(f"`{name}` should be an integer, not {value!r}")
-    if value < least:
-        raise KafkaConfigurationError(f"`{name}` should be at least {least}, not {value}")
-    return value
-
-
 def offset_reset(policy: str) -> OffsetReset:
     """The policy of ``auto_offset_reset``.
 
@@ -160,43 +125,6 @@ def poll_records(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("`max_poll_records` should be positive Integer")
     return value
-
-
-def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse arguments that no consumer has.
-
-    Raises:
-        TypeError: names each of them, with the nearest name that exists.
-    """
-    for name in unknown:
-        near = get_close_matches(name, list(known), n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise TypeError(f"AIOKafkaConsumer has no argument `{name}`{hint}")
-
-
-def check_security(
-    protocol: str,
-    ssl_context: ssl.SSLContext | None,
-    mechanism: str,
-    username: str | None,
-    password: str | None,
-) -> None:
-    """Check how connections are secured, in aiokafka's words.
-
-    Raises:
-        ValueError: an unknown protocol, no TLS context where one is needed, or SASL, which is not
-            there yet.
-    """
-    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ValueError("`security_protocol` should be SSL or PLAINTEXT")
-    if protocol in ("SSL", "SASL_SSL") and ssl_context is None:
-        raise ValueError(f"`ssl_context` is mandatory if security_protocol=='{protocol}'")
-    if protocol.startswith("SASL_"):
-        if mechanism == "PLAIN" and (username is None or password is None):
-            raise ValueError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
-        raise KafkaConfigurationError(
-            f"`security_protocol` {protocol}: SASL is not there yet in this release"
-        )
 
 
 def refuse_groups(group_id: str | None, group_instance_id: str | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from aiokafka_lite._arguments import as_partitions, topic_names
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import IllegalStateError
@@ -64,6 +65,8 @@ class Subscription:
         compiled = None
         names: frozenset[str] = frozenset()
         if pattern:
+            if not isinstance(pattern, str):
+                raise TypeError("Pattern should be a str")
             try:
                 compiled = re.compile(pattern)
             except re.error as error:
@@ -81,9 +84,11 @@ class Subscription:
 
         Raises:
             TypeError: something among them is no (topic, partition).
+            ValueError: a number that no partition has.
+            InvalidTopicError: a topic's name that no request can carry.
             IllegalStateError: topics or a pattern are subscribed to.
         """
-        wanted = [as_partition(each) for each in partitions]
+        wanted = as_partitions(partitions)
         if self.automatic:
             raise _exclusive()
         self.manual = True
@@ -117,32 +122,6 @@ class Subscription:
             if (topic := metadata.topics.get(name)) is not None
             for partition in sorted(topic.partitions)
         ]
-
-
-def topic_names(topics: object) -> frozenset[str]:
-    """Topic names as an application gives them.
-
-    Raises:
-        TypeError: not a tuple, list or set of str.
-    """
-    if not isinstance(topics, tuple | set | frozenset | list):
-        raise TypeError("Topics should be list of strings")
-    if not all(isinstance(name, str) for name in topics):
-        raise TypeError("Topics should be list of strings")
-    return frozenset(topics)
-
-
-def as_partition(value: object) -> TopicPartition:
-    """A partition as an application gives it.
-
-    Raises:
-        TypeError: not a (str, int).
-    """
-    if isinstance(value, tuple) and len(value) == 2:
-        topic, partition = value
-        if isinstance(topic, str) and isinstance(partition, int):
-            return TopicPartition(topic, partition)
-    raise TypeError(f"partitions must be TopicPartition instances, not {value!r}")
 
 
 def _exclusive() -> IllegalStateError:

@@ -6,6 +6,7 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Final
 
+from aiokafka_lite._arguments import wire_string
 from aiokafka_lite._version import __version__
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Mechanism
@@ -73,7 +74,7 @@ class ConnectionOptions:
 
     def __post_init__(self) -> None:
         if self.client_id is not None:
-            _string("client_id", self.client_id)
+            wire_string("client_id", self.client_id)
         for name in ("request_timeout", "connect_timeout"):
             _seconds(name, getattr(self, name), above_zero=True)
         for name in ("reconnect_backoff", "reconnect_backoff_max"):

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite._arguments import as_partition
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.cluster.metadata import Metadata, Partition, Topic
-from aiokafka_lite.consumer.subscription import Subscription, as_partition
+from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 

@@ -1,0 +1,306 @@
+"""What applications pass, checked at once: one wording for both faces, the argument named.
+
+A value of the wrong kind is a TypeError; one out of its range a KafkaConfigurationError (of the
+options) or an IllegalArgumentError (of a call), both of them ValueErrors. What passes here can be
+said on the wire: nothing that an application passed may fail in a background task later.
+
+A topic's name is refused here only if no request can carry it: it is no UTF-8, or longer than a
+Kafka string. The error is InvalidTopicError, the same that the broker, the judge of all other
+names, answers with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from operator import index
+from typing import Final
+
+from aiokafka_lite.errors import (
+    IllegalArgumentError,
+    InvalidTopicError,
+    KafkaConfigurationError,
+)
+from aiokafka_lite.structs import TopicPartition
+
+INT32: Final = 2**31 - 1
+INT64: Final = 2**63 - 1
+STRING_BYTES: Final = 32_767
+"""Most bytes of a string on the wire."""
+
+NOT_YET: Final = "is not there yet in this release"
+
+_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+# Options
+
+
+def milliseconds(name: str, value: object, *, least: float = 0, most: int = INT32) -> float:
+    """A duration in milliseconds, as seconds.
+
+    Args:
+        most: The largest one; by default what 32 bits hold, as on the wire.
+
+    Raises:
+        TypeError: not a number.
+        KafkaConfigurationError: out of range, infinite or not a number at all (nan).
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"`{name}` should be a number of milliseconds, not {value!r}")
+    _check_range(name, value, least, most)
+    return value / 1000
+
+
+def size(name: str, value: object, *, least: int = 0, most: int = INT32) -> int:
+    """A size or a count.
+
+    Raises:
+        TypeError: not an integer.
+        KafkaConfigurationError: out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"`{name}` should be an integer, not {value!r}")
+    _check_range(name, value, least, most)
+    return value
+
+
+def _check_range(name: str, value: float, least: float, most: int) -> None:
+    if not value >= least:
+        raise KafkaConfigurationError(f"`{name}` should be at least {least}, not {value}")
+    if value > most:
+        raise KafkaConfigurationError(f"`{name}` should be at most {most}, not {value}")
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False.
+
+    Raises:
+        TypeError: anything else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` should be True or False, not {value!r}")
+    return value
+
+
+def check_callable(name: str, value: object) -> None:
+    """Something to call, or None.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(f"`{name}` should be callable or None, not {value!r}")
+
+
+def wire_string(name: str, value: object) -> str:
+    """A string that a request can carry.
+
+    Raises:
+        TypeError: not a str.
+        KafkaConfigurationError: no UTF-8, or too long.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` should be a str, not {value!r}")
+    if (why := _unsayable(value)) is not None:
+        raise KafkaConfigurationError(f"`{name}` {why}")
+    return value
+
+
+def check_loop(loop: object) -> None:
+    """An event loop, or None.
+
+    Raises:
+        TypeError: neither.
+    """
+    if loop is not None and not isinstance(loop, asyncio.AbstractEventLoop):
+        raise TypeError(f"`loop` should be an event loop, not {loop!r}")
+
+
+def check_api_version(release: object) -> None:
+    """aiokafka's deprecated ``api_version``: without effect, but no nonsense.
+
+    Raises:
+        TypeError: neither None nor a str.
+        KafkaConfigurationError: neither "auto" nor a release.
+    """
+    if release is None:
+        return
+    if not isinstance(release, str):
+        raise TypeError(f'`api_version` should be a str such as "auto", not {release!r}')
+    if release != "auto" and not re.fullmatch(r"\d+(\.\d+){0,3}", release):
+        raise KafkaConfigurationError(
+            f'`api_version` should be "auto" or a release such as "0.9", not {release!r}'
+        )
+
+
+def check_security(
+    protocol: object,
+    ssl_context: object,
+    sasl: Mapping[str, object],
+) -> None:
+    """How connections are secured, in aiokafka's words; SASL is not there yet.
+
+    Args:
+        sasl: The `sasl_` arguments by name, as far as they were given.
+
+    Raises:
+        TypeError: the protocol is no str, or the context none of TLS.
+        ValueError: an unknown protocol, no TLS context where one is needed, or SASL.
+    """
+    if not isinstance(protocol, str):
+        raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
+    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise ValueError("`security_protocol` should be SSL or PLAINTEXT")
+    if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+        raise TypeError(f"`ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
+    if protocol in ("SSL", "SASL_SSL") and ssl_context is None:
+        raise ValueError("`ssl_context` is mandatory if security_protocol=='SSL'")
+    if protocol.startswith("SASL_"):
+        plain = sasl.get("sasl_mechanism") in (None, "PLAIN")
+        names = ("sasl_plain_username", "sasl_plain_password")
+        if plain and any(sasl.get(name) is None for name in names):
+            raise ValueError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
+        raise KafkaConfigurationError(f"`security_protocol` {protocol}: SASL {NOT_YET}")
+    for name, value in sasl.items():
+        if value is not None and value != _SASL_DEFAULTS[name]:
+            raise KafkaConfigurationError(f"`{name}`: SASL {NOT_YET}")
+
+
+_SASL_DEFAULTS: Final[dict[str, object]] = {
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_password": None,
+    "sasl_plain_username": None,
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_domain_name": None,
+    "sasl_oauth_token_provider": None,
+}
+"""aiokafka's defaults: naming them asks for nothing."""
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> None:
+    """Refuse arguments that a face does not have.
+
+    Raises:
+        TypeError: for the first of them, with the nearest name that exists.
+    """
+    known = list(known)
+    for name in given:
+        near = get_close_matches(name.replace(".", "_"), known, 1, 0.5)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise TypeError(f"{face} has no argument `{name}`{hint}")
+
+
+# Calls
+
+
+def whole(name: str, value: object, *, least: int = 0, most: int = INT64) -> int:
+    """An integer, also of another library's kind; True and False are none.
+
+    Raises:
+        TypeError: not an integer.
+        IllegalArgumentError: out of range.
+    """
+    try:
+        number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no __index__ is told below
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"`{name}` should be an int, not {value!r}")
+    if not least <= number <= most:
+        raise IllegalArgumentError(f"`{name}` should be between {least} and {most}, not {number}")
+    return number
+
+
+def partition_number(value: object) -> int:
+    """The number of a partition.
+
+    Raises:
+        TypeError: not an integer.
+        IllegalArgumentError: negative, or more than 32 bits hold.
+    """
+    return whole("partition", value, most=INT32)
+
+
+def timestamp_ms(value: object) -> int:
+    """A record's time.
+
+    Raises:
+        TypeError: not an integer.
+        IllegalArgumentError: negative, or more than 64 bits hold.
+    """
+    return whole("timestamp_ms", value)
+
+
+def topic_name(value: object, name: str = "topic") -> str:
+    """The name of a topic, as far as it can be said; whether it is legal, the broker tells.
+
+    Raises:
+        TypeError: not a str.
+        InvalidTopicError: no UTF-8, or longer than a string may be.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` should be a str, not {value!r}")
+    if not _LEGAL_TOPIC.fullmatch(value) and (why := _unsayable(value)) is not None:
+        raise InvalidTopicError(f"`{name}` {why}")
+    return value
+
+
+def topic_names(topics: object) -> frozenset[str]:
+    """Topic names as an application gives them.
+
+    Raises:
+        TypeError: not a tuple, list or set of str.
+        InvalidTopicError: one that cannot be said.
+    """
+    if not isinstance(topics, tuple | set | frozenset | list):
+        raise TypeError("Topics should be list of strings")
+    if not all(isinstance(name, str) for name in topics):
+        raise TypeError("Topics should be list of strings")
+    return frozenset(topic_name(name) for name in topics)
+
+
+def as_partition(value: object) -> TopicPartition:
+    """A partition as an application gives it.
+
+    Raises:
+        TypeError: not a (str, int).
+        IllegalArgumentError: a number below 0 or above 2**31 - 1.
+        InvalidTopicError: a topic that cannot be said.
+    """
+    if isinstance(value, tuple) and len(value) == 2:
+        topic, partition = value
+        if isinstance(topic, str) and is_int(partition):
+            return TopicPartition(topic_name(topic), partition_number(partition))
+    raise TypeError(f"partitions must be TopicPartition instances, not {value!r}")
+
+
+def as_partitions(values: object) -> list[TopicPartition]:
+    """Partitions as an application gives them.
+
+    Raises:
+        TypeError: not an iterable of (str, int).
+        IllegalArgumentError, InvalidTopicError: as of `as_partition`.
+    """
+    if not isinstance(values, Iterable):
+        raise TypeError(f"partitions must be TopicPartition instances, not {values!r}")
+    return [as_partition(each) for each in values]
+
+
+def is_int(value: object) -> bool:
+    """Whether a value is an int; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _unsayable(text: str) -> str | None:
+    """Why no request can carry a text, or None."""
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        return f"cannot be encoded in UTF-8: {text[error.start : error.end]!r} at {error.start}"
+    if length > STRING_BYTES:
+        return f"has {length} bytes; Kafka's strings have {STRING_BYTES} at most"
+    return None
