@@ -269,7 +269,15 @@ class FetchBuffer:
             return
         end, closes = records.next_offset, records.exhausted
         if self._deserializes:
-            good = self._deserialize(state, decoded)
+            try:
+                good = self._deserialize(state, decoded)
+            except BaseException:  # an interrupt: nothing of this was handed out; fetch it again
+                self._line.pop(state, None)
+                self._close(state)
+                self._drained.append(state)
+                raise
+            if state.records is not records:
+                return  # the deserializer itself sought, or let go of the partition
             if good < len(decoded):
                 end, closes = decoded[good].offset, True
                 decoded = decoded[:good]

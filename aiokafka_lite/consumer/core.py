@@ -323,7 +323,7 @@ class ConsumerCore:
         """New metadata: follow the leaders, and the subscription its topics."""
         if self.closed:
             return
-        partitions = self.subscription.on_metadata(metadata)
+        partitions = self.subscription.on_metadata(metadata, self.positions.partitions())
         if partitions is not None:
             self._assign(partitions)
         self.fetcher.on_metadata(metadata)
@@ -361,10 +361,10 @@ class ConsumerCore:
             decoded = await self.loop.run_in_executor(None, records.read, limit)
         except KafkaError as error:
             decoded = error
-        except ValueError:
+        except Exception:
             if state.records is records:
                 raise
-            return  # it was closed meanwhile
+            return  # it was closed while the thread was at it, which may find anything then
         self.buffer.install(state, records, decoded)
         self._waiters.wake()
 

@@ -29,6 +29,7 @@ from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, Offs
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.errors import (
     KafkaError,
+    KafkaProtocolError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     for_code,
@@ -178,6 +179,8 @@ async def _ask(
                     settle(tp, error)
                 elif tp == first:
                     raise error
+        if first in pending:  # asking again at once would go on for ever
+            settle(first, KafkaProtocolError(f"the leader of {first} did not tell its offset"))
 
     try:
         await call(

@@ -102,10 +102,16 @@ class Subscription:
         self.listener = None
         self.manual = False
 
-    def on_metadata(self, metadata: Metadata) -> list[TopicPartition] | None:
+    def on_metadata(
+        self, metadata: Metadata, assigned: Collection[TopicPartition] = ()
+    ) -> list[TopicPartition] | None:
         """The partitions to read now, or None if they do not follow the metadata.
 
-        A topic the metadata does not know for the moment keeps what it had.
+        A topic that the metadata does not know for the moment, or that is refused, keeps what it
+        has: its positions would be lost, and records skipped or repeated when it is back.
+
+        Args:
+            assigned: The partitions read so far.
         """
         if not self.automatic:
             return None
@@ -116,12 +122,14 @@ class Subscription:
                 if self.pattern.match(topic.name)
                 and not (topic.is_internal and self._exclude_internal)
             )
-        return [
-            TopicPartition(name, partition)
-            for name in sorted(self.topics)
-            if (topic := metadata.topics.get(name)) is not None
-            for partition in sorted(topic.partitions)
-        ]
+        wanted: list[TopicPartition] = []
+        for name in sorted(self.topics):
+            topic = metadata.topics.get(name)
+            told = set() if topic is None else {TopicPartition(name, p) for p in topic.partitions}
+            if topic is None or topic.error is not None:
+                told.update(tp for tp in assigned if tp.topic == name)
+            wanted += sorted(told)
+        return wanted
 
 
 def _exclusive() -> IllegalStateError:

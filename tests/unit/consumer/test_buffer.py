@@ -48,6 +48,10 @@ class Bench:
             records = RecordSet(data, "t", partition, state.fetch_offset)
             self.buffer.add(state, records, body, heavy=heavy)
 
+    def seek(self, partition: int, offset: int) -> None:
+        self.buffer.forget(self[partition])
+        self[partition].seek(offset)
+
     def decode(self, limit: int = 4) -> None:
         """What a thread does with the oldest heavy set."""
         state, records = self.heavy.pop(0)
@@ -341,6 +345,32 @@ def test_a_record_that_cannot_be_deserialized_is_named_and_not_skipped() -> None
     bench[0].seek(3)
     bench.arrive((0, data))
     assert bench.read() == [(0, 3)]
+
+
+def test_an_interrupted_deserializer_skips_nothing() -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(value: bytes | None) -> bytes | None:
+        if value == b"v5" and interrupts:
+            raise interrupts.pop()
+        return value
+
+    bench = Bench(value=interrupted)
+    bench.arrive((0, batch(numbered(10))))
+    with pytest.raises(KeyboardInterrupt):
+        bench.read()
+    position = bench[0].position
+    assert position == 4  # what came before was handed out
+    assert bench[0].fetchable
+    assert (bench.drained, bench.released) == ([0], [len(batch(numbered(10)))])
+
+
+def test_a_deserializer_that_seeks() -> None:
+    bench = Bench(value=lambda value: bench.seek(0, 7))
+    bench.arrive((0, batch(numbered(10))))
+    assert bench.read() == []
+    assert bench[0].position == 7
+    assert bench.buffer.bytes == 0
 
 
 def test_a_record_that_was_cut_off_is_asked_for_with_a_larger_share() -> None:

@@ -10,12 +10,13 @@ from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found, list_offsets
 from aiokafka_lite.consumer.options import IsolationLevel
 from aiokafka_lite.errors import (
     KafkaError,
+    KafkaProtocolError,
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.net.options import ConnectionOptions
-from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsRequest
+from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -155,6 +156,20 @@ async def test_a_retried_partition_does_not_wait_for_a_hopeless_one() -> None:
         asking.cancel()
         await asyncio.wait([asking])
         await cluster.close(loop.time() + 1)
+
+
+async def test_a_partition_left_out_of_the_answer_is_not_asked_about_for_ever() -> None:
+    async with FakeCluster(topics={"orders": 2}) as fake:
+
+        def leave_out(response: ListOffsetsResponse) -> None:
+            for topic in response.topics:
+                topic.partitions = [p for p in topic.partitions if p.partition_index != 0]
+
+        fake.control(ApiKey.LIST_OFFSETS, after_handling=True, edit=leave_out, times=None)
+        told = await ask(fake, dict.fromkeys(partitions(2), LATEST), seconds=1)
+        assert isinstance(told[partitions(2)[0]], KafkaProtocolError)
+        assert told[partitions(2)[1]] == Found(0, -1)
+        assert fake.count(ApiKey.LIST_OFFSETS) <= 2
 
 
 async def test_searching_needs_a_broker_that_can() -> None:

@@ -5,9 +5,11 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from aiokafka_lite import errors
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.errors import BrokerResponseError, KafkaProtocolError
 from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
@@ -155,3 +157,34 @@ async def test_a_negative_high_watermark_is_none(cluster: FakeCluster, make: Mak
     async with make("orders") as consumer:
         await until(lambda: consumer.last_poll_timestamp(P0) is not None)
         assert consumer.highwater(P0) is None
+
+
+@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.InvalidTopicError])
+async def test_a_topic_refused_for_a_moment_keeps_its_positions(
+    cluster: FakeCluster, make: MakeConsumer, error: type[BrokerResponseError]
+) -> None:
+    async with make("orders", auto_offset_reset="latest", metadata_max_age_ms=50) as consumer:
+        append(cluster, numbered(3))
+        assert await take(consumer, 3) == [0, 1, 2]
+        fault = cluster.control(ApiKey.METADATA, error=error.errno, times=2)
+        async with asyncio.timeout(5):
+            await fault.struck(2)
+        append(cluster, numbered(3, 3))
+        await until(lambda: consumer._core.cluster.metadata.topics["orders"].error is None)
+        assert await take(consumer, 3) == [3, 4, 5]
+
+
+async def test_a_thread_that_trips_over_a_closed_set_breaks_nothing(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    class Closed:
+        def read(self, limit: int) -> list[object]:
+            raise IndexError("closed under the reader")
+
+    async with make("orders") as consumer:
+        closed: Any = Closed()
+        consumer._core._on_heavy(consumer._core.positions.state(P0), closed)
+        append(cluster, numbered(1))
+        await asyncio.sleep(0.05)
+        append(cluster, numbered(1, 1))
+        assert await take(consumer, 2) == [0, 1]
