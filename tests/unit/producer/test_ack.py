@@ -144,7 +144,8 @@ async def test_a_timeout_ends_the_wait_and_not_the_delivery(acks: ModuleType) ->
     waiting = asyncio.ensure_future(wait(other))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(late, 0.001)
-    assert late.cancelled()
+    # From 3.12 on wait_for cancels its own task's wait, before it the future itself.
+    assert late.cancelled() is (sys.version_info < (3, 12))
     batch.acknowledge(0, -1, 0)
     assert (await waiting).offset == 1
 

@@ -1,6 +1,9 @@
 """Batches for the tests: written by the twin, placed in a log, and taken apart field by field."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
 
 from aiokafka_lite.record._batch_python import BatchBuilder
 from aiokafka_lite.record.compression import Compression
@@ -10,6 +13,11 @@ Headers = Sequence[tuple[str, bytes | None]]
 Fields = tuple[int, bytes | None, bytes | None, Headers]  # timestamp, key, value, headers
 
 T0 = 1_700_000_000_000  # ms
+
+
+def peer(module: str) -> Any:
+    """A module of aiokafka's codec; without the interop extra the test that asks is skipped."""
+    return pytest.importorskip(f"aiokafka.record.{module}")
 
 
 def simple(count: int, *, size: int = 10) -> list[Fields]:

@@ -4,8 +4,6 @@ import struct
 import zlib
 
 import pytest
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 
 from aiokafka_lite.errors import (
     CorruptRecordException,
@@ -16,7 +14,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.record._lz4_v0 import with_broken_checksum, with_right_checksum, xxhash32
 from aiokafka_lite.record.compression import Compression, compress
 from aiokafka_lite.record.legacy import convert, encode_message_set, read_messages
-from tests.unit.record.record_batches import T0, batch
+from tests.unit.record.record_batches import T0, batch, peer
 
 RECORDS = [(T0, b"key", b"value"), (T0 - 9, None, b""), (T0 + 9, b"", None), (T0 + 1, None, None)]
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
@@ -77,7 +75,7 @@ def test_bytes_of_a_v0_and_a_v1_message():
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_same_bytes_as_aiokafka(magic):
-    theirs = LegacyRecordBatchBuilder(magic, 0, 10**6)
+    theirs = peer("legacy_records").LegacyRecordBatchBuilder(magic, 0, 10**6)
     for i, (timestamp, key, value) in enumerate(RECORDS):
         theirs.append(i, timestamp if magic else None, key, value)
     assert encode_message_set(RECORDS, magic) == bytes(theirs.build())
@@ -89,9 +87,11 @@ def test_same_bytes_as_aiokafka(magic):
 )
 def test_aiokafka_reads_ours_and_we_read_theirs(magic, codec):
     ours = encode_message_set(RECORDS, magic, codec, base_offset=50)
-    got = [(r.offset, r.key, r.value) for r in MemoryRecords(ours).next_batch()]
+    got = [
+        (r.offset, r.key, r.value) for r in peer("memory_records").MemoryRecords(ours).next_batch()
+    ]
     assert got == [(50 + i, k, v) for i, (_, k, v) in enumerate(RECORDS)]
-    theirs = LegacyRecordBatchBuilder(magic, int(codec), 10**6)
+    theirs = peer("legacy_records").LegacyRecordBatchBuilder(magic, int(codec), 10**6)
     for i, (timestamp, key, value) in enumerate(RECORDS):
         theirs.append(i, timestamp if magic else None, key, value)
     in_log = bytearray(theirs.build())

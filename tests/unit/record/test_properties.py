@@ -6,8 +6,6 @@ class, the records before it and the position.
 
 import hypothesis.strategies as st
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import HealthCheck, example, given, settings
 
 from aiokafka_lite.errors import KafkaError
@@ -15,7 +13,7 @@ from aiokafka_lite.record.compression import Compression, check_level, compress
 from aiokafka_lite.record.header import rebase
 from aiokafka_lite.record.legacy import convert, encode_message_set
 from tests.unit.record.conftest import load, load_native
-from tests.unit.record.record_batches import batch, control, patched, with_records
+from tests.unit.record.record_batches import batch, control, patched, peer, with_records
 
 BYTES = st.none() | st.binary(max_size=40) | st.integers(0, 9000).map(bytes)
 TIMESTAMPS = st.integers(-1, 2**63 - 1) | st.integers(1_700_000_000_000, 1_700_000_010_000)
@@ -196,7 +194,7 @@ def test_columns_of_both_builds_hold_the_same_rows(builds, segments, offset, ste
 @given(st.lists(st.tuples(TIMESTAMPS.filter(lambda t: t > 0), BYTES, BYTES, HEADERS), min_size=1))
 @quick
 def test_same_bytes_as_aiokafka_and_it_reads_ours(builds, records):
-    theirs = DefaultRecordBatchBuilder(2, 0, 1, 5, 6, 7, 10**6)
+    theirs = peer("default_records").DefaultRecordBatchBuilder(2, 0, 1, 5, 6, 7, 10**6)
     for i, record in enumerate(records):
         theirs.append(i, *record[:3], list(record[3]))
     expected = bytes(theirs.build())
@@ -209,7 +207,7 @@ def test_same_bytes_as_aiokafka_and_it_reads_ours(builds, records):
     for codec in Compression:
         data = bytearray(ours.seal(codec))
         rebase(data, 0, 100, 1)
-        got = MemoryRecords(bytes(data)).next_batch()
+        got = peer("memory_records").MemoryRecords(bytes(data)).next_batch()
         assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in got] == [
             (t, k, v, list(h)) for t, k, v, h in records
         ]
@@ -218,7 +216,7 @@ def test_same_bytes_as_aiokafka_and_it_reads_ours(builds, records):
 @given(RECORDS, st.sampled_from([0, 1, 2, 3, 4]))
 @quick
 def test_we_read_what_aiokafka_writes(builds, records, codec):
-    theirs = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**6)
+    theirs = peer("default_records").DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**6)
     records = [
         (max(timestamp, 1), key, value, headers) for timestamp, key, value, headers in records
     ]
