@@ -524,3 +524,4 @@ class _BrokerFetch:
 
     def _on_released(self, size: int) -> None:
         self.bytes -= size
+        self.wake()  # whoever held it may be another broker's by now

@@ -188,3 +188,34 @@ async def test_a_thread_that_trips_over_a_closed_set_breaks_nothing(
         await asyncio.sleep(0.05)
         append(cluster, numbered(1, 1))
         assert await take(consumer, 2) == [0, 1]
+
+
+async def test_memory_of_a_partition_that_moved_is_given_back_to_its_old_broker() -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 4}) as cluster:
+        append(cluster, [b"x" * 1000] * 300)
+        old = cluster.partition("orders", 0).leader
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=50,
+            buffer_memory=800_000,
+            fetch_max_bytes=200_000,
+        )
+        async with consumer:
+            core = consumer._core
+            state = core.positions.state(P0)
+            await until(lambda: state.records is not None)
+
+            def asked() -> int:
+                return sum(s.api_key == ApiKey.FETCH and s.node_id == old for s in cluster.requests)
+
+            cluster.move_leader("orders", 0, 1 - old)
+            await core.cluster.refresh(core.deadline())
+            assert state.node == 1 - old
+            await asyncio.sleep(0.1)
+            before = asked()
+            await take(consumer, 256)
+            assert asked() == before  # its memory is full
+            await take(consumer, 44)  # without a wait, which would have all brokers look
+            await until(lambda: asked() > before)
