@@ -26,6 +26,7 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -135,7 +136,7 @@ class Cluster:
                     self.check_open()
                     error = self._last_error
                     if error is not None and (deadline is None or not error.retriable):
-                        raise error
+                        raise copy.copy(error)
         except TimeoutError:
             self.abort()
             raise self._last_error or KafkaConnectionError(
@@ -219,7 +220,8 @@ class Cluster:
                     await self._ended.wait()
                     self.check_open()
                     if self._last_error is not None and not self._last_error.retriable:
-                        raise self._last_error
+                        # A copy: one error raised for all would collect all their tracebacks.
+                        raise copy.copy(self._last_error)
                 return self.metadata
         except TimeoutError:
             why = f": {self._last_error}" if self._last_error else ""
@@ -249,7 +251,7 @@ class Cluster:
         self.check_open()
         self._topics.add(topic)
         known = self.metadata.topics.get(topic)
-        if known is not None and known.error is None:
+        if known is not None and known.error is None and known.partitions:
             return known.partitions
         # An error known so far was the answer to somebody else's question: ask again.
         number = self._ask_for([topic])
@@ -259,10 +261,10 @@ class Cluster:
                 number, known = metadata.version, metadata.topics.get(topic)
                 if known is None:  # forgotten as unused, so long we have waited
                     number = self.add_topic(topic)
-                elif known.error is None:
-                    return known.partitions
-                elif known.refused:
+                elif known.refused and known.error is not None:
                     raise known.error(topic)
+                elif known.error is None and known.partitions:
+                    return known.partitions
         except KafkaTimeoutError as error:
             said = error if known is None or known.error is None else known.error(topic)
             raise KafkaTimeoutError(f"Topic {topic!r} was not known in time: {said}") from said
@@ -387,6 +389,9 @@ class Cluster:
                 errors[broker] = error
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
+            except Exception as error:  # an answer that makes no sense, or a mistake of ours
+                log.exception("Metadata of %s cannot be taken", broker)
+                errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return
         self._schedule.on_failure(asyncio.get_running_loop().time())

@@ -116,6 +116,8 @@ class Topic:
         is refused."""
         if self.error is not None:
             return self.refused
+        if not self.partitions:
+            return False  # it is just being made, or taken away
         return all(partition.leader != NO_LEADER for partition in self.partitions.values())
 
 

@@ -28,6 +28,7 @@ from typing import Final, Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -54,7 +55,6 @@ log = logging.getLogger(__name__)
 _LATEST: Final = 12  # v13 names topics by id alone
 _V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
 _V1_FROM: Final = 2  # message format v1 (Kafka 0.10)
-_LONGEST_MS: Final = 2**31 - 1
 _ZSTD_FROM: Final = 7  # KIP-110 (Kafka 2.1)
 
 Part = tuple[PartitionQueue, ProducerBatch]
@@ -64,9 +64,13 @@ class Returns(Protocol):
     """Who is told what became of the batches that were in a request."""
 
     def on_answer(
-        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse,
+        leader: Node | None = None,
     ) -> None:
-        """The broker answered for the batch."""
+        """The broker answered for the batch; where it named another leader, maybe its address."""
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """With acks=0: it was handed to the socket."""
@@ -238,7 +242,7 @@ class Outbox:
         timeout = self._options.request_timeout
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=min(round(timeout * 1000), _LONGEST_MS),
+            timeout_ms=round(timeout * 1000),
             topic_data=[
                 TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
             ],
@@ -289,6 +293,10 @@ class Outbox:
             for topic in response.responses
             for answer in topic.partition_responses
         }
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack)
+            for each in response.node_endpoints
+        }
         for queue, batch in parts:
             answer = answers.get(queue.topic_partition)
             if answer is None:
@@ -296,7 +304,8 @@ class Outbox:
                 missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
                 self._returns.on_error(queue, batch, missing)
             else:
-                self._returns.on_answer(queue, batch, answer)
+                leader = nodes.get(answer.current_leader.leader_id)
+                self._returns.on_answer(queue, batch, answer, leader)
 
     def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
         for queue, batch in parts:

@@ -20,7 +20,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.metadata import Metadata, Node
 from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -216,11 +216,15 @@ class Sender:
     # What becomes of them
 
     def on_answer(
-        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse,
+        leader: Node | None = None,
     ) -> None:
-        """The broker answered for a batch."""
+        """The broker answered for a batch; where it named another leader, maybe its address."""
         if answer.error_code:
-            self._on_code(queue, batch, answer)
+            self._on_code(queue, batch, answer, leader)
             return
         self.accumulator.land(queue, batch)
         if batch.producer is not None:
@@ -239,13 +243,19 @@ class Sender:
         self._go_on(queue)
 
     def _on_code(
-        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse,
+        leader: Node | None,
     ) -> None:
         error = for_code(answer.error_code)(answer.error_message or "")
         hint = answer.current_leader
         if hint.leader_id >= 0:
             topic, partition = queue.topic_partition
-            self._cluster.apply_leader_hint(topic, partition, hint.leader_id, hint.leader_epoch)
+            self._cluster.apply_leader_hint(
+                topic, partition, hint.leader_id, hint.leader_epoch, leader
+            )
         self.on_error(queue, batch, error)
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:

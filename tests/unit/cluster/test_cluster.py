@@ -643,3 +643,52 @@ class TestClose:
         await until(
             lambda: not [t for t in asyncio.all_tasks() if t.get_name().startswith("cluster: ")]
         )
+
+
+class TestSenselessAnswers:
+    async def test_one_that_cannot_be_taken_is_no_end(
+        self, tiny_kafka, cluster_of, soon, monkeypatch
+    ):
+        kafka = await tiny_kafka()
+        kafka.topics["t"] = {0: (1, 0)}
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        merge, left = cluster_module.merge, [2]
+
+        def stumble(*args, **more):
+            if left[0]:
+                left[0] -= 1
+                raise LookupError("what is this?")
+            return merge(*args, **more)
+
+        monkeypatch.setattr(cluster_module, "merge", stumble)
+        assert 0 in await cluster.partitions_of("t", soon())
+        assert left == [0]
+
+    async def test_a_topic_without_partitions_is_waited_for(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        kafka.topics["t"] = {}
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        waiting = asyncio.create_task(cluster.partitions_of("t", soon()))
+        await cluster.refresh(soon())
+        assert not waiting.done()
+        kafka.topics["t"] = {0: (1, 0)}
+        assert list(await waiting) == [0]
+
+    async def test_a_lasting_error_is_told_to_each_by_its_own_copy(
+        self, tiny_kafka, cluster_of, soon
+    ):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        failed = cluster._last_error = TopicAuthorizationFailedError("no")
+        number = cluster.metadata.version
+        cluster._wake.clear()
+        waits = [asyncio.create_task(cluster.wait_for_version(number, soon())) for _ in range(3)]
+        await asyncio.sleep(0)
+        cluster._end_refresh()
+        errors = await asyncio.gather(*waits, return_exceptions=True)
+        assert [type(error) for error in errors] == [TopicAuthorizationFailedError] * 3
+        assert len({id(error) for error in (failed, *errors)}) == 4
+        assert failed.__traceback__ is None

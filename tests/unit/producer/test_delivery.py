@@ -5,6 +5,7 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -487,10 +488,19 @@ async def test_an_absurd_throttle_does_not_stop_it_for_days(make_producer: Make)
         await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
 
 
-async def test_a_request_timeout_beyond_the_protocols_range_is_no_mistake(
+async def test_the_named_leader_is_found_by_the_address_that_came_along(
     make_producer: Make,
 ) -> None:
-    async with FakeCluster(topics=["orders"]) as cluster:
-        producer = make_producer(cluster, request_timeout_ms=10**10)
+    async with FakeCluster(brokers=2, topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
         await producer.start()
-        await asyncio.wait_for(producer.send_and_wait("orders", b"first"), 5)
+        await producer.send_and_wait("orders", b"first")
+        known = producer._cluster.metadata
+        old = known.leader("orders", 0)
+        new = next(node for node in known.brokers.values() if node != old)
+        # As if the new leader had joined the cluster only after the last refresh.
+        producer._cluster.metadata = replace(known, brokers={old.node_id: old})
+        cluster.control(ApiKey.METADATA, drop=True, times=None)
+        cluster.move_leader("orders", 0, new.node_id)
+        await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
+        assert producer._cluster.metadata.leader("orders", 0) == new
