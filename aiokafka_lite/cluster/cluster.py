@@ -30,6 +30,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from aiokafka_lite._arguments import topic_name
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
@@ -171,8 +172,11 @@ class Cluster:
 
         Returns:
             The version to wait beyond to be told of it (see `wait_for_version`).
+
+        Raises:
+            TypeError, InvalidTopicError: no name of a topic, or one that no request can carry.
         """
-        self._topics.add(name)
+        self._topics.add(topic_name(name))
         if name in self.metadata.topics:
             return self.metadata.version - 1
         return self._ask_for([name])
@@ -182,7 +186,11 @@ class Cluster:
 
         Returns:
             The version to wait beyond to be told of them all.
+
+        Raises:
+            TypeError, InvalidTopicError: as of `add_topic`; nothing has changed then.
         """
+        names = None if names is None else [topic_name(name) for name in names]
         had_all = self._topics.all
         self._topics.pin(names)
         if self._topics.all:
@@ -249,7 +257,7 @@ class Cluster:
         Cancellation: stops this wait only.
         """
         self.check_open()
-        self._topics.add(topic)
+        self._topics.add(topic_name(topic))
         known = self.metadata.topics.get(topic)
         if known is not None and known.error is None and known.partitions:
             return known.partitions

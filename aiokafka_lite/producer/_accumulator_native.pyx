@@ -6,6 +6,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 
@@ -16,12 +17,13 @@ from collections import deque
 from copy import copy
 from operator import index as as_int
 
+from aiokafka_lite._arguments import partition_number
+from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._accumulator_python import AppendCore as _TwinCore
-from aiokafka_lite.producer._accumulator_python import Blocked
+from aiokafka_lite.producer._accumulator_python import Blocked, _hash
 from aiokafka_lite.producer._accumulator_python import PartitionQueue as _TwinQueue
 from aiokafka_lite.producer._accumulator_python import TopicQueues as _TwinTopic
-from aiokafka_lite.record.murmur2 import murmur2
 from aiokafka_lite.structs import TopicPartition
 
 cdef extern from *:
@@ -45,10 +47,25 @@ cdef extern from *:
     int64_t akl_now_ms() noexcept nogil
 
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
+
+
 cdef inline int64_t hash_of(object key) except? -1:
     if PyBytes_CheckExact(key):
         return murmur2_raw(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
-    return murmur2(key)
+    return _hash(key)
+
+
+cdef inline Py_ssize_t number_of(object partition) except -1:
+    """A partition's number; Python says what is wrong with one that is none."""
+    cdef int overflow = 0
+    cdef Py_ssize_t number
+    if PyLong_CheckExact(partition):
+        number = PyLong_AsLongLongAndOverflow(partition, &overflow)
+        if not overflow and 0 <= number <= 0x7FFFFFFF:
+            return number
+    return partition_number(partition)
 
 
 @cython.final
@@ -126,16 +143,19 @@ cdef class AppendCore:
 
     def append(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
+        cdef int overflow = 0
         if self.refusal is not None:
             raise copy(self.refusal)
         if not isinstance(topic, str):
-            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+            raise TypeError(f"`topic` should be a str, not {topic!r}")
         if timestamp_ms is None:
             timestamp = akl_now_ms()
         else:
-            timestamp = as_int(timestamp_ms)
-            if timestamp < 0:
-                raise IllegalArgumentError(f"timestamp_ms must not be negative: {timestamp}")
+            if not PyLong_CheckExact(timestamp_ms):
+                timestamp_ms = as_timestamp(timestamp_ms)
+            timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+            if overflow or timestamp < 0:
+                as_timestamp(timestamp_ms)  # which tells what is wrong
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
@@ -151,12 +171,12 @@ cdef class AppendCore:
         cdef Py_ssize_t number
         cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)
         if found == NULL:
+            if partition is not None:
+                partition = partition_number(partition)
             return Blocked(topic, partition, None, timestamp, key, value, headers)
         topic_queues = <TopicQueues>found
         if partition is not None:
-            number = as_int(partition)
-            if number < 0:
-                raise IllegalArgumentError(f"partition must not be negative: {number}")
+            number = number_of(partition)
         elif self._partitioner is not None:
             number = self._ask(topic_queues, key)
         elif key is not None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import Any, Protocol
 
+from aiokafka_lite._arguments import partition_number
+from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
 from aiokafka_lite.record.murmur2 import murmur2
@@ -114,6 +116,19 @@ class TopicQueues:
         return self.sticky
 
 
+def _hash(key: object) -> int:
+    """murmur2 of a serialized key.
+
+    Raises:
+        TypeError: it is not bytes.
+    """
+    if not isinstance(key, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"key must be bytes, bytearray, memoryview or None, not {type(key).__name__}"
+        )
+    return murmur2(key)
+
+
 class Partitioner(Protocol):
     def __call__(
         self, key: bytes | None, all_partitions: list[int], available: list[int], /
@@ -163,13 +178,11 @@ class AppendCore:
         if self.refusal is not None:
             raise copy.copy(self.refusal)
         if not isinstance(topic, str):
-            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+            raise TypeError(f"`topic` should be a str, not {topic!r}")
         if timestamp_ms is None:
             timestamp = time.time_ns() // 1_000_000
         else:
-            timestamp = as_int(timestamp_ms)
-            if timestamp < 0:
-                raise IllegalArgumentError(f"timestamp_ms must not be negative: {timestamp}")
+            timestamp = as_timestamp(timestamp_ms)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
@@ -182,15 +195,15 @@ class AppendCore:
         """What ``append`` does after the serializers; also how a blocked record tries again."""
         topic_queues = self.topics.get(topic)
         if topic_queues is None:
+            if partition is not None:
+                partition = partition_number(partition)
             return Blocked(topic, partition, None, timestamp, key, value, headers)
         if partition is not None:
-            number = as_int(partition)
-            if number < 0:
-                raise IllegalArgumentError(f"partition must not be negative: {number}")
+            number = partition_number(partition)
         elif self._partitioner is not None:
             number = self._ask(self._partitioner, topic_queues, key)
         elif key is not None:
-            number = (murmur2(key) & 0x7FFFFFFF) % len(topic_queues.queues)
+            number = (_hash(key) & 0x7FFFFFFF) % len(topic_queues.queues)
         else:
             return self._append_sticky(topic_queues, timestamp, value, headers)
         if number >= len(topic_queues.queues):

@@ -1,16 +1,16 @@
 """What a producer can be told, checked once: public names and milliseconds in, seconds inside."""
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aiokafka_lite._arguments import INT32, INT64, check_callable, flag, is_int, milliseconds, size
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.producer.idempotence import IN_FLIGHT_LIMIT
 from aiokafka_lite.record.compression import Compression, check_level
 
-__all__ = ["ProducerOptions", "refuse_unknown"]
+__all__ = ["ProducerOptions"]
 
 # Kafka's producer doubles retry.backoff.ms up to retry.backoff.max.ms (KIP-580).
 RETRY_BACKOFF_MAX: Final = 1.0
@@ -74,20 +74,22 @@ class ProducerOptions:
         """Options from the public arguments. ``enable_idempotence=None`` is the default: on, if
         nothing that was asked for contradicts it."""
         level = _acks(acks)
-        in_flight = _whole(
-            "max_in_flight_requests_per_connection", max_in_flight_requests_per_connection
+        in_flight = size(
+            "max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, least=1
         )
-        linger = _seconds("linger_ms", linger_ms)
-        request_timeout = _seconds("request_timeout_ms", request_timeout_ms, above_zero=True)
-        delivery_timeout = _seconds("delivery_timeout_ms", delivery_timeout_ms, above_zero=True)
+        linger = milliseconds("linger_ms", linger_ms)
+        request_timeout = milliseconds("request_timeout_ms", request_timeout_ms, least=1)
+        delivery_timeout = milliseconds(
+            "delivery_timeout_ms", delivery_timeout_ms, least=1, most=2 * INT32
+        )
         if delivery_timeout < linger + request_timeout:
             raise KafkaConfigurationError(
                 f"delivery_timeout_ms ({delivery_timeout_ms}) must be at least linger_ms "
                 f"({linger_ms}) + request_timeout_ms ({request_timeout_ms})"
             )
-        batch_size = _whole("max_batch_size", max_batch_size)
-        request_size = _whole("max_request_size", max_request_size)
-        memory = _whole("buffer_memory", buffer_memory)
+        batch_size = size("max_batch_size", max_batch_size, least=1)
+        request_size = size("max_request_size", max_request_size, least=1)
+        memory = size("buffer_memory", buffer_memory, least=1, most=INT64)
         batch_size = min(batch_size, request_size)
         if memory < batch_size:
             raise KafkaConfigurationError(
@@ -95,15 +97,16 @@ class ProducerOptions:
                 f"({batch_size})"
             )
         compression = _compression(compression_type)
+        if compression_level is not None and not is_int(compression_level):
+            raise TypeError(f"`compression_level` should be an int, not {compression_level!r}")
         check_level(compression, compression_level)
         for name, serializer in (
             ("key_serializer", key_serializer),
             ("value_serializer", value_serializer),
             ("partitioner", partitioner),
         ):
-            if serializer is not None and not callable(serializer):
-                raise TypeError(f"{name} must be callable, not {type(serializer).__name__}")
-        retry_backoff = _seconds("retry_backoff_ms", retry_backoff_ms)
+            check_callable(name, serializer)
+        retry_backoff = milliseconds("retry_backoff_ms", retry_backoff_ms)
         return cls(
             acks=level,
             idempotent=_idempotent(enable_idempotence, level, in_flight),
@@ -113,7 +116,7 @@ class ProducerOptions:
             max_request_size=request_size,
             request_timeout=request_timeout,
             delivery_timeout=delivery_timeout,
-            max_block=_seconds("max_block_ms", max_block_ms),
+            max_block=milliseconds("max_block_ms", max_block_ms, most=INT64),
             buffer_memory=memory,
             max_in_flight=in_flight,
             retry_backoff=Backoff(retry_backoff, max(retry_backoff, RETRY_BACKOFF_MAX)),
@@ -125,23 +128,18 @@ class ProducerOptions:
         )
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raise TypeError for argument names that are not known, with the nearest that is."""
-    known = list(known)
-    for name in given:
-        nearest = difflib.get_close_matches(name.replace(".", "_"), known, 1, 0.5)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise TypeError(f"{what} got an unexpected keyword argument {name!r}{hint}")
-
-
 def _acks(acks: object) -> int:
-    if isinstance(acks, bool) or acks not in (0, 1, -1, "all"):
-        raise KafkaConfigurationError(f"acks must be 0, 1, -1 or 'all', not {acks!r}")
-    return -1 if acks == "all" else int(str(acks))
+    if isinstance(acks, str) and acks == "all":
+        return -1
+    if isinstance(acks, int) and not isinstance(acks, bool) and acks in (0, 1, -1):
+        return acks
+    raise KafkaConfigurationError(f"`acks` should be 0, 1, -1 or 'all', not {acks!r}")
 
 
 def _idempotent(wanted: bool | None, acks: int, in_flight: int) -> bool:
     """As in Java: a contradiction turns the default off, and is an error with an explicit True."""
+    if wanted is not None:
+        flag("enable_idempotence", wanted)
     if wanted is False:
         return False
     against = ""
@@ -159,22 +157,5 @@ def _idempotent(wanted: bool | None, acks: int, in_flight: int) -> bool:
 
 def _compression(name: str | None) -> Compression:
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"compression_type must be str or None, not {type(name).__name__}")
+        raise TypeError(f"`compression_type` should be a str or None, not {name!r}")
     return Compression.named(name)
-
-
-def _seconds(name: str, milliseconds: object, *, above_zero: bool = False) -> float:
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        raise TypeError(f"{name} must be a number, not {type(milliseconds).__name__}")
-    if not 0 <= milliseconds < float("inf") or (above_zero and milliseconds == 0):
-        bound = "above 0" if above_zero else "0 or more"
-        raise KafkaConfigurationError(f"{name} must be {bound}, not {milliseconds}")
-    return milliseconds / 1000
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    if value < 1:
-        raise KafkaConfigurationError(f"{name} must be at least 1, not {value}")
-    return value

@@ -5,6 +5,7 @@ cannot be appended at once, and tells the life of the whole.
 """
 
 import asyncio
+import copy
 import itertools
 import ssl
 import warnings
@@ -12,6 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from aiokafka_lite import _arguments
+from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds
+from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     IllegalArgumentError,
@@ -22,7 +26,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.accumulator import Ack, Blocked
-from aiokafka_lite.producer.options import Partitioner, ProducerOptions, refuse_unknown
+from aiokafka_lite.producer.options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.sender import Sender
 from aiokafka_lite.structs import RecordMetadata
 
@@ -30,16 +34,6 @@ __all__ = ["AIOKafkaProducer"]
 
 _T = TypeVar("_T")
 
-# What aiokafka takes and this release does not do yet, with the values that change nothing.
-_NOT_YET: Final[dict[str, tuple[object, ...]]] = {
-    "transactional_id": (None,),
-    "sasl_mechanism": (None, "PLAIN"),
-    "sasl_plain_password": (None,),
-    "sasl_plain_username": (None,),
-    "sasl_kerberos_service_name": (None, "kafka"),
-    "sasl_kerberos_domain_name": (None,),
-    "sasl_oauth_token_provider": (None,),
-}
 _DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
 _numbers = itertools.count(1)
@@ -94,12 +88,13 @@ class AIOKafkaProducer:
         connections_max_idle_ms: Connections without traffic are closed after this; None: never.
         transactional_id, sasl_*: Not there yet; refused.
         transaction_timeout_ms: Has no effect without transactions.
-        loop, api_version: Deprecated by aiokafka, without effect.
+        loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
+        api_version: Deprecated by aiokafka, without effect.
 
     Raises:
         KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
         TypeError: An argument of a wrong type, or one that does not exist (the nearest is named).
-        RuntimeError: There is no running event loop.
+        RuntimeError: There is no running event loop, and no ``loop``.
     """
 
     _closed: bool | None = None  # None until the constructor is through
@@ -131,18 +126,41 @@ class AIOKafkaProducer:
         ssl_context: ssl.SSLContext | None = None,
         connections_max_idle_ms: float | None = 540_000,
         enable_idempotence: bool | None = None,
+        transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
-        **others: object,
+        sasl_mechanism: str | None = "PLAIN",
+        sasl_plain_password: str | None = None,
+        sasl_plain_username: str | None = None,
+        sasl_kerberos_service_name: str | None = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: AbstractTokenProvider | None = None,
+        **unknown: object,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._refuse(others)
-        for name, given in (("loop", loop), ("api_version", api_version)):
-            if given is not None:
-                warnings.warn(
-                    f"The `{name}` parameter has no effect and is deprecated, as in aiokafka",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
+        _arguments.refuse_unknown(
+            unknown, AIOKafkaProducer.__init__.__kwdefaults__ or (), AIOKafkaProducer.__name__
+        )
+        _arguments.check_loop(loop)
+        _arguments.check_api_version(api_version)
+        self._loop = asyncio.get_running_loop() if loop is None else loop
+        if loop is not None:
+            _deprecated("The `loop` argument is deprecated: make the producer inside its loop")
+        if api_version is not None:
+            _deprecated("The `api_version` argument is deprecated: brokers are asked")
+        if transactional_id is not None:
+            raise KafkaConfigurationError(f"`transactional_id`: this {NOT_YET}")
+        milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
+        _arguments.check_security(
+            security_protocol,
+            ssl_context,
+            {
+                "sasl_mechanism": sasl_mechanism,
+                "sasl_plain_password": sasl_plain_password,
+                "sasl_plain_username": sasl_plain_username,
+                "sasl_kerberos_service_name": sasl_kerberos_service_name,
+                "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
+                "sasl_oauth_token_provider": sasl_oauth_token_provider,
+            },
+        )
         if acks is None:
             acks = "all"
         if delivery_timeout_ms is None:
@@ -168,6 +186,8 @@ class AIOKafkaProducer:
             value_serializer=value_serializer,
             partitioner=partitioner,
         )
+        if client_id is not None:
+            _arguments.wire_string("client_id", client_id)
         self._name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
         idle = connections_max_idle_ms
         self._cluster = Cluster(
@@ -175,28 +195,22 @@ class AIOKafkaProducer:
             ConnectionOptions(
                 client_id=self._name,
                 request_timeout=self._options.request_timeout,
-                connections_max_idle=None if idle is None else idle / 1000,
+                connections_max_idle=None
+                if idle is None
+                else milliseconds("connections_max_idle_ms", idle, least=1, most=INT64),
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
             ),
-            metadata_max_age=metadata_max_age_ms / 1000,
+            metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )
-        self._sender = Sender(self._cluster, self._options, self._name)
+        self._sender = Sender(self._cluster, self._options, self._name, self._loop)
         self._accumulator = self._sender.accumulator
         self._accumulator.refusal = IllegalStateError("the producer is not started")
+        self._starting = False
+        self._ended = asyncio.Event()  # set when ``stop`` is through
         self._closed = False
-
-    @classmethod
-    def _refuse(cls, others: dict[str, object]) -> None:
-        """Refuse what is not there yet by its name, and what is nothing at all by the nearest."""
-        for name, harmless in _NOT_YET.items():
-            if name in others and others.pop(name) not in harmless:
-                raise KafkaConfigurationError(f"{name} is not supported by this release yet")
-        if others:
-            known = set(cls.__init__.__kwdefaults__ or ()) | set(_NOT_YET)
-            refuse_unknown(others, known, f"{cls.__name__}()")
 
     # Life
 
@@ -213,14 +227,18 @@ class AIOKafkaProducer:
             raise IllegalStateError("a producer is started in the event loop it was made in")
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")
-        if not isinstance(self._accumulator.refusal, IllegalStateError):
+        if self._cluster.closed:
+            raise IllegalStateError("the start of this producer failed: make a new one")
+        if self._starting:
             raise IllegalStateError("the producer is started already")
+        self._starting = True
         await self._cluster.start()
         self._sender.start()
         self._accumulator.refusal = None
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then close. Idempotent; also after ``start`` raised.
+        """Deliver what was sent, then close. Idempotent; also after ``start`` raised. A call
+        during another one waits for its end.
 
         Args:
             timeout: Seconds to deliver in; what is not acknowledged then fails with
@@ -230,6 +248,7 @@ class AIOKafkaProducer:
         Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
         """
         if self._closed:
+            await self._ended.wait()
             return
         self._closed = True
         if timeout is None:
@@ -239,7 +258,10 @@ class AIOKafkaProducer:
             await self._sender.close(deadline)
         finally:
             self._cluster.abort()
-            await self._cluster.close(max(deadline, self._loop.time() + 1))
+            try:
+                await self._cluster.close(max(deadline, self._loop.time() + 1))
+            finally:
+                self._ended.set()
 
     async def __aenter__(self) -> Self:
         try:
@@ -297,11 +319,14 @@ class AIOKafkaProducer:
             KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
             MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
                 all of ``buffer_memory``. Nothing was buffered.
-            TopicAuthorizationFailedError, InvalidTopicError: The broker's answer.
+            TopicAuthorizationFailedError: The broker's answer.
+            InvalidTopicError: Likewise; at once for a name that no request can carry.
             ProducerClosed: The producer was stopped.
             IllegalStateError: It was not started.
-            TypeError: A key or value that is not bytes (after its serializer), or a wrong header.
-            IllegalArgumentError: (a ValueError) the topic has no such partition.
+            TypeError: A key or value that is not bytes (after its serializer), or another argument
+                of a wrong type; it is named.
+            IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
+                of range, or a header's name that is no UTF-8.
 
         Cancellation: a record that still waits is not sent; one in its batch is delivered.
         """
@@ -350,7 +375,14 @@ class AIOKafkaProducer:
 
         Raises:
             KafkaTimeoutError: It was not known within ``max_block_ms``.
+            InvalidTopicError: No request can carry the name, or the broker says so.
+            TypeError: It is no str.
+            ProducerClosed: The producer was stopped.
+            IllegalStateError: It was not started.
         """
+        _arguments.topic_name(topic)
+        if isinstance(refusal := self._accumulator.refusal, IllegalStateError | ProducerClosed):
+            raise copy.copy(refusal)
         deadline = self._loop.time() + self._options.max_block
         return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
 
@@ -358,6 +390,9 @@ class AIOKafkaProducer:
         """Wait for what a record lacks, until it is in a batch."""
         deadline = self._loop.time() + self._options.max_block
         accumulator = self._accumulator
+        if blocked.queue is None:  # refuse at once what would be refused once the topic is known
+            _arguments.topic_name(blocked.topic)
+            accumulator.size_for(blocked.key, blocked.value, blocked.headers)
         while True:
             if blocked.queue is None:
                 await self._learn(blocked, deadline)
@@ -397,3 +432,7 @@ class AIOKafkaProducer:
 def _number(value: object) -> float:
     """For a sum only: what is no number is refused by its own name later."""
     return value if isinstance(value, int | float) else 0.0
+
+
+def _deprecated(message: str) -> None:
+    warnings.warn(message, DeprecationWarning, stacklevel=3)

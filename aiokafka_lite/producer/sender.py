@@ -55,17 +55,24 @@ class Sender:
         cluster: Started by whoever made it, and closed by them.
         options: The producer's.
         name: Of the producer, for its tasks and its log lines.
+        loop: The event loop it will live in.
 
     Attributes:
         accumulator: Where records go in.
         pool: The memory that the batches are made of.
     """
 
-    def __init__(self, cluster: Cluster, options: ProducerOptions, name: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._name = name
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._identity = ProducerIdentity(options.idempotent)
         self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
         self.accumulator = Accumulator(
@@ -121,6 +128,8 @@ class Sender:
         closed = ProducerClosed("the producer was stopped")
         self.accumulator.refusal = closed
         self.pool.close(closed)
+        if self._cluster.closed:
+            self.abort()  # nobody is left to deliver to
         try:
             async with asyncio.timeout_at(deadline):
                 await self.flush()
@@ -137,9 +146,10 @@ class Sender:
         if self.closed:
             return
         self.closed = True
+        stopped = ProducerClosed("the producer was stopped")
         closed = ProducerClosed("the producer was stopped before the record was acknowledged")
-        self.accumulator.refusal = closed
-        self.pool.close(closed)
+        self.accumulator.refusal = stopped
+        self.pool.close(stopped)
         for timer in (self._linger_timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
@@ -330,7 +340,10 @@ class Sender:
 
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
         """There is no connection to a broker; what waits for it goes on waiting, or fails."""
-        if self.closed or self._cluster.closed:
+        if self.closed:
+            return
+        if self._cluster.closed:
+            self.abort()  # nobody is left to deliver to
             return
         if error.retriable:
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
@@ -387,6 +400,9 @@ class Sender:
     def _sweep(self) -> None:
         """Fail what is overdue. One timer for all, and none while nothing is queued."""
         self._sweep_timer = None
+        if self._cluster.closed:
+            self.abort()  # nobody is left to deliver to
+            return
         late = self.accumulator.overdue(self._loop.time())
         for queue, batch in late:
             error = delivery_timed_out(

@@ -16,9 +16,11 @@ from libc.string cimport memcpy
 from aiokafka_lite.record._wire cimport (
     PyUnicode_AsUTF8AndSize, put_varint, store16, store32, store64, sub_wrapping, varint_size)
 
+from collections.abc import Iterable
+
 from aiokafka_lite.record.crc32c import crc32c
 
-from aiokafka_lite.errors import IllegalStateError, MessageSizeTooLargeError
+from aiokafka_lite.errors import IllegalArgumentError, IllegalStateError, MessageSizeTooLargeError
 from aiokafka_lite.record._batch_python import BatchBuilder as _Twin
 from aiokafka_lite.record.compression import Compression, check_level, compress
 
@@ -67,6 +69,8 @@ cdef list checked_headers(object headers, Py_ssize_t *size):
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t length
     cdef str name
+    if not isinstance(headers, Iterable):
+        raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
     for header in headers:
         if not isinstance(header, (tuple, list)) or len(header) != 2:
             raise TypeError(f"a header must be a (str, bytes or None) pair, not {header!r}")
@@ -74,7 +78,11 @@ cdef list checked_headers(object headers, Py_ssize_t *size):
         if not isinstance(maybe_name, str):
             raise TypeError(f"a header's name must be str, not {type(maybe_name).__name__}")
         name = maybe_name
-        PyUnicode_AsUTF8AndSize(name, &length)
+        try:
+            PyUnicode_AsUTF8AndSize(name, &length)
+        except UnicodeEncodeError:
+            raise IllegalArgumentError(
+                f"a header's name cannot be encoded in UTF-8: {name!r}") from None
         total += sized(length)
         if value is None:
             total += 1

@@ -10,7 +10,7 @@ A record of a v2 batch (KIP-82, KIP-98), every number a zigzag varint:
 from collections.abc import Iterable
 from typing import Final
 
-from aiokafka_lite.errors import IllegalStateError, MessageSizeTooLargeError
+from aiokafka_lite.errors import IllegalArgumentError, IllegalStateError, MessageSizeTooLargeError
 from aiokafka_lite.record.compression import Compression, check_level, compress
 from aiokafka_lite.record.header import (
     HEADER_SIZE,
@@ -58,15 +58,23 @@ def _sized(field: Bytes | None, what: str) -> bytes:
     return (_SMALL.get(length) or _varint(length)) + field
 
 
-def _encoded_headers(headers: Iterable[object]) -> bytes:
+def _encoded_headers(headers: object) -> bytes:
     parts: list[bytes] = []
+    if not isinstance(headers, Iterable):
+        raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:
             raise TypeError(f"a header must be a (str, bytes or None) pair, not {header!r}")
         name, value = header
         if not isinstance(name, str):
             raise TypeError(f"a header's name must be str, not {type(name).__name__}")
-        parts.append(_sized(name.encode(), "a header's name"))
+        try:
+            encoded = name.encode()
+        except UnicodeEncodeError:
+            raise IllegalArgumentError(
+                f"a header's name cannot be encoded in UTF-8: {name!r}"
+            ) from None
+        parts.append(_sized(encoded, "a header's name"))
         parts.append(_sized(value, "a header's value"))
     parts.insert(0, _varint(len(parts) // 2))
     return b"".join(parts)
