@@ -96,7 +96,11 @@ cdef class ProducerBatch:
 
     @property
     def awaited(self):
-        return bool(self._waiters)
+        if self._waiters is not None:
+            for wait in self._waiters:
+                if wait is not None:
+                    return True
+        return False
 
     def watch(self, watcher):
         if self._watchers is None:

@@ -118,7 +118,7 @@ class ProducerBatch:
     @property
     def awaited(self) -> bool:
         """Whether anybody waits for one of its records."""
-        return bool(self._waiters)
+        return self._waiters is not None and any(wait is not None for wait in self._waiters)
 
     def watch(self, watcher: "Callable[[ProducerBatch], object]") -> None:
         """Call back inside the call that resolves the batch (for the producer's own use)."""

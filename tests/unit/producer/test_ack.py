@@ -337,3 +337,18 @@ async def test_both_builds_read_alike(acks: ModuleType) -> None:
     assert repr(ack) == "<Ack pending orders-3 record 0 of its batch>"
     batch.acknowledge(0, -1, 0)
     assert repr(ack) == "<Ack acked orders-3 record 0 of its batch>"
+
+
+async def test_who_gave_up_waiting_does_not_await_the_batch(acks: ModuleType) -> None:
+    batch, (first, second, _) = fill(acks)
+    assert not batch.awaited
+    _, pending = await asyncio.wait([first], timeout=0)
+    assert pending
+    assert not batch.awaited, "so it is told of in the log, should it be lost"
+    waiting = asyncio.ensure_future(wait(second))
+    await asyncio.sleep(0)
+    assert batch.awaited
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert not batch.awaited
+    batch.acknowledge(0, -1, 0)
