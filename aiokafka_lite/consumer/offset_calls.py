@@ -5,7 +5,8 @@ A base class of `AIOKafkaConsumer`, apart only to keep both readable.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from typing import TypeVar
 
 from aiokafka_lite._arguments import INT64, as_partition, as_partitions, is_int, whole
 from aiokafka_lite.consumer.core import ConsumerCore
@@ -14,6 +15,8 @@ from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
+
+_T = TypeVar("_T")
 
 
 class OffsetCalls:
@@ -165,7 +168,7 @@ class OffsetCalls:
                     " The target time cannot be negative."
                 )
         self._check_running()
-        found = await self._core.offsets(times, search=True)
+        found = await self._unless_stopped(self._core.offsets(times, search=True))
         return {tp: _offset_and_timestamp(found[tp]) for tp in times}
 
     async def topics(self) -> set[str]:
@@ -175,7 +178,7 @@ class OffsetCalls:
             KafkaTimeoutError: no broker answered within `request_timeout_ms`.
         """
         self._check_running()
-        return await self._core.topic_names()
+        return await self._unless_stopped(self._core.topic_names())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """The partitions of a topic that is read: a new set; None if it is not known here."""
@@ -189,6 +192,15 @@ class OffsetCalls:
     def _check_running(self) -> None:
         if self._core.closed:
             raise ConsumerStoppedError()
+
+    async def _unless_stopped(self, asked: Awaitable[_T]) -> _T:
+        """Await the cluster; its being closed meanwhile means that the consumer was stopped."""
+        try:
+            return await asked
+        except IllegalStateError:
+            if self._core.closed:
+                raise ConsumerStoppedError() from None
+            raise
 
     def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         wanted = as_partitions(partitions)
@@ -206,7 +218,7 @@ class OffsetCalls:
     ) -> dict[TopicPartition, int]:
         wanted = as_partitions(partitions)
         self._check_running()
-        found = await self._core.offsets(dict.fromkeys(wanted, which))
+        found = await self._unless_stopped(self._core.offsets(dict.fromkeys(wanted, which)))
         return {tp: max(found[tp].offset, 0) for tp in wanted}
 
 
