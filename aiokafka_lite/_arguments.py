@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from operator import index
 from typing import Final
@@ -53,6 +53,20 @@ def milliseconds(name: str, value: object, *, least: float = 0, most: int = INT3
         raise TypeError(f"`{name}` should be a number of milliseconds, not {value!r}")
     _check_range(name, value, least, most)
     return value / 1000
+
+
+def seconds(name: str, value: object) -> float:
+    """A duration in seconds, infinite if you like.
+
+    Raises:
+        TypeError: not a number.
+        IllegalArgumentError: nan.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"`{name}` should be a number of seconds, not {value!r}")
+    if value != value:
+        raise IllegalArgumentError(f"`{name}` should be a number of seconds, not {value}")
+    return value
 
 
 def size(name: str, value: object, *, least: int = 0, most: int = INT32) -> int:
@@ -223,6 +237,16 @@ def partition_number(value: object) -> int:
         IllegalArgumentError: negative, or more than 32 bits hold.
     """
     return whole("partition", value, most=INT32)
+
+
+def check_headers(value: object) -> None:
+    """A record's headers, which are read more than once.
+
+    Raises:
+        TypeError: no collection; what can be iterated over only once is none.
+    """
+    if not isinstance(value, Collection):
+        raise TypeError(f"headers must be a sequence of (str, bytes or None) pairs, not {value!r}")
 
 
 def timestamp_ms(value: object) -> int:

@@ -17,7 +17,7 @@ from collections import deque
 from copy import copy
 from operator import index as as_int
 
-from aiokafka_lite._arguments import partition_number
+from aiokafka_lite._arguments import check_headers, partition_number
 from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._accumulator_python import AppendCore as _TwinCore
@@ -156,6 +156,8 @@ cdef class AppendCore:
             timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
             if overflow or timestamp < 0:
                 as_timestamp(timestamp_ms)  # which tells what is wrong
+        if headers is not None and not isinstance(headers, (list, tuple)):
+            check_headers(headers)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import Any, Protocol
 
-from aiokafka_lite._arguments import partition_number
+from aiokafka_lite._arguments import check_headers, partition_number
 from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
@@ -183,6 +183,8 @@ class AppendCore:
             timestamp = time.time_ns() // 1_000_000
         else:
             timestamp = as_timestamp(timestamp_ms)
+        if headers is not None:
+            check_headers(headers)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from aiokafka_lite import _arguments
-from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds
+from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds, seconds
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
@@ -245,14 +245,18 @@ class AIOKafkaProducer:
                 ProducerClosed. None gives each record what is left of its own
                 ``delivery_timeout_ms``.
 
+        Raises:
+            TypeError, ValueError: ``timeout`` is no number; nothing was stopped.
+
         Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
         """
+        if timeout is None:
+            timeout = self._options.delivery_timeout + self._options.request_timeout
+        timeout = seconds("timeout", timeout)
         if self._closed:
             await self._ended.wait()
             return
         self._closed = True
-        if timeout is None:
-            timeout = self._options.delivery_timeout + self._options.request_timeout
         deadline = self._loop.time() + timeout
         try:
             await self._sender.close(deadline)

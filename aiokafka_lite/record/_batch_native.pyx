@@ -69,8 +69,9 @@ cdef list checked_headers(object headers, Py_ssize_t *size):
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t length
     cdef str name
-    if not isinstance(headers, Iterable):
-        raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
+    if not isinstance(headers, (list, tuple)) and not isinstance(headers, Iterable):
+        raise TypeError(
+            f"headers must be (str, bytes or None) pairs, not {headers!r}")
     for header in headers:
         if not isinstance(header, (tuple, list)) or len(header) != 2:
             raise TypeError(f"a header must be a (str, bytes or None) pair, not {header!r}")

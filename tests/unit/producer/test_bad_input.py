@@ -106,7 +106,8 @@ async def test_arguments_of_send(make_producer: Make) -> None:
         ({"partition": BIG}, IllegalArgumentError, f"`partition` .* not {BIG}"),
         ({"key": "k"}, TypeError, "key must be bytes, bytearray, memoryview or None, not str"),
         ({"value": 5}, TypeError, "value must be bytes, bytearray, memoryview or None, not int"),
-        ({"headers": 5}, TypeError, r"headers must be \(str, bytes or None\) pairs, not 5"),
+        ({"headers": 5}, TypeError, r"headers must be a sequence of .* pairs, not 5"),
+        ({"headers": iter([("a", b"")])}, TypeError, "headers must be a sequence of .* pairs"),
         ({"headers": [("\ud800", b"")]}, IllegalArgumentError, "header's name cannot be encoded"),
         ({"topic": 5}, TypeError, "`topic` should be a str, not 5"),
         ({"topic": "\ud800"}, InvalidTopicError, "`topic` cannot be encoded"),
@@ -199,6 +200,18 @@ async def test_before_the_start_and_after_a_failed_one(make_producer: Make) -> N
     with pytest.raises(IllegalStateError, match="make a new one"):
         await producer.start()
     await producer.stop()
+
+
+async def test_a_stop_with_a_senseless_timeout_stops_nothing(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        for timeout, kind in (("5", TypeError), (float("nan"), ValueError), (True, TypeError)):
+            with pytest.raises(kind, match="`timeout`"):
+                await producer.stop(timeout)
+        await producer.send_and_wait("orders", b"v")
+        await producer.send("orders", b"v")
+        await asyncio.wait_for(producer.stop(float("inf")), 5)
 
 
 async def test_a_second_stop_waits_for_the_first(make_producer: Make) -> None:
