@@ -56,6 +56,12 @@ def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
         raise KafkaConfigurationError(
             f"bootstrap_servers: {entry!r} is not host:port with a port of 1 to 65535"
         )
+    try:
+        host.encode("idna")  # as the resolver will
+    except UnicodeError as error:
+        raise KafkaConfigurationError(
+            f"bootstrap_servers: {entry!r} names no host: {error}"
+        ) from None
     return host, int(port)
 
 

@@ -28,8 +28,17 @@ def test_addresses(written, addresses):
 
 @pytest.mark.parametrize(
     "written",
-    ["", ",", [], ":9092", "a:", "a:b", "a:0", "a:65536", "a:-1", "[::1]x", [("", 1)], "a:٣"],
+    [
+        *("", ",", [], ":9092", "a:", "a:b", "a:0", "a:65536", "a:-1", "[::1]x", [("", 1)], "a:٣"),
+        *("\ud800:1", "a..b:1", "x" * 64 + ":1", [("a", 1.0)]),
+    ],
 )
 def test_refused(written):
     with pytest.raises(KafkaConfigurationError, match="bootstrap_servers"):
+        parse_bootstrap(written)
+
+
+@pytest.mark.parametrize("written", [5, None, b"a:1", ["a:1", 7], [("a",)], [(b"a", 1)]])
+def test_of_a_wrong_type(written):
+    with pytest.raises(TypeError, match="`bootstrap_servers`"):
         parse_bootstrap(written)

@@ -692,3 +692,22 @@ class TestSenselessAnswers:
         assert [type(error) for error in errors] == [TopicAuthorizationFailedError] * 3
         assert len({id(error) for error in (failed, *errors)}) == 4
         assert failed.__traceback__ is None
+
+
+@pytest.mark.parametrize("name", ["\ud800", "y" * 70000, 5])
+async def test_who_names_a_topic_that_cannot_be_said_is_refused_alone(
+    tiny_kafka, cluster_of, soon, name
+):
+    kafka = await tiny_kafka()
+    kafka.topics["t"] = {0: (1, 0)}
+    cluster = cluster_of(kafka)
+    await cluster.start()
+    refused = TypeError if name == 5 else InvalidTopicError
+    with pytest.raises(refused, match="`topic`"):
+        cluster.add_topic(name)
+    with pytest.raises(refused, match="`topic`"):
+        cluster.set_topics(["t", name])
+    with pytest.raises(refused, match="`topic`"):
+        await cluster.partitions_of(name, soon())
+    assert 0 in await cluster.partitions_of("t", soon())
+    await cluster.refresh(soon())
