@@ -30,6 +30,7 @@ from .topics import create_topic, load_topic
 from .work import Work
 
 PARTITIONS = 6
+PATIENCE = 120  # seconds for one measurement
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -45,34 +46,40 @@ def _broker(bootstrap: str | None) -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-def _measure(suite: Suite, row: Row, bootstrap: str, topic: str) -> dict[str, Any]:
+def _measure(suite: Suite, row: Row, bootstrap: str, topic: str, scale: float) -> dict[str, Any]:
     options = {**suite.options, **row.options}
+    options["records"] = _scaled(options["records"], scale)
     work = Work(client=row.client, kind=row.kind, bootstrap=bootstrap, topic=topic, **options)
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.worker", work.dump()],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.worker", work.dump()],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done within {PATIENCE} s"}
     if done.returncode != 0:
         return {"error": done.stderr.strip()[-3000:] or "no message"}
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
 
+def _scaled(records: int, scale: float) -> int:
+    return max(1000, int(records * scale))
+
+
 def run_suite(suite: Suite, bootstrap: str, rounds: int, scale: float) -> dict[str, list[Any]]:
     """Run every row of ``suite`` ``rounds`` times, interleaved; {label: [figures, ...]}."""
-    scaled = {**suite.options, "records": max(1000, int(suite.options["records"] * scale))}
-    suite = Suite(suite.name, suite.title, suite.rows, scaled, suite.reads, suite.reference)
     topic = f"bench-{suite.name}-{uuid.uuid4().hex[:8]}"
     create_topic(bootstrap, topic, PARTITIONS)
     if suite.reads:
         load_topic(
             bootstrap,
             topic,
-            records=suite.options["records"],
+            records=_scaled(suite.options["records"], scale),
             size=suite.options.get("size", 100),
             compression=suite.options.get("compression"),
         )
@@ -80,7 +87,7 @@ def run_suite(suite: Suite, bootstrap: str, rounds: int, scale: float) -> dict[s
     for turn in range(rounds):
         at = turn % len(suite.rows)
         for row in suite.rows[at:] + suite.rows[:at]:
-            figures = _measure(suite, row, bootstrap, topic)
+            figures = _measure(suite, row, bootstrap, topic, scale)
             if "error" in figures:
                 print(f"# {suite.name}: {row.label}: {figures['error']}", flush=True)
             else:
