@@ -7,7 +7,8 @@
 It stands on the protocol and record rooms alone and knows nothing of the clients.
 """
 
+from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.cluster import FakeCluster
 from aiokafka_lite.testing.control import Fault, SeenRequest
 
-__all__ = ["FakeCluster", "Fault", "SeenRequest"]
+__all__ = ["FakeCluster", "Fault", "SeenRequest", "VirtualClock"]

@@ -12,14 +12,15 @@ The cluster owns its brokers' sockets, and that thread; ``stop`` ends them all.
 
 import itertools
 import ssl
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from aiokafka_lite.testing.clock import Clock, SystemClock, VirtualClock
 from aiokafka_lite.testing.control import Control, Fault, SeenRequest
-from aiokafka_lite.testing.state import ClusterState, Node
+from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.topics import Partition, Topic
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ __all__ = ["FakeCluster"]
 T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
-
-
-def system_clock() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class FakeCluster:
@@ -57,7 +53,8 @@ class FakeCluster:
             looked at, which is quicker.
         racks: the rack of each broker.
         seed: the same seed gives the same cluster id and topic ids.
-        clock: milliseconds since the epoch, for log append times.
+        clock: the time that sessions, transactions and retention go by; with a
+            ``VirtualClock`` they do only when ``advance`` is called.
         ssl_context: makes every listener a TLS one.
         host: address to listen on.
 
@@ -77,7 +74,7 @@ class FakeCluster:
         check_records: bool = False,
         racks: Sequence[str | None] | None = None,
         seed: int = 0,
-        clock: Callable[[], int] = system_clock,
+        clock: Clock | None = None,
         ssl_context: ssl.SSLContext | None = None,
         host: str = LOOPBACK,
     ) -> None:
@@ -88,7 +85,7 @@ class FakeCluster:
         names = racks or [None] * brokers
         self.state = ClusterState(
             [Node(node_id, host, rack) for node_id, rack in enumerate(names)],
-            clock=clock,
+            clock=clock or SystemClock(),
             random=Random(seed),
             default_partitions=default_partitions,
             auto_create_topics=auto_create_topics,
@@ -139,6 +136,7 @@ class FakeCluster:
             self._kill(node_id)
         for server in self._servers.values():
             await server.stop()
+        self.state.clock.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -232,6 +230,20 @@ class FakeCluster:
                     server.cut_connections()
 
         self._in_loop(cut)
+
+    # Time
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's ``VirtualClock`` on, and let happen what falls due on the way.
+
+        Raises:
+            RuntimeError: the cluster goes by the machine's clock.
+            ValueError: time does not run backwards.
+        """
+        clock = self.state.clock
+        if not isinstance(clock, VirtualClock):
+            raise RuntimeError("advance() needs FakeCluster(clock=VirtualClock())")
+        self._in_loop(lambda: clock.advance(seconds))
 
     # Topics
 

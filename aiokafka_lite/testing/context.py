@@ -12,8 +12,12 @@ from uuid import UUID
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.acls import Operation, Resource, refusal
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.session import Session
 from aiokafka_lite.testing.state import ClusterState
-from aiokafka_lite.testing.topics import Partition, Topic, Watchers
+from aiokafka_lite.testing.topics import Partition, Topic
+from aiokafka_lite.testing.watchers import Watchers
 
 __all__ = ["Answer", "ApiRanges", "CloseConnection", "Delayed", "InjectedError", "RequestContext"]
 
@@ -33,14 +37,15 @@ class Delayed(ABC):
     """A response that waits for something to happen (Kafka's purgatory).
 
     The connection asks for ``take_if_ready`` whenever one of ``watched`` changes and, after
-    ``timeout``, for ``take_now``; until then it answers nothing else.
+    ``timeout``, for ``take_now``; until then it answers nothing else. ``cancel`` is called instead
+    when the connection ends before that.
 
     Attributes:
-        timeout: seconds that it may wait.
+        timeout: seconds that it may wait; None for as long as ``take_if_ready`` gives nothing.
         watched: what can make it ready.
     """
 
-    timeout: float
+    timeout: float | None
     watched: Sequence[Watchers]
 
     @abstractmethod
@@ -50,6 +55,9 @@ class Delayed(ABC):
     @abstractmethod
     def take_now(self) -> Response:
         """The response as things are: time is up."""
+
+    def cancel(self) -> None:  # noqa: B027 (most have nothing to undo)
+        """The client is gone: undo what only this request wanted."""
 
 
 Answer: TypeAlias = Response | Delayed | None
@@ -67,10 +75,19 @@ class RequestContext:
         node_id: the broker that was asked.
         version: version of the request, and of the response.
         client_id: as in the request's header.
+        session: the connection that it came by.
         offered: the versions that this cluster offers.
     """
 
-    __slots__ = ("_injected_error", "client_id", "node_id", "offered", "state", "version")
+    __slots__ = (
+        "_injected_error",
+        "client_id",
+        "node_id",
+        "offered",
+        "session",
+        "state",
+        "version",
+    )
 
     def __init__(
         self,
@@ -78,6 +95,7 @@ class RequestContext:
         node_id: int,
         version: int,
         client_id: str | None,
+        session: Session,
         offered: ApiRanges,
         injected_error: InjectedError | None = None,
     ) -> None:
@@ -85,6 +103,7 @@ class RequestContext:
         self.node_id = node_id
         self.version = version
         self.client_id = client_id
+        self.session = session
         self.offered = offered
         self._injected_error = injected_error or _no_error
 
@@ -106,3 +125,25 @@ class RequestContext:
         """A partition that this broker leads, or an error, injected or real."""
         self.check(topic.name, index)
         return self.state.led_partition(self.node_id, topic, index, leader_epoch)
+
+    def check_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """Refuse what should have been asked of another broker.
+
+        Raises:
+            NotCoordinatorForGroupError: this one does not coordinate the key.
+        """
+        self.state.coordinators.check(self.node_id, kind, key)
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client's principal may do that; always, while nobody set up ACLs."""
+        return True
+
+    def authorize(self, operation: Operation, resource: Resource, name: str) -> None:
+        """Raise the error that answers what the client's principal may not do.
+
+        Raises:
+            TopicAuthorizationFailedError, GroupAuthorizationFailedError,
+            TransactionalIdAuthorizationFailed, ClusterAuthorizationFailedError
+        """
+        if not self.allows(operation, resource, name):
+            raise refusal(operation, resource, name)

@@ -16,6 +16,7 @@ from aiokafka_lite.testing.apis import Api
 from aiokafka_lite.testing.apis.api_versions import unsupported_version
 from aiokafka_lite.testing.context import Answer, ApiRanges, CloseConnection, RequestContext
 from aiokafka_lite.testing.control import LARGEST_BODY_KEPT, Control, Fault, SeenRequest
+from aiokafka_lite.testing.session import Session
 from aiokafka_lite.testing.state import ClusterState
 
 __all__ = ["Dispatcher", "Exchange"]
@@ -76,12 +77,12 @@ class Dispatcher:
         self._offered = offered
         self._control = control
 
-    def receive(self, frame: bytes | bytearray, connection_id: int, now: float) -> Exchange:
+    def receive(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
         """Decode a request and find what answers it, and what goes wrong with it.
 
         Args:
             frame: the request without its length.
-            connection_id: where it came from.
+            session: the connection that it came by.
             now: the loop's time.
 
         Raises:
@@ -99,7 +100,7 @@ class Dispatcher:
         body = request if len(frame) <= LARGEST_BODY_KEPT else None
         seen = SeenRequest(
             self._node_id,
-            connection_id,
+            session.connection_id,
             ApiKey(key),
             version,
             header.correlation_id,
@@ -116,6 +117,7 @@ class Dispatcher:
             self._node_id,
             version,
             header.client_id,
+            session,
             self._offered,
             None if fault is None else fault.error_for,
         )

@@ -23,7 +23,8 @@ from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.testing.context import CloseConnection, Delayed
 from aiokafka_lite.testing.exchange import Dispatcher, Exchange
 from aiokafka_lite.testing.frames import FrameReceiver
-from aiokafka_lite.testing.state import Node
+from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.session import Session
 
 __all__ = ["BrokerConnection", "BrokerServer"]
 
@@ -37,7 +38,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: "BrokerServer", connection_id: int) -> None:
         self._server = server
-        self._id = connection_id
+        self._session = Session(connection_id)
         self._loop = asyncio.get_running_loop()
         self._receiver = FrameReceiver()
         self._pending: deque[bytes | bytearray] = deque()
@@ -52,6 +53,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._session.client_host = f"/{transport.get_extra_info('peername')[0]}"
         self._server.connections.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -95,7 +97,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             raise CloseConnection(str(error)) from error
 
     def _begin(self, frame: bytes | bytearray) -> None:
-        exchange = self._server.dispatcher.receive(frame, self._id, self._loop.time())
+        exchange = self._server.dispatcher.receive(frame, self._session, self._loop.time())
         self._exchange = exchange
         fault = exchange.fault
         if fault is None or fault.after_handling:
@@ -162,7 +164,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._delayed = delayed
         for watchers in delayed.watched:
             watchers.add(self._wake)
-        self._timer = self._loop.call_later(delayed.timeout, self._run, self._end_wait)
+        if delayed.timeout is not None:
+            self._timer = self._loop.call_later(delayed.timeout, self._run, self._end_wait)
 
     def _wake(self) -> None:
         """Something changed: look once in this pass of the loop, however much changes in it."""
@@ -202,7 +205,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _close_for(self, reason: Exception) -> None:
         logger.info(
-            "broker %d closes connection %d: %s", self._server.node.node_id, self._id, reason
+            "broker %d closes connection %d: %s",
+            self._server.node.node_id,
+            self._session.connection_id,
+            reason,
         )
         self._forget()
         if self._transport is not None:
@@ -210,6 +216,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _forget(self) -> None:
         self._closed = True
+        if self._delayed is not None:
+            self._delayed.cancel()
         self._stop_waiting()
         self._pending.clear()
         self._exchange = None

@@ -4,14 +4,13 @@ It is the controller and the metadata cache in one: a change is known to every b
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
     FencedLeaderEpochError,
-    GroupCoordinatorNotAvailableError,
     InvalidPartitionsError,
     InvalidReplicationAssignmentError,
     InvalidReplicationFactorError,
@@ -24,26 +23,17 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.configs import check_configs
+from aiokafka_lite.testing.coordinators import Coordinators
+from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
 
-__all__ = ["ClusterState", "Node"]
+__all__ = ["ClusterState"]
 
 ANY_EPOCH: Final = -1
 LARGEST_REPLICATION: Final = 3  # of topics that do not say
-
-
-class Node:
-    """One broker as the others know it. ``port`` is 0 until it listens for the first time."""
-
-    __slots__ = ("alive", "host", "node_id", "port", "rack")
-
-    def __init__(self, node_id: int, host: str, rack: str | None) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = 0
-        self.rack = rack
-        self.alive = False
 
 
 class ClusterState:
@@ -51,26 +41,30 @@ class ClusterState:
 
     Args:
         nodes: every broker, dead or alive.
-        clock: milliseconds since the epoch.
+        clock: the time, and timers.
         random: where ids come from; the same seed gives the same ids.
         default_partitions: partitions of a topic that does not say (``num.partitions``).
         auto_create_topics: create a topic that metadata is asked for
             (``auto.create.topics.enable``).
         check_records: decode every batch that is produced and refuse what is wrong in it.
+        journal: what remembers over a restart; by default nothing does.
     """
 
     def __init__(
         self,
         nodes: Sequence[Node],
         *,
-        clock: Callable[[], int],
+        clock: Clock,
         random: Random,
         default_partitions: int = 1,
         auto_create_topics: bool = True,
         check_records: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.clock = clock
+        self.journal = journal or Journal()
+        self.coordinators = Coordinators(self.nodes)
         self.default_partitions = default_partitions
         self.auto_create_topics = auto_create_topics
         self.check_records = check_records
@@ -78,7 +72,7 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         self._random = random
         self._next_producer_id = 0
-        self.cluster_id = base64.urlsafe_b64encode(self._new_uuid().bytes).rstrip(b"=").decode()
+        self.cluster_id = base64.urlsafe_b64encode(self.new_uuid().bytes).rstrip(b"=").decode()
 
     @property
     def alive(self) -> list[Node]:
@@ -124,7 +118,7 @@ class ClusterState:
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
         topic = Topic(
             name,
-            self._new_uuid(),
+            self.new_uuid(),
             check_configs(configs or {}),
             check_records=self.check_records,
         )
@@ -210,17 +204,7 @@ class ClusterState:
         self.nodes[node_id].alive = False
         for partition in self._partitions_on(node_id):
             partition.on_node_down(node_id)
-
-    def coordinator(self, key: str) -> Node:
-        """The broker that coordinates a group, a transactional id or a share group.
-
-        Raises:
-            GroupCoordinatorNotAvailableError: no broker is up.
-        """
-        alive = self.alive
-        if not alive:
-            raise GroupCoordinatorNotAvailableError(f"no broker can coordinate {key}")
-        return alive[sum(key.encode()) % len(alive)]
+        self.coordinators.on_node_down()
 
     def next_producer_id(self) -> int:
         """An id that no producer has had."""
@@ -302,5 +286,6 @@ class ClusterState:
             if node_id in partition.replicas
         ]
 
-    def _new_uuid(self) -> UUID:
+    def new_uuid(self) -> UUID:
+        """A random id: of a topic, a group's member, a fetch session; the seed decides which."""
         return UUID(int=self._random.getrandbits(128), version=4)

@@ -5,7 +5,7 @@ serves that. So nothing acknowledged is lost when a broker is killed.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -20,8 +20,9 @@ from aiokafka_lite.testing.batches import check_batch, last_sequence
 from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
 from aiokafka_lite.testing.log import PartitionLog
 from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
+from aiokafka_lite.testing.watchers import Watchers
 
-__all__ = ["NO_LEADER", "Partition", "Topic", "Watchers", "check_topic_name"]
+__all__ = ["NO_LEADER", "Partition", "Topic", "check_topic_name"]
 
 NO_LEADER: Final = -1
 ALL_IN_SYNC: Final = -1  # acks=all
@@ -53,25 +54,6 @@ def check_topic_name(name: str) -> None:
             f"Topic name is invalid: '{name}' contains one or more characters other than ASCII"
             " alphanumerics, '.', '_' and '-'"
         )
-
-
-class Watchers:
-    """The callbacks of those who wait for something to change here; no order is promised."""
-
-    __slots__ = ("_callbacks",)
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[], None]] = []
-
-    def add(self, callback: Callable[[], None]) -> None:
-        self._callbacks.append(callback)
-
-    def remove(self, callback: Callable[[], None]) -> None:
-        self._callbacks.remove(callback)
-
-    def notify(self) -> None:
-        for callback in self._callbacks.copy():
-            callback()
 
 
 class Partition:

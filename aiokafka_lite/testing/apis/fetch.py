@@ -35,7 +35,8 @@ from aiokafka_lite.protocol.messages.fetch import (
 )
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.testing.context import Delayed, RequestContext
-from aiokafka_lite.testing.topics import Partition, Topic, Watchers
+from aiokafka_lite.testing.topics import Partition, Topic
+from aiokafka_lite.testing.watchers import Watchers
 
 VERSIONS: Final = (0, 18)
 _TIMESTAMPS_SINCE: Final = 2  # message format v1

@@ -13,9 +13,9 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
 
 VERSIONS: Final = (0, 6)
-_KEY_TYPES: Final = (0, 1, 2)  # group, transaction, share (v6)
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -36,9 +36,7 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     try:
         context.check()
-        if key_type not in _KEY_TYPES:
-            raise InvalidRequestError(f"there is no coordinator of type {key_type}")
-        node = context.state.coordinator(key)
+        node = context.state.coordinators.node_of(_coordinator_type(key_type), key)
     except BrokerResponseError as error:
         return Coordinator(
             key=key,
@@ -51,3 +49,10 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     return Coordinator(
         key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None
     )
+
+
+def _coordinator_type(key_type: int) -> CoordinatorType:
+    try:
+        return CoordinatorType(key_type)
+    except ValueError:
+        raise InvalidRequestError(f"there is no coordinator of type {key_type}") from None

@@ -132,7 +132,7 @@ def _produce(
         if acks not in _ACKS:
             raise InvalidRequiredAcksError(f"acks={acks} is not one of {_ACKS}")
         partition = context.led_partition(topic, index)
-        appended = partition.append(*parsed, acks, context.state.clock())
+        appended = partition.append(*parsed, acks, context.state.clock.now_ms())
     except RecordsRefused as refusal:
         refused = _refused(index, refusal.error, partition)
         refused.record_errors = [

@@ -9,10 +9,13 @@ from aiokafka_lite.protocol.message import Request
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.testing.apis import load_apis
+from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.context import Delayed
 from aiokafka_lite.testing.control import Control
 from aiokafka_lite.testing.exchange import Dispatcher
-from aiokafka_lite.testing.state import ClusterState, Node
+from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.session import Session
+from aiokafka_lite.testing.state import ClusterState
 
 NOW_MS = 1_700_000_000_000
 
@@ -33,16 +36,17 @@ class SocketlessBroker:
     """Every request through the real bytes, both ways, but through no socket."""
 
     def __init__(self, nodes: int = 1) -> None:
-        self.now_ms = NOW_MS
+        self.clock = VirtualClock(NOW_MS)
         self.state = ClusterState(
             [Node(node_id, "127.0.0.1", None) for node_id in range(nodes)],
-            clock=lambda: self.now_ms,
+            clock=self.clock,
             random=Random(0),
         )
         for node_id in range(nodes):
             self.state.nodes[node_id].port = 9092 + node_id
             self.state.on_node_up(node_id)
         self.control = Control()
+        self.session = Session(0)
         self.apis = load_apis()
         offered = {key: api.versions for key, api in self.apis.items()}
         self.dispatchers = [
@@ -53,12 +57,12 @@ class SocketlessBroker:
     def begin(self, request: Request, version: int, node: int = 0) -> Any:
         """What ``handle`` gives: a response, a Delayed or None."""
         frame = encode_request(request, version, 7, "test")
-        return self.dispatchers[node].receive(bytes(frame[4:]), 0, 0.0).handle()
+        return self.dispatchers[node].receive(bytes(frame[4:]), self.session, 0.0).handle()
 
     def ask(self, request: Request, version: int, node: int = 0) -> Any:
         """The response, encoded and decoded again."""
         frame = encode_request(request, version, 7, "test")
-        exchange = self.dispatchers[node].receive(bytes(frame[4:]), 0, 0.0)
+        exchange = self.dispatchers[node].receive(bytes(frame[4:]), self.session, 0.0)
         answer = exchange.handle()
         assert answer is not None
         assert not isinstance(answer, Delayed), "it waits"

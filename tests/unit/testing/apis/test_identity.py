@@ -35,7 +35,7 @@ def test_served_versions_are_spoken(broker: SocketlessBroker, key: int) -> None:
 def test_api_versions_in_a_version_nobody_knows(broker: SocketlessBroker) -> None:
     frame = encode_request(ApiVersionsRequest(**SOFTWARE), 5, 7, "test")
     frame[6:8] = (99).to_bytes(2, "big")
-    exchange = broker.dispatchers[0].receive(bytes(frame[4:]), 0, 0.0)
+    exchange = broker.dispatchers[0].receive(bytes(frame[4:]), broker.session, 0.0)
     answer = exchange.encode(exchange.handle())
     correlation_id, response = decode_response(memoryview(answer)[4:], ApiVersionsRequest, 0)
     assert correlation_id == 7
@@ -76,10 +76,10 @@ def test_what_is_not_served_ends_the_connection(broker: SocketlessBroker) -> Non
     frame = bytearray(encode_request(FindCoordinatorRequest(), 0, 7, "test")[4:])
     for damaged in (frame[:3], frame[:9], frame + b"!", b"\x7f\xff" + frame[2:]):
         with pytest.raises(CloseConnection):
-            broker.dispatchers[0].receive(bytes(damaged), 0, 0.0)
+            broker.dispatchers[0].receive(bytes(damaged), broker.session, 0.0)
     frame[2:4] = (77).to_bytes(2, "big")
     with pytest.raises(CloseConnection):
-        broker.dispatchers[0].receive(bytes(frame), 0, 0.0)
+        broker.dispatchers[0].receive(bytes(frame), broker.session, 0.0)
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -1,0 +1,133 @@
+"""The time that brokers go by: the machine's, or one that a test moves by hand.
+
+What follows the clock: log append times, sessions of group members, rebalances, transactions that
+are left open, the expiry of offsets and producer ids, retention. What does not: a fetch's
+``max_wait_ms`` and the delays of faults, which a client outside waits for in its own time.
+"""
+
+import asyncio
+import heapq
+import itertools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["Clock", "SystemClock", "Timer", "VirtualClock"]
+
+FIRST_MS: Final = 1_700_000_000_000
+"""Where a virtual clock begins unless told otherwise: 2023-11-14T22:13:20Z."""
+
+
+class Timer(ABC):
+    """A call that is due later."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Let it never happen; nothing if it has, or was cancelled before."""
+
+
+class Clock(ABC):
+    """Tells the time, and calls back when some has passed."""
+
+    @abstractmethod
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    @abstractmethod
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call ``callback`` in ``delay`` seconds, in the cluster's own loop."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Cancel every timer: the cluster stops."""
+
+
+class _SystemTimer(Timer):
+    __slots__ = ("_callback", "_handle", "_timers")
+
+    def __init__(
+        self, delay: float, callback: Callable[[], None], timers: "set[_SystemTimer]"
+    ) -> None:
+        self._callback = callback
+        self._timers = timers
+        timers.add(self)
+        self._handle = asyncio.get_running_loop().call_later(delay, self._run)
+
+    def _run(self) -> None:
+        self._timers.discard(self)
+        self._callback()
+
+    def cancel(self) -> None:
+        self._timers.discard(self)
+        self._handle.cancel()
+
+
+class SystemClock(Clock):
+    """The machine's own time; timers are those of the running event loop."""
+
+    def __init__(self) -> None:
+        self._timers: set[_SystemTimer] = set()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        return _SystemTimer(delay, callback, self._timers)
+
+    def close(self) -> None:
+        for timer in list(self._timers):
+            timer.cancel()
+
+
+class _VirtualTimer(Timer):
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class VirtualClock(Clock):
+    """A time that stands still until it is advanced.
+
+    Through ``FakeCluster.advance`` it is moved in the cluster's own loop, from any thread.
+
+    Args:
+        start_ms: where it begins, in ms since the epoch.
+    """
+
+    def __init__(self, start_ms: int = FIRST_MS) -> None:
+        self._now = start_ms / 1000  # seconds since the epoch
+        self._order = itertools.count()  # timers of one instant run in the order they were set
+        self._timers: list[tuple[float, int, _VirtualTimer]] = []
+
+    def now_ms(self) -> int:
+        return round(self._now * 1000)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        timer = _VirtualTimer(callback)
+        heapq.heappush(self._timers, (self._now + max(delay, 0.0), next(self._order), timer))
+        return timer
+
+    def close(self) -> None:
+        self._timers.clear()
+
+    def advance(self, seconds: float) -> None:
+        """Move on, and run what falls due on the way, each at its own instant.
+
+        Raises:
+            ValueError: time does not run backwards.
+        """
+        if seconds < 0:
+            raise ValueError(f"advance({seconds}): time does not run backwards")
+        until = self._now + seconds
+        while self._timers and self._timers[0][0] <= until:
+            due, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, due)
+            if timer.callback is not None:
+                callback, timer.callback = timer.callback, None
+                callback()
+        self._now = until

@@ -1,0 +1,100 @@
+"""Which broker coordinates which group, transactional id or share group. No I/O.
+
+As in Kafka, a key belongs to one of the 50 partitions of an internal topic, by its Java hash, and
+whoever leads that partition coordinates it. The topics themselves are not kept: what they would
+hold is the state of the cluster.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from aiokafka_lite.errors import GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError
+from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.watchers import Watchers
+
+__all__ = ["CoordinatorType", "Coordinators", "slot_of"]
+
+SLOTS: Final = 50  # offsets.topic.num.partitions and transaction.state.log.num.partitions
+
+
+class CoordinatorType(IntEnum):
+    """``key_type`` of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def slot_of(key: str) -> int:
+    """The partition of the internal topic that a key belongs to (Java's ``String.hashCode``)."""
+    code = 0
+    encoded = key.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        code = (31 * code + int.from_bytes(encoded[index : index + 2], "big")) & 0xFFFFFFFF
+    signed = code - 2**32 if code >= 2**31 else code
+    return (0 if signed == -(2**31) else abs(signed)) % SLOTS
+
+
+class Coordinators:
+    """Assigns keys to brokers: sticky while the broker lives, elsewhere after it died.
+
+    Args:
+        nodes: every broker of the cluster, dead or alive, by node id.
+
+    Attributes:
+        watchers: told after every move; an answer that waits in the old coordinator must be
+            given up with NOT_COORDINATOR.
+    """
+
+    def __init__(self, nodes: Mapping[int, Node]) -> None:
+        self._nodes = nodes
+        self._assigned: dict[tuple[CoordinatorType, int], int] = {}
+        self.watchers = Watchers()
+
+    def node_of(self, kind: CoordinatorType, key: str) -> Node:
+        """The broker that coordinates a key.
+
+        Raises:
+            GroupCoordinatorNotAvailableError: no broker is up.
+        """
+        slot = slot_of(key)
+        node_id = self._assigned.get((kind, slot))
+        if node_id is None or not self._nodes[node_id].alive:
+            node_id = self._next_alive(slot)
+            self._assigned[kind, slot] = node_id
+        return self._nodes[node_id]
+
+    def check(self, node_id: int, kind: CoordinatorType, key: str) -> None:
+        """Refuse what was asked of a broker that does not coordinate the key.
+
+        Raises:
+            NotCoordinatorForGroupError: another broker does.
+            GroupCoordinatorNotAvailableError: no broker is up.
+        """
+        if self.node_of(kind, key).node_id != node_id:
+            raise NotCoordinatorForGroupError(f"broker {node_id} does not coordinate {key!r}")
+
+    def move(self, kind: CoordinatorType, key: str, node_id: int) -> None:
+        """Let another broker coordinate a key, and those of its slot.
+
+        Raises:
+            ValueError: there is no such broker, or it is not up.
+        """
+        node = self._nodes.get(node_id)
+        if node is None or not node.alive:
+            raise ValueError(f"broker {node_id} is not there to coordinate {key!r}")
+        self._assigned[kind, slot_of(key)] = node_id
+        self.watchers.notify()
+
+    def on_node_down(self) -> None:
+        """A broker died: what it coordinated is looked for elsewhere from now on."""
+        self.watchers.notify()
+
+    def _next_alive(self, slot: int) -> int:
+        node_ids = list(self._nodes)
+        first = slot % len(node_ids)
+        for node_id in node_ids[first:] + node_ids[:first]:
+            if self._nodes[node_id].alive:
+                return node_id
+        raise GroupCoordinatorNotAvailableError("no broker is up to coordinate")

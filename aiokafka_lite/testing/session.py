@@ -1,0 +1,24 @@
+"""One client's connection as the broker sees it: where it comes from and who it is."""
+
+from typing import Final
+
+__all__ = ["ANONYMOUS", "Session"]
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class Session:
+    """Lives as long as its connection; handed to every API with each request.
+
+    Attributes:
+        connection_id: counts the connections of the cluster, from 0.
+        client_host: the client's address, as in descriptions of groups ("/127.0.0.1").
+        principal: who it is ("User:alice"); ``ANONYMOUS`` without authentication.
+    """
+
+    __slots__ = ("client_host", "connection_id", "principal")
+
+    def __init__(self, connection_id: int, client_host: str = "/127.0.0.1") -> None:
+        self.connection_id = connection_id
+        self.client_host = client_host
+        self.principal = ANONYMOUS

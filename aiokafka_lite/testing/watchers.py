@@ -1,0 +1,24 @@
+"""Callbacks of those who wait for something to change; no order is promised."""
+
+from collections.abc import Callable
+
+__all__ = ["Watchers"]
+
+
+class Watchers:
+    """Of one thing that changes."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def add(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def remove(self, callback: Callable[[], None]) -> None:
+        self._callbacks.remove(callback)
+
+    def notify(self) -> None:
+        for callback in self._callbacks.copy():
+            callback()

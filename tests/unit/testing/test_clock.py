@@ -1,0 +1,52 @@
+"""The virtual clock: due calls run in order, each at its own instant; nothing runs otherwise."""
+
+import asyncio
+
+import pytest
+
+from aiokafka_lite.testing import FakeCluster, VirtualClock
+from aiokafka_lite.testing.clock import SystemClock
+
+
+def test_what_falls_due_runs_in_order_and_at_its_instant() -> None:
+    clock = VirtualClock(1000)
+    ran: list[tuple[str, int]] = []
+
+    def note(name: str) -> None:
+        ran.append((name, clock.now_ms()))
+
+    def chain() -> None:
+        note("chain")
+        clock.call_later(0.5, lambda: note("chained"))
+
+    clock.call_later(2.0, lambda: note("late"))
+    clock.call_later(1.0, chain)
+    clock.call_later(1.0, lambda: note("second of its instant"))
+    clock.call_later(1.2, lambda: note("cancelled")).cancel()
+    clock.call_later(9.0, lambda: note("not yet"))
+    clock.advance(3)
+    assert ran == [
+        ("chain", 2000),
+        ("second of its instant", 2000),
+        ("chained", 2500),
+        ("late", 3000),
+    ]
+    assert clock.now_ms() == 4000
+    with pytest.raises(ValueError, match="backwards"):
+        clock.advance(-1)
+
+
+async def test_a_system_clock_cancels_its_timers_when_closed() -> None:
+    clock = SystemClock()
+    ran = asyncio.Event()
+    clock.call_later(0.0, ran.set)
+    await asyncio.wait_for(ran.wait(), 5)
+    clock.call_later(0.0, lambda: pytest.fail("it was closed"))
+    clock.close()
+    await asyncio.sleep(0.01)
+
+
+async def test_only_a_virtual_clock_can_be_advanced() -> None:
+    async with FakeCluster() as cluster:
+        with pytest.raises(RuntimeError, match="VirtualClock"):
+            cluster.advance(1)
