@@ -108,16 +108,15 @@ class FakeCluster:
         Raises:
             RuntimeError: it was started before.
         """
-        from aiokafka_lite.testing.apis import load_apis
+        from aiokafka_lite.testing.apis import SERVED
         from aiokafka_lite.testing.exchange import Dispatcher
         from aiokafka_lite.testing.server import BrokerServer
 
         if self._servers:
             raise RuntimeError("a cluster is started once")
-        apis = load_apis()
-        offered = self._offered({api.key: api.versions for api in apis.values()})
+        offered = self._offered(SERVED)
         for node in self.state.nodes.values():
-            dispatcher = Dispatcher(self.state, node.node_id, apis, offered, self._control)
+            dispatcher = Dispatcher(self.state, node.node_id, offered, self._control)
             self._servers[node.node_id] = BrokerServer(
                 node, dispatcher, self._connection_ids.__next__, self._ssl_context
             )

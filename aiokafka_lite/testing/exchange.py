@@ -12,7 +12,7 @@ from aiokafka_lite.protocol.framing import decode_request_header, encode_respons
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.messages.request_header import RequestHeader
 from aiokafka_lite.protocol.registry import ApiKey, api_name, request_class
-from aiokafka_lite.testing.apis import Api
+from aiokafka_lite.testing.apis import handle_of
 from aiokafka_lite.testing.apis.api_versions import unsupported_version
 from aiokafka_lite.testing.context import Answer, ApiRanges, CloseConnection, RequestContext
 from aiokafka_lite.testing.control import LARGEST_BODY_KEPT, Control, Fault, SeenRequest
@@ -58,8 +58,7 @@ class Dispatcher:
     Args:
         state: the cluster's.
         node_id: this broker.
-        apis: what is served, by api key.
-        offered: the versions of those that this cluster offers.
+        offered: the versions that this cluster offers, by api key.
         control: the cluster's faults.
     """
 
@@ -67,13 +66,11 @@ class Dispatcher:
         self,
         state: ClusterState,
         node_id: int,
-        apis: dict[int, Api],
         offered: ApiRanges,
         control: Control,
     ) -> None:
         self._state = state
         self._node_id = node_id
-        self._apis = apis
         self._offered = offered
         self._control = control
 
@@ -121,7 +118,7 @@ class Dispatcher:
             self._offered,
             None if fault is None else fault.error_for,
         )
-        serve = self._apis[key].handle
+        serve = handle_of(key)
         return Exchange(
             header.correlation_id, version, lambda: serve(request, context), request, fault
         )

@@ -1,8 +1,7 @@
-"""The APIs that the embedded broker serves: one module each, imported when a broker starts.
+"""The APIs that the embedded broker serves: one module each, imported when it is first asked.
 
 A module is named like its message module in ``protocol.messages`` and has
 
-    VERSIONS = (first, last)                                  the versions it serves
     def handle(request, context) -> response | Delayed | None
 
 An API that is not in ``SERVED`` is not offered by ApiVersions, and a request of it ends the
@@ -10,40 +9,35 @@ connection, as on a real broker.
 """
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.context import Answer, RequestContext
+from aiokafka_lite.testing.context import Answer, ApiRanges, RequestContext
 
-__all__ = ["SERVED", "Api", "load_apis"]
+__all__ = ["SERVED", "Handle", "handle_of"]
 
-SERVED: Final = (
-    ApiKey.PRODUCE,
-    ApiKey.FETCH,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.METADATA,
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.API_VERSIONS,
-    ApiKey.CREATE_TOPICS,
-    ApiKey.DELETE_TOPICS,
-    ApiKey.INIT_PRODUCER_ID,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-)
+SERVED: Final[ApiRanges] = {
+    ApiKey.PRODUCE: (0, 13),
+    ApiKey.FETCH: (0, 18),
+    ApiKey.LIST_OFFSETS: (0, 11),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.API_VERSIONS: (0, 5),
+    ApiKey.CREATE_TOPICS: (0, 7),
+    ApiKey.DELETE_TOPICS: (0, 6),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
+}
+"""The versions served of each API; a cluster that poses as a release offers what both have."""
 
-
-class Api(NamedTuple):
-    """One API: the versions it is served in, and what answers it."""
-
-    key: ApiKey
-    versions: tuple[int, int]
-    handle: Callable[[Any, RequestContext], Answer]  # Any: each takes its own request class
+Handle: TypeAlias = Callable[[Any, RequestContext], Answer]  # Any: each takes its own request class
 
 
-def load_apis() -> dict[int, Api]:
-    """Import every served API; by api key."""
-    apis = {}
-    for key in SERVED:
-        module = import_module(f"{__name__}.{key.name.lower()}")
-        apis[int(key)] = Api(key, module.VERSIONS, module.handle)
-    return apis
+@cache
+def handle_of(api_key: int) -> Handle:
+    """What answers the requests of an API that is served."""
+    module = import_module(f"{__name__}.{ApiKey(api_key).name.lower()}")
+    handle: Handle = module.handle
+    return handle

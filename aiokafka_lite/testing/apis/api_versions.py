@@ -22,7 +22,6 @@ from aiokafka_lite.protocol.messages.api_versions import (
 )
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
 
-VERSIONS: Final = (0, 5)
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

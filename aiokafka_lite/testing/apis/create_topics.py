@@ -19,7 +19,6 @@ from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import Topic
 
-VERSIONS: Final = (0, 7)
 _DEFAULT_CONFIG: Final = 5  # KIP-226: where a configuration comes from
 _TOPIC_CONFIG: Final = 1
 

@@ -13,7 +13,6 @@ from aiokafka_lite.protocol.messages.delete_topics import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
 
-VERSIONS: Final = (0, 6)
 _STATES_SINCE: Final = 6
 
 

@@ -38,7 +38,6 @@ from aiokafka_lite.testing.context import Delayed, RequestContext
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.watchers import Watchers
 
-VERSIONS: Final = (0, 18)
 _TIMESTAMPS_SINCE: Final = 2  # message format v1
 _WHOLE_FIRST_BATCH_SINCE: Final = 3
 _BATCHES_SINCE: Final = 4

@@ -4,8 +4,6 @@ v0-v3 ask for one key and are answered at the top; since v4 several are asked fo
 Groups themselves are not served yet.
 """
 
-from typing import Final
-
 from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
 from aiokafka_lite.protocol.messages.find_coordinator import (
     Coordinator,
@@ -14,8 +12,6 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
-
-VERSIONS: Final = (0, 6)
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:

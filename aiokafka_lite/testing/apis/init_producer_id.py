@@ -6,16 +6,12 @@
 - v6 (two-phase commit) is unstable in Kafka 4.4: no broker offers it by itself.
 """
 
-from typing import Final
-
 from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
 from aiokafka_lite.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-
-VERSIONS: Final = (0, 5)
 
 
 def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:

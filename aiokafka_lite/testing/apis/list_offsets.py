@@ -22,7 +22,6 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.log import FoundOffset
 from aiokafka_lite.testing.topics import Partition
 
-VERSIONS: Final = (0, 11)
 _LEADER_EPOCH_SINCE: Final = 4
 _READ_COMMITTED: Final = 1
 
@@ -32,6 +31,7 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
+_NEVER: Final = 0x7FFF  # no such version
 _SINCE: Final = {
     _MAX_TIMESTAMP: 7,
     _EARLIEST_LOCAL: 8,
@@ -65,7 +65,7 @@ def _answer(
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         if wanted.timestamp < _EARLIEST:
-            since = _SINCE.get(wanted.timestamp, VERSIONS[1] + 1)
+            since = _SINCE.get(wanted.timestamp, _NEVER)
             if context.version < since:
                 raise UnsupportedVersionError(f"timestamp {wanted.timestamp} is not known yet")
         partition = context.led_partition(

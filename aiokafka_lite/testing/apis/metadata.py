@@ -32,7 +32,6 @@ from aiokafka_lite.testing.topics import (
     check_topic_name,
 )
 
-VERSIONS: Final = (0, 13)
 _TOPIC_IDS_SINCE: Final = 12
 
 

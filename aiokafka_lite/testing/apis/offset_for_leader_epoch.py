@@ -4,8 +4,6 @@ of a log that was cut (KIP-101, KIP-320).
 v1 answers the epoch too; v2 checks the client's current epoch; v4 is flexible.
 """
 
-from typing import Final
-
 from aiokafka_lite.errors import BrokerResponseError
 from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -15,8 +13,6 @@ from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-
-VERSIONS: Final = (0, 4)
 
 
 def handle(

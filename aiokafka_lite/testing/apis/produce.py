@@ -35,7 +35,6 @@ from aiokafka_lite.testing.batches import RecordsRefused, only_batch
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
 from aiokafka_lite.testing.topics import Partition, Topic
 
-VERSIONS: Final = (0, 13)
 _BATCHES_SINCE: Final = 3
 _LEADER_HINT_SINCE: Final = 10
 _ACKS: Final = (-1, 0, 1)

@@ -8,7 +8,7 @@ from aiokafka_lite.protocol.framing import decode_response, encode_request
 from aiokafka_lite.protocol.message import Request
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.testing.apis import load_apis
+from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.context import Delayed
 from aiokafka_lite.testing.control import Control
@@ -47,11 +47,8 @@ class SocketlessBroker:
             self.state.on_node_up(node_id)
         self.control = Control()
         self.session = Session(0)
-        self.apis = load_apis()
-        offered = {key: api.versions for key, api in self.apis.items()}
         self.dispatchers = [
-            Dispatcher(self.state, node_id, self.apis, offered, self.control)
-            for node_id in range(nodes)
+            Dispatcher(self.state, node_id, SERVED, self.control) for node_id in range(nodes)
         ]
 
     def begin(self, request: Request, version: int, node: int = 0) -> Any:
