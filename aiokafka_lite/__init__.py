@@ -6,19 +6,26 @@ async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
 async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
     async for record in consumer:
         print(record.offset, record.value)
+
+Every name is imported when it is first asked for, so that a producer does not pay for the
+consumer, nor the embedded broker (``aiokafka_lite.testing``) for either.
 """
 
+from typing import TYPE_CHECKING
+
 from aiokafka_lite._version import __version__
-from aiokafka_lite.abc import ConsumerRebalanceListener
-from aiokafka_lite.consumer import AIOKafkaConsumer
-from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
-from aiokafka_lite.producer import AIOKafkaProducer
-from aiokafka_lite.structs import (
-    ConsumerRecord,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-)
+
+if TYPE_CHECKING:
+    from aiokafka_lite.abc import ConsumerRebalanceListener
+    from aiokafka_lite.consumer import AIOKafkaConsumer
+    from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
+    from aiokafka_lite.producer import AIOKafkaProducer
+    from aiokafka_lite.structs import (
+        ConsumerRecord,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        TopicPartition,
+    )
 
 __all__ = [
     "AIOKafkaConsumer",
@@ -32,3 +39,33 @@ __all__ = [
     "TopicPartition",
     "__version__",
 ]
+
+_HOMES = {
+    "AIOKafkaConsumer": "consumer",
+    "AIOKafkaProducer": "producer",
+    "ConsumerRebalanceListener": "abc",
+    "ConsumerRecord": "structs",
+    "ConsumerStoppedError": "errors",
+    "IllegalOperation": "errors",
+    "OffsetAndMetadata": "structs",
+    "OffsetAndTimestamp": "structs",
+    "TopicPartition": "structs",
+}
+_MODULES = {"abc", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
+"""Those that ``import aiokafka_lite`` alone makes reachable, as ``import aiokafka`` does."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
