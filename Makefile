@@ -11,7 +11,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-brokers interop oracle fuzz chaos lint format bench \
+.PHONY: help venv demo test test-fast test-pure test-conformance test-brokers interop oracle fuzz chaos lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -75,6 +75,9 @@ test-fast: $(DONE)/interop ## What needs neither Kafka nor Java, under a minute
 
 test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java" -q $(PARALLEL) $(FLAGS)
+
+test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
+	$(BIN)/pytest tests/conformance $(FLAGS)
 
 test-brokers: $(DONE)/interop ## The round trip on every old broker from 0.8.2.2 to 2.8.2
 	$(BIN)/pytest -m brokers $(FLAGS)

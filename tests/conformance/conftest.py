@@ -1,0 +1,116 @@
+"""``compare``: one scenario on the embedded broker and on a real Kafka; both must agree.
+
+    async def test_heartbeats(compare: Compare) -> None:
+        async def scenario(target: Target) -> None:
+            topic = await target.topic(partitions=2)
+            await target.ask(HeartbeatRequest(target.unique("group")), 4)
+
+        await compare(scenario)
+
+A failure tells the step, the first field that differs, both values and the request. What may
+differ is listed in ``differences.py``, each entry with its reason.
+"""
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from aiokafka_lite.testing import FakeCluster
+from tests.conformance.comparing import AllowedDifferences, report
+from tests.conformance.target import Scenario, Target
+from tools.kafka import OwnCluster, RealKafka
+
+HERE = Path(__file__).parent
+
+
+class Compare(Protocol):
+    """Runs a scenario on both; the options are the embedded cluster's."""
+
+    def __call__(self, scenario: Scenario, **options: Any) -> Awaitable[None]: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        asks = HERE in item.path.parents and isinstance(item, pytest.Function)
+        if asks and inspect.iscoroutinefunction(item.function):
+            item.add_marker(pytest.mark.asyncio(loop_factories=["asyncio"]))
+
+
+@pytest.fixture
+def allowed(request: pytest.FixtureRequest) -> AllowedDifferences:
+    return AllowedDifferences(request.node.name)
+
+
+@pytest.fixture
+async def compare(
+    kafka: RealKafka, request: pytest.FixtureRequest, allowed: AllowedDifferences
+) -> AsyncIterator[Compare]:
+    """``await compare(scenario)``: one embedded broker against the run's Kafka."""
+
+    async def run(scenario: Scenario, **options: Any) -> None:
+        async with FakeCluster(**{"check_records": True, **options}) as fake:
+            suffix = uuid.uuid4().hex[:10]
+            judge = Target("Kafka", kafka.bootstrap_servers, suffix)
+            judged = Target("embedded", fake.bootstrap_servers, suffix)
+            await _judge(request.node.name, scenario, judge, judged, allowed)
+
+    yield run
+    _refuse_unused(allowed)
+
+
+@pytest.fixture
+async def compare3(
+    kafka3: OwnCluster, request: pytest.FixtureRequest, allowed: AllowedDifferences
+) -> AsyncIterator[Compare]:
+    """The same with three brokers each, which a scenario may kill and restart."""
+
+    async def run(scenario: Scenario, **options: Any) -> None:
+        async with FakeCluster(3, **{"check_records": True, **options}) as fake:
+
+            async def kill(node_id: int) -> None:
+                fake.kill(node_id)
+
+            async def kill_process(node_id: int) -> None:
+                await asyncio.to_thread(kafka3.kill, node_id)
+
+            async def restart_process(node_id: int) -> None:
+                await asyncio.to_thread(kafka3.start, node_id)
+
+            suffix = uuid.uuid4().hex[:10]
+            judge = Target(
+                *("Kafka", kafka3.bootstrap_servers, suffix),
+                kill=kill_process,
+                restart=restart_process,
+            )
+            judged = Target(
+                *("embedded", fake.bootstrap_servers, suffix), kill=kill, restart=fake.restart
+            )
+            await _judge(request.node.name, scenario, judge, judged, allowed)
+
+    yield run
+    _refuse_unused(allowed)
+
+
+async def _judge(
+    name: str, scenario: Scenario, judge: Target, judged: Target, allowed: AllowedDifferences
+) -> None:
+    try:
+        raised = await asyncio.gather(
+            *(scenario(target) for target in (judge, judged)), return_exceptions=True
+        )
+    finally:
+        await asyncio.gather(judge.close(), judged.close())
+    told = report(name, judge, judged, allowed, (raised[0], raised[1]))
+    if told is not None:
+        allowed.on_failure()
+        pytest.fail(told, pytrace=False)
+
+
+def _refuse_unused(allowed: AllowedDifferences) -> None:
+    if allowed.unused:
+        pytest.fail(f"listed in differences.py, but did not occur: {allowed.unused}", pytrace=False)

@@ -1,0 +1,300 @@
+"""One broker (or cluster) as a scenario sees it: named connections, and the transcript they leave.
+
+A scenario is run once on the embedded broker and once on a real Kafka, each time with its own
+``Target``; names that it makes are the same on both.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from aiokafka_lite.errors import for_code
+from aiokafka_lite.protocol.framing import decode_response, encode_request
+from aiokafka_lite.protocol.message import Request
+from aiokafka_lite.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.conformance.facts import Fact, Facts
+
+__all__ = ["ConnectionEnded", "Scenario", "Step", "Target"]
+
+PATIENCE: Final = 30.0  # seconds for one answer, and for what is waited for to come true
+PAUSE: Final = 0.02  # seconds between two tries
+
+Scenario = Callable[["Target"], Awaitable[None]]
+
+
+class ConnectionEnded(ConnectionError):
+    """The broker cut the connection instead of answering; the transcript tells so too."""
+
+
+class Step(NamedTuple):
+    """One line of a transcript.
+
+    Attributes:
+        label: the API and its version, or what a note is about.
+        asked: the request, for the reader of a failure.
+        facts: what the broker answered.
+    """
+
+    label: str
+    asked: str
+    facts: Fact
+
+
+class _Connection:
+    """One connection; requests on it are answered one after another."""
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._correlation_ids = itertools.count(1)
+        self._lock = asyncio.Lock()
+
+    async def ask(self, address: str, request: Request, version: int) -> Any:
+        async with self._lock:
+            if self._streams is None:
+                host, _, port = address.rpartition(":")
+                self._streams = await asyncio.open_connection(host, int(port))
+            reader, writer = self._streams
+            sent = next(self._correlation_ids)
+            writer.write(encode_request(request, version, sent, self.client_id))
+            try:
+                length = int.from_bytes(await reader.readexactly(4), "big")
+                frame = await reader.readexactly(length)
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                self.close()
+                raise ConnectionEnded(f"{request.name} v{version} was not answered") from error
+            except BaseException:  # an answer may still come: nobody else may take it for theirs
+                self.close()
+                raise
+        correlation_id, response = decode_response(frame, type(request), version)
+        assert correlation_id == sent
+        return response
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+
+
+class Target:
+    """A cluster under judgement.
+
+    Connections are named: ``on="main"`` is opened on first use, to the first broker, with its
+    name as the client id; ``on="main@2"`` is one to broker 2.
+
+    Args:
+        kind: "embedded" or "Kafka", for failures.
+        bootstrap: ``host:port`` of its brokers, with commas between.
+        suffix: makes names unique; the same for both targets of a comparison.
+        kill: ends a broker at once.
+        restart: starts it again.
+
+    Attributes:
+        steps: the transcript so far.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        bootstrap: str,
+        suffix: str,
+        *,
+        kill: Callable[[int], Awaitable[None]] | None = None,
+        restart: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.bootstrap = bootstrap
+        self.steps: list[Step] = []
+        self._suffix = suffix
+        self._kill = kill
+        self._restart = restart
+        self._facts = Facts()
+        self._names: dict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
+        self._connections: dict[str, _Connection] = {}
+        self._started: dict[asyncio.Task[Any], tuple[Request, int]] = {}
+        self._addresses: dict[int, str] = {}
+
+    # Asking
+
+    async def ask(self, request: Request, version: int, on: str = "main") -> Any:
+        """Send a request; the answer enters the transcript.
+
+        Raises:
+            ConnectionEnded: the broker cut the connection; that enters too.
+            TimeoutError: no answer in half a minute.
+        """
+        return await self._noted(request, version, self.quietly(request, version, on))
+
+    async def quietly(self, request: Request, version: int, on: str = "main") -> Any:
+        """Send a request whose answer does not enter the transcript."""
+        name, _, node = on.partition("@")
+        address = self.bootstrap.split(",")[0]
+        if node:
+            address = await self._address(int(node))
+        connection = self._connections.setdefault(on, _Connection(name))
+        async with asyncio.timeout(PATIENCE):
+            return await connection.ask(address, request, version)
+
+    async def until(
+        self, request: Request, version: int, accept: Callable[[Any], bool], on: str = "main"
+    ) -> Any:
+        """Repeat a request quietly until ``accept`` says True; only that answer enters.
+
+        Raises:
+            TimeoutError: it never did; the last answer enters.
+        """
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            response = await self.quietly(request, version, on)
+            accepted = accept(response)
+            if accepted or asyncio.get_running_loop().time() > deadline:
+                self._enter(request, version, response)
+                if not accepted:
+                    raise TimeoutError(f"{self.kind} still answers {response!r}")
+                return response
+            await asyncio.sleep(PAUSE)
+
+    def start(self, request: Request, version: int, on: str) -> asyncio.Task[Any]:
+        """Send a request whose answer takes its time (JoinGroup); ``settle`` waits for it.
+
+        Until it is answered, ``on`` has no place for another request.
+        """
+        task = asyncio.ensure_future(self.quietly(request, version, on))
+        self._started[task] = (request, version)
+        return task
+
+    async def settle(self, task: asyncio.Task[Any]) -> Any:
+        """Wait for the answer to what was started; it enters the transcript now."""
+        request, version = self._started.pop(task)
+        return await self._noted(request, version, task)
+
+    async def waits(self, task: asyncio.Task[Any], seconds: float = 0.3) -> None:
+        """Note whether something started is still unanswered after some time."""
+        request, version = self._started[task]
+        await asyncio.wait([task], timeout=seconds)
+        self.note(f"{request.name} v{version} waits", not task.done())
+
+    def disconnect(self, on: str) -> None:
+        """Cut a connection, as a client that dies does; the next use opens another one."""
+        connection = self._connections.pop(on, None)
+        if connection is not None:
+            connection.close()
+
+    # The transcript
+
+    def note(self, label: str, value: object) -> None:
+        """Enter what a scenario found out itself; lists in any order, tuples in theirs."""
+        self.steps.append(Step(label, "", self._facts.of(value, label)))
+
+    async def _noted(self, request: Request, version: int, answer: Awaitable[Any]) -> Any:
+        try:
+            response = await answer
+        except ConnectionEnded:
+            self._enter(request, version, "the connection was cut")
+            raise
+        except TimeoutError:
+            self._enter(request, version, f"no answer in {PATIENCE:.0f} s")
+            raise
+        self._enter(request, version, response)
+        return response
+
+    def _enter(self, request: Request, version: int, answer: object) -> None:
+        label = f"{request.name} v{version}"
+        self.steps.append(Step(label, repr(request), self._facts.of(answer)))
+
+    # Names and what they name
+
+    def unique(self, prefix: str) -> str:
+        """A name that nobody used before, the same on both targets."""
+        return f"{prefix}-{self._suffix}-{next(self._names[prefix])}"
+
+    async def topic(self, partitions: int = 1, **configs: object) -> str:
+        """Create a topic and wait until every leader serves it; nothing of that enters.
+
+        Raises:
+            BrokerResponseError: it could not be created.
+        """
+        name = self.unique("topic")
+        settings = [CreatableTopicConfig(key, str(value)) for key, value in configs.items()]
+        wanted = CreatableTopic(name, partitions, -1, [], settings)
+        request = CreateTopicsRequest([wanted], timeout_ms=20_000)
+        (created,) = (await self.quietly(request, 5, "topics")).topics
+        if created.error_code:
+            raise for_code(created.error_code)(created.error_message or "")
+        for partition in range(partitions):
+            await self._await_leader(name, partition)
+        return name
+
+    async def leader_of(self, topic: str, partition: int) -> int:
+        """The node id of a partition's leader, -1 without; does not enter the transcript."""
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+        (answer,) = (await self.quietly(request, 9, "topics")).topics
+        for described in answer.partitions:
+            if described.partition_index == partition:
+                return int(described.leader_id)
+        return -1
+
+    async def coordinator_of(self, key: str, key_type: int = 0) -> int:
+        """The node id of a key's coordinator (0 group, 1 transaction), once there is one.
+
+        The first question of a run has Kafka make the internal topic.
+        """
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                (found,) = (await self.quietly(request, 4, "topics")).coordinators
+                if not found.error_code:
+                    return int(found.node_id)
+                await asyncio.sleep(PAUSE)
+
+    # Brokers, where the comparison has more than one
+
+    async def kill(self, node_id: int) -> None:
+        """End a broker at once."""
+        assert self._kill is not None, "only compare3 has brokers to kill"
+        await self._kill(node_id)
+
+    async def restart(self, node_id: int) -> None:
+        """Start a broker that was killed."""
+        assert self._restart is not None, "only compare3 has brokers to start"
+        await self._restart(node_id)
+
+    async def close(self) -> None:
+        """End what was started, and every connection."""
+        for task in self._started:
+            task.cancel()
+        await asyncio.gather(*self._started, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+
+    async def _address(self, node_id: int) -> str:
+        if node_id not in self._addresses:
+            response = await self.quietly(MetadataRequest([]), 9, "topics")
+            self._addresses = {b.node_id: f"{b.host}:{b.port}" for b in response.brokers}
+        return self._addresses[node_id]
+
+    async def _await_leader(self, topic: str, partition: int) -> None:
+        """Metadata tells of a leader before that knows of it: ask it until it serves."""
+        wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(partition, timestamp=-1)])]
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                leader = await self.leader_of(topic, partition)
+                if leader >= 0:
+                    request = ListOffsetsRequest(-1, topics=wanted)
+                    response = await self.quietly(request, 5, f"topics@{leader}")
+                    if not response.topics[0].partitions[0].error_code:
+                        return
+                await asyncio.sleep(PAUSE)
