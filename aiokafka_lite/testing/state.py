@@ -23,9 +23,11 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.configs import check_configs
 from aiokafka_lite.testing.coordinators import Coordinators
+from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
@@ -48,6 +50,9 @@ class ClusterState:
             (``auto.create.topics.enable``).
         check_records: decode every batch that is produced and refuse what is wrong in it.
         journal: what remembers over a restart; by default nothing does.
+        version: the Kafka release that it poses as; None for the newest.
+        features: finalized levels that differ from those of a fresh cluster.
+        broker_configs: what the brokers are started with, by Kafka's names.
     """
 
     def __init__(
@@ -60,11 +65,16 @@ class ClusterState:
         auto_create_topics: bool = True,
         check_records: bool = False,
         journal: Journal | None = None,
+        version: str | None = None,
+        features: Mapping[str, int] | None = None,
+        broker_configs: Mapping[str, object] | None = None,
     ) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.clock = clock
         self.journal = journal or Journal()
         self.coordinators = Coordinators(self.nodes)
+        self.features = Features(version, features)
+        self.broker_config = BrokerConfigs(broker_configs, self.journal)
         self.default_partitions = default_partitions
         self.auto_create_topics = auto_create_topics
         self.check_records = check_records

@@ -1,0 +1,117 @@
+"""What a configuration may be set to: its type, and what else its value has to be. No I/O.
+
+The readings are those of Kafka's ``ConfigDef``: whole numbers within their Java type, "true" and
+"false" in any case, lists with commas, all without the blanks around them.
+"""
+
+import re
+from collections.abc import Collection
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from aiokafka_lite.errors import InvalidConfigurationError
+
+__all__ = ["ConfigType", "Setting", "listed"]
+
+
+class ConfigType(IntEnum):
+    """``config_type`` of DescribeConfigs v3+ (``DescribeConfigsResponse.ConfigType``)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+
+
+def listed(value: str) -> list[str]:
+    """The members of a list's text."""
+    return [member.strip() for member in value.split(",")] if value.strip() else []
+
+
+class Setting(NamedTuple):
+    """One configuration that a resource may have.
+
+    Attributes:
+        name: Kafka's.
+        type: how its value reads.
+        default: its value where nobody set one; None for null.
+        least: smallest number it may be.
+        most: largest number it may be.
+        choices: the only values, or members of a list, that it may have.
+        dynamic: it may be changed while the broker runs.
+        broker_name: of a topic's configuration: the broker's that is its default.
+    """
+
+    name: str
+    type: ConfigType
+    default: str | None
+    least: float | None = None
+    most: float | None = None
+    choices: Collection[str] = ()
+    dynamic: bool = True
+    broker_name: str | None = None
+
+    @property
+    def sensitive(self) -> bool:
+        """Its value is never told."""
+        return self.type is ConfigType.PASSWORD
+
+    def check(self, value: str) -> str:
+        """The value, if it is one that this configuration may have.
+
+        Raises:
+            InvalidConfigurationError: it is not.
+        """
+        value = value.strip()
+        if self.type is ConfigType.BOOLEAN:
+            if value.lower() not in ("true", "false"):
+                raise self._refusal(value, "Expected value to be either true or false")
+        elif self.type in _BITS or self.type is ConfigType.DOUBLE:
+            self._check_range(value, self._number(value))
+        elif self.type is ConfigType.LIST:
+            self._check_members(value)
+        elif self.choices and value not in self.choices:
+            raise self._refusal(value, f"it must be one of {', '.join(sorted(self.choices))}")
+        return value
+
+    def _number(self, value: str) -> float:
+        if self.type is ConfigType.DOUBLE:
+            try:
+                return float(value)
+            except ValueError:
+                raise self._refusal(value, "Not a number of type DOUBLE") from None
+        bits = _BITS[self.type]
+        if _WHOLE_NUMBER.fullmatch(value):
+            number = int(value)
+            if -(1 << bits - 1) <= number < 1 << bits - 1:
+                return number
+        raise self._refusal(value, f"Not a number of type {self.type.name}")
+
+    def _check_range(self, value: str, number: float) -> None:
+        if self.least is not None and number < self.least:
+            raise self._refusal(value, f"Value must be at least {self.least}")
+        if self.most is not None and number > self.most:
+            raise self._refusal(value, f"Value must be no more than {self.most}")
+
+    def _check_members(self, value: str) -> None:
+        members = listed(value)
+        if len(set(members)) != len(members):
+            raise self._refusal(value, "its members must be different")
+        wrong = [member for member in members if self.choices and member not in self.choices]
+        if wrong:
+            raise self._refusal(value, f"{wrong[0]!r} is not one of {sorted(self.choices)}")
+
+    def _refusal(self, value: str, why: str) -> InvalidConfigurationError:
+        return InvalidConfigurationError(
+            f"Invalid value {value} for configuration {self.name}: {why}"
+        )
