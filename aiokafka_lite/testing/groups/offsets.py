@@ -1,0 +1,182 @@
+"""The offsets that a group committed: those in force, and those of transactions still open.
+
+Kafka keeps them as records of one log and lets the later one win; ``CommittedOffset.order`` is the
+place in that log. So what a transaction wrote before a plain commit does not replace it, however
+late the transaction ends.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from aiokafka_lite.testing.journal import Journal
+
+__all__ = ["CommittedOffset", "GroupOffsets", "TopicPartitionKey"]
+
+TopicPartitionKey: TypeAlias = tuple[str, int]
+"""(topic, partition)"""
+
+KIND: Final = "offset"  # in the journal
+
+
+class CommittedOffset(NamedTuple):
+    """What is kept of a commit.
+
+    Attributes:
+        offset: the next one to read.
+        leader_epoch: of the record before; -1 if the client did not tell.
+        metadata: the client's own words, never None.
+        commit_ms: when, in ms since the epoch.
+        expire_ms: when it goes by the wish of an old client (v2-v4); -1 for the broker's rule.
+        order: grows with every commit; set by ``GroupOffsets``.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_ms: int = 0
+    expire_ms: int = -1
+    order: int = -1
+
+    def is_expired(self, now_ms: int, retention_ms: int, kept_since_ms: int | None) -> bool:
+        """Whether it was kept long enough, since its commit or since another instant."""
+        if self.expire_ms >= 0:
+            return now_ms >= self.expire_ms
+        since = self.commit_ms if kept_since_ms is None else kept_since_ms
+        return now_ms - since >= retention_ms
+
+
+class GroupOffsets:
+    """Of one group; they outlive its members and its kind.
+
+    Args:
+        group_id: the group's.
+        journal: told of every change.
+    """
+
+    def __init__(self, group_id: str, journal: Journal) -> None:
+        self.group_id = group_id
+        self._journal = journal
+        self._order = itertools.count()
+        self._committed: dict[TopicPartitionKey, CommittedOffset] = {}
+        self._pending: dict[int, dict[TopicPartitionKey, CommittedOffset]] = {}
+
+    def commit(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Put an offset in force."""
+        self._put((topic, partition), committed._replace(order=next(self._order)))
+
+    def find(self, topic: str, partition: int) -> CommittedOffset | None:
+        """The offset in force."""
+        return self._committed.get((topic, partition))
+
+    def all(self) -> Mapping[TopicPartitionKey, CommittedOffset]:
+        """Every offset in force."""
+        return self._committed
+
+    def delete(self, topic: str, partition: int) -> bool:
+        """Forget a partition, its pending offsets too; False if nothing was in force."""
+        for producer_id, pending in self._pending.items():
+            if pending.pop((topic, partition), None) is not None:
+                self._journal.note(KIND, (self.group_id, topic, partition, producer_id), None)
+        if self._committed.pop((topic, partition), None) is None:
+            return False
+        self._journal.note(KIND, (self.group_id, topic, partition), None)
+        return True
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget every partition of a topic."""
+        for key in self._partitions():
+            if key[0] == topic:
+                self.delete(*key)
+
+    def clear(self) -> None:
+        """Forget everything: the group is deleted."""
+        for key in self._partitions():
+            self.delete(*key)
+        self._pending.clear()
+
+    # Transactions
+
+    @property
+    def open_transactions(self) -> list[int]:
+        """The producers whose transactions have touched this group and not ended."""
+        return list(self._pending)
+
+    def commit_pending(
+        self, producer_id: int, topic: str, partition: int, committed: CommittedOffset
+    ) -> None:
+        """Keep an offset until the transaction of its producer ends."""
+        placed = committed._replace(order=next(self._order))
+        self._pending.setdefault(producer_id, {})[topic, partition] = placed
+        self._journal.note(KIND, (self.group_id, topic, partition, producer_id), _to_json(placed))
+
+    def has_pending(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction may change the partition's offset (KIP-447)."""
+        return any((topic, partition) in pending for pending in self._pending.values())
+
+    def find_pending(self, producer_id: int, topic: str, partition: int) -> CommittedOffset | None:
+        """What a producer's open transaction would commit."""
+        return self._pending.get(producer_id, {}).get((topic, partition))
+
+    def on_marker(self, producer_id: int, *, committed: bool) -> None:
+        """A transaction ended: put its offsets in force, or forget them."""
+        for key, offset in self._pending.pop(producer_id, {}).items():
+            self._journal.note(KIND, (self.group_id, *key, producer_id), None)
+            in_force = self._committed.get(key)
+            if committed and (in_force is None or offset.order > in_force.order):
+                self._put(key, offset)
+
+    # Expiry
+
+    def expire(
+        self,
+        now_ms: int,
+        retention_ms: int,
+        is_subscribed: Callable[[str], bool],
+        kept_since_ms: int | None = None,
+    ) -> bool:
+        """Forget what nobody reads any more and was kept long enough.
+
+        Args:
+            now_ms: the time, in ms since the epoch.
+            retention_ms: how long an offset is kept (``offsets.retention.minutes``).
+            is_subscribed: whether members read a topic, so that its offsets stay.
+            kept_since_ms: count from this instant; None: from each commit.
+
+        Returns:
+            Whether nothing is left, neither in force nor pending.
+        """
+        for key, committed in list(self._committed.items()):
+            if (
+                not is_subscribed(key[0])
+                and committed.is_expired(now_ms, retention_ms, kept_since_ms)
+                and not self.has_pending(*key)
+            ):
+                self.delete(*key)
+        return not self._committed and not self._pending
+
+    # The journal
+
+    def restore(
+        self, topic: str, partition: int, producer_id: int, value: Mapping[str, Any]
+    ) -> None:
+        """Take back what the journal remembers; ``producer_id`` -1: it is in force."""
+        committed = CommittedOffset(**value, order=next(self._order))
+        if producer_id < 0:
+            self._committed[topic, partition] = committed
+        else:
+            self._pending.setdefault(producer_id, {})[topic, partition] = committed
+
+    def _put(self, key: TopicPartitionKey, committed: CommittedOffset) -> None:
+        self._committed[key] = committed
+        self._journal.note(KIND, (self.group_id, *key), _to_json(committed))
+
+    def _partitions(self) -> set[TopicPartitionKey]:
+        """Every partition that has an offset, in force or pending."""
+        return {key for table in (self._committed, *self._pending.values()) for key in table}
+
+
+def _to_json(committed: CommittedOffset) -> dict[str, Any]:
+    value = committed._asdict()
+    del value["order"]  # counted anew after a restart, in the order of the journal
+    return value
