@@ -12,7 +12,7 @@ from uuid import UUID
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.primitives import ZERO_UUID
-from aiokafka_lite.testing.acls import Operation, Resource, refusal
+from aiokafka_lite.testing.acls import Operation, Resource, operations_of, refusal
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.session import Session
 from aiokafka_lite.testing.state import ClusterState
@@ -136,7 +136,31 @@ class RequestContext:
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client's principal may do that; always, while nobody set up ACLs."""
-        return True
+        authorizer = self.state.authorizer
+        if authorizer is None:
+            return True
+        session = self.session
+        return authorizer.allows(session.principal, session.address, operation, resource, name)
+
+    def allows_any(self, operation: Operation, resource: Resource) -> bool:
+        """Whether it may do that to at least one resource of the type (KIP-679)."""
+        authorizer = self.state.authorizer
+        if authorizer is None:
+            return True
+        session = self.session
+        return authorizer.allows_any(session.principal, session.address, operation, resource)
+
+    def authorized_operations(self, resource: Resource, name: str) -> int:
+        """What it may do to a resource, as the ``*_authorized_operations`` fields tell it.
+
+        Bit ``n`` is set for the operation of code ``n``; without ACLs, every one that there is for
+        this type.
+        """
+        authorizer = self.state.authorizer
+        if authorizer is None:
+            return sum(1 << operation for operation in operations_of(resource))
+        session = self.session
+        return authorizer.allowed_operations(session.principal, session.address, resource, name)
 
     def authorize(self, operation: Operation, resource: Resource, name: str) -> None:
         """Raise the error that answers what the client's principal may not do.

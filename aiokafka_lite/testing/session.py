@@ -22,3 +22,13 @@ class Session:
         self.connection_id = connection_id
         self.client_host = client_host
         self.principal = ANONYMOUS
+
+    @property
+    def address(self) -> str:
+        """The client's address as ACLs name it: without the slash."""
+        return self.client_host.removeprefix("/")
+
+    @property
+    def user(self) -> str:
+        """The principal's name without its type: whom quotas are for."""
+        return self.principal.partition(":")[2]

@@ -23,6 +23,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.configs import check_configs
@@ -72,6 +73,7 @@ class ClusterState:
         self.nodes = {node.node_id: node for node in nodes}
         self.clock = clock
         self.journal = journal or Journal()
+        self.authorizer: Authorizer | None = None  # everything is allowed
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features)
         self.broker_config = BrokerConfigs(broker_configs, self.journal)
