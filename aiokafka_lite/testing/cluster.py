@@ -3,32 +3,36 @@
     async with FakeCluster(topics={"orders": 6}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
-Everything lies in memory and is gone with it. In a test without an event loop, ``with`` instead
-of ``async with`` runs the cluster in a thread of its own; its methods may be called from any
-thread then, and ``cluster.run(cluster.restart(0))`` awaits the coroutines among them.
+Everything lies in memory and is gone with it. With ``with`` instead of ``async with`` the cluster
+runs in a thread of its own: for tests without an event loop, and for those whose loop is not
+asyncio's. Its methods may be called from any thread either way, and from any loop.
 
-The cluster owns its brokers' sockets, and that thread; ``stop`` ends them all.
+The class is the life of the cluster and of its brokers; what else can be done to it is in
+``levers`` (its state), ``views`` (its records) and ``faults`` (single requests). It owns its
+brokers' sockets, and that thread; ``stop`` ends them all.
 """
 
+import asyncio
 import itertools
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from aiokafka_lite.testing.clock import Clock, SystemClock, VirtualClock
-from aiokafka_lite.testing.control import Control, Fault, SeenRequest
+from aiokafka_lite.testing.clock import Clock, SystemClock
+from aiokafka_lite.testing.control import Control
+from aiokafka_lite.testing.faults import Faults
+from aiokafka_lite.testing.levers import Levers
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
-from aiokafka_lite.testing.topics import Partition, Topic
+from aiokafka_lite.testing.thread import DONE, LoopThread, call_in, run_in
+from aiokafka_lite.testing.views import Views
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.context import ApiRanges
-    from aiokafka_lite.testing.control import Condition, Replacement
     from aiokafka_lite.testing.server import BrokerServer
-    from aiokafka_lite.testing.tampering import Tampering
-    from aiokafka_lite.testing.thread import LoopThread
 
 __all__ = ["FakeCluster"]
 
@@ -37,7 +41,7 @@ T = TypeVar("T")
 LOOPBACK: Final = "127.0.0.1"
 
 
-class FakeCluster:
+class FakeCluster(Levers, Views, Faults):
     """Brokers on loopback that speak Kafka's protocol, and what tests want to do to them.
 
     Args:
@@ -98,7 +102,9 @@ class FakeCluster:
         self._ssl_context = ssl_context
         self._connection_ids = itertools.count()
         self._servers: dict[int, BrokerServer] = {}
-        self._thread: LoopThread | None = None
+        self._thread: LoopThread | None = None  # where ``with`` keeps it
+        self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
+        self._loop_thread = -1
 
     # Its life
 
@@ -107,6 +113,7 @@ class FakeCluster:
 
         Raises:
             RuntimeError: it was started before.
+            OSError: a port that was asked for is taken.
         """
         from aiokafka_lite.testing.apis import SERVED
         from aiokafka_lite.testing.exchange import Dispatcher
@@ -114,6 +121,7 @@ class FakeCluster:
 
         if self._servers:
             raise RuntimeError("a cluster is started once")
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         offered = self._offered(SERVED)
         for node in self.state.nodes.values():
             dispatcher = Dispatcher(self.state, node.node_id, offered, self._control)
@@ -122,12 +130,12 @@ class FakeCluster:
             )
         try:
             for node_id in self._servers:
-                await self.restart(node_id)
+                await self._restart(node_id)
+            for name, partitions in self._first_topics.items():
+                self.state.create_topic(name, partitions)
         except BaseException:
             await self.stop()
             raise
-        for name, partitions in self._first_topics.items():
-            self.state.create_topic(name, partitions)
 
     async def stop(self) -> None:
         """Stop every broker and close every connection. May be called again."""
@@ -136,6 +144,7 @@ class FakeCluster:
         for server in self._servers.values():
             await server.stop()
         self.state.clock.close()
+        self._loop = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -151,8 +160,6 @@ class FakeCluster:
         self._raise_failures(error)
 
     def __enter__(self) -> Self:
-        from aiokafka_lite.testing.thread import LoopThread
-
         self._thread = LoopThread("aiokafka_lite-testing")
         try:
             self._thread.run(self.start())
@@ -167,22 +174,13 @@ class FakeCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._thread is not None:
-            self._thread.run(self.stop())
-            self._thread.stop()
-            self._thread = None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                thread.run(self.stop())
+            finally:
+                thread.stop()
         self._raise_failures(error)
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine of this cluster from code without an event loop.
-
-        Raises:
-            RuntimeError: the cluster has no thread of its own; await it instead.
-        """
-        if self._thread is None:
-            coroutine.close()
-            raise RuntimeError("run() belongs to `with FakeCluster(...)`; here, await instead")
-        return self._thread.run(coroutine)
 
     # Where it is
 
@@ -193,7 +191,7 @@ class FakeCluster:
 
     def address(self, node_id: int) -> str:
         """``host:port`` of one broker; a broker keeps it when it is started again."""
-        node = self.state.nodes[node_id]
+        node = self._node(node_id)
         return f"{node.host}:{node.port}"
 
     @property
@@ -208,20 +206,29 @@ class FakeCluster:
 
         Partitions that have no other replica in sync have no leader until it is back.
         """
+        self._node(node_id)
         self._in_loop(lambda: self._kill(node_id))
 
-    async def restart(self, node_id: int) -> None:
+    def restart(self, node_id: int) -> Awaitable[None]:
         """Start a killed broker again, on its old port and with its old log.
+
+        In the loop that the cluster runs in, ``await`` it. Called from anywhere else it is done
+        when this returns; awaiting what is returned is allowed then, and not needed.
 
         Raises:
             OSError: the port was taken in the meantime.
         """
-        if not self.state.nodes[node_id].alive:
-            await self._servers[node_id].start()
-            self.state.on_node_up(node_id)
+        self._node(node_id)
+        loop = self._elsewhere()
+        if loop is None:
+            return self._restart(node_id)
+        run_in(loop, self._restart(node_id))
+        return DONE
 
     def disconnect(self, node_id: int | None = None) -> None:
         """Cut the connections of one broker or of all; it goes on listening."""
+        if node_id is not None:
+            self._node(node_id)
 
         def cut() -> None:
             for server in self._servers.values():
@@ -229,79 +236,6 @@ class FakeCluster:
                     server.cut_connections()
 
         self._in_loop(cut)
-
-    # Time
-
-    def advance(self, seconds: float) -> None:
-        """Move the cluster's ``VirtualClock`` on, and let happen what falls due on the way.
-
-        Raises:
-            RuntimeError: the cluster goes by the machine's clock.
-            ValueError: time does not run backwards.
-        """
-        clock = self.state.clock
-        if not isinstance(clock, VirtualClock):
-            raise RuntimeError("advance() needs FakeCluster(clock=VirtualClock())")
-        self._in_loop(lambda: clock.advance(seconds))
-
-    # Topics
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        replication_factor: int = -1,
-        configs: Mapping[str, str | None] | None = None,
-    ) -> Topic:
-        """Create a topic at once, known to every broker.
-
-        Args:
-            name: its name.
-            partitions: how many; partition ``i`` is led by broker ``i`` modulo the brokers.
-            replication_factor: replicas of each; -1 for three, or as many brokers as there are.
-            configs: topic configurations by Kafka's names (``message.timestamp.type``, ...).
-
-        Raises:
-            BrokerResponseError: what a client would be answered.
-        """
-        return self._in_loop(
-            lambda: self.state.create_topic(name, partitions, replication_factor, configs=configs)
-        )
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic; created again it has another id."""
-        self._in_loop(lambda: self.state.delete_topic(name))
-
-    def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow to ``total`` partitions."""
-        self._in_loop(lambda: self.state.add_partitions(name, total))
-
-    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Make another broker the leader of a partition, in a new leader epoch.
-
-        It becomes a replica if it was none. Fetches that wait are answered with an error.
-        """
-
-        def move() -> None:
-            moved = self.partition(topic, partition)
-            if node_id not in self.state.nodes:
-                raise ValueError(f"there is no broker {node_id}")
-            for nodes in (moved.replicas, moved.isr):
-                if node_id not in nodes:
-                    nodes.append(node_id)
-            moved.lead(node_id)
-
-        self._in_loop(move)
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Move the log start of a partition to offset ``before``."""
-        self._in_loop(lambda: self.partition(topic, partition).log.delete_before(before))
-
-    def partition(self, topic: str, partition: int) -> Partition:
-        """The state of a partition, to look at: its log, its leader, its epoch."""
-        return self.state.topics[topic].partitions[partition]
-
-    # Faults
 
     @property
     def failures(self) -> list[Exception]:
@@ -311,82 +245,17 @@ class FakeCluster:
         """
         return [failure for server in self._servers.values() for failure in server.failures]
 
-    @property
-    def requests(self) -> Sequence[SeenRequest]:
-        """The newest requests that the brokers received, oldest first (10,000 at most)."""
-        return self._in_loop(lambda: list(self._control.requests))
-
-    def count(self, api_key: int) -> int:
-        """How many requests of an API were received in all."""
-        return self._control.counts[api_key]
-
-    def control(
-        self,
-        api_key: int | None = None,
-        *,
-        times: int | None = 1,
-        node: int | None = None,
-        when: "Condition | None" = None,
-        after_handling: bool = False,
-        delay: float = 0.0,
-        error: int = 0,
-        partitions: Iterable[tuple[str, int | None]] | None = None,
-        respond_with: "Replacement | None" = None,
-        edit: Callable[[Any], None] | None = None,
-        tamper: "Tampering | None" = None,
-        drop: bool = False,
-        disconnect: bool | int = False,
-    ) -> Fault:
-        """Let something go wrong with the next requests of an API.
-
-        Args:
-            api_key: which API; None for any.
-            times: how many requests are struck; None for all until ``Fault.remove``.
-            node: only requests to this broker.
-            when: only requests that it says True to; it gets the decoded request.
-            after_handling: let the broker do what is asked first, and then strike its answer;
-                without, nothing has happened when the fault strikes.
-            delay: seconds to wait before anything below, or before the request is handled.
-            error: an error code for every partition or topic of the request, or for the whole of
-                it where there are none; what it hits is not done. After handling, every error
-                code of the response is overwritten.
-            partitions: only these (topic, partition) get the ``error``; partition None stands for
-                the topic itself, in metadata and topic requests.
-            respond_with: a response to send instead of the broker's, or a function that makes it
-                from the request.
-            edit: a function that changes the response before it is encoded.
-            tamper: a function that changes the encoded response; see ``testing.tampering``.
-            drop: never answer, but stay connected; the connection is mute from then on.
-            disconnect: cut the connection: True instead of an answer, a number after so many
-                bytes of it.
-
-        Returns:
-            The fault: ``hits``, ``await struck()``, ``remove()``.
-        """
-        fault = Fault(
-            api_key,
-            times=times,
-            node=node,
-            when=when,
-            after_handling=after_handling,
-            delay=delay,
-            error=error,
-            partitions=partitions,
-            respond_with=respond_with,
-            edit=edit,
-            tamper=tamper,
-            drop=drop,
-            disconnect=disconnect,
-        )
-        self._in_loop(lambda: self._control.faults.append(fault))
-        return fault
-
     # Inside
 
     def _kill(self, node_id: int) -> None:
         if self.state.nodes[node_id].alive:
             self.state.on_node_down(node_id)
             self._servers[node_id].kill()
+
+    async def _restart(self, node_id: int) -> None:
+        if not self.state.nodes[node_id].alive:
+            await self._servers[node_id].start()
+            self.state.on_node_up(node_id)
 
     def _offered(self, served: "ApiRanges") -> "ApiRanges":
         """The versions to offer: those served, as far as release and caller leave them."""
@@ -411,5 +280,9 @@ class FakeCluster:
             raise ExceptionGroup("a broker, or a function given to a fault, failed", failures)
 
     def _in_loop(self, function: Callable[[], T]) -> T:
-        """Change or read state where nothing else does at the same time."""
-        return function() if self._thread is None else self._thread.call(function)
+        loop = self._elsewhere()
+        return function() if loop is None else call_in(loop, function)
+
+    def _elsewhere(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that the cluster runs in, if that is in another thread than the caller."""
+        return None if threading.get_ident() == self._loop_thread else self._loop

@@ -6,6 +6,7 @@ that everything did and only the answer suffers. Faults are tried in the order t
 """
 
 import asyncio
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -94,7 +95,8 @@ class Fault:
         self.drop = drop
         self.disconnect = disconnect is True
         self.bytes_sent = None if isinstance(disconnect, bool) else disconnect
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._changed = threading.Condition()  # waiters are in any thread and any loop
+        self._waiting: list[tuple[int, Callable[[], object]]] = []
 
     def strikes(self, node_id: int, api_key: int, request: Request) -> bool:
         """Whether it strikes this request; counts it if so."""
@@ -107,10 +109,12 @@ class Fault:
             return False
         if self.left is not None:
             self.left -= 1
-        self.hits += 1
-        for wanted, future in self._waiting:
-            if self.hits >= wanted and not future.done():
-                future.set_result(None)
+        with self._changed:
+            self.hits += 1
+            for wanted, tell in self._waiting:
+                if self.hits >= wanted:
+                    tell()
+            self._changed.notify_all()
         return True
 
     def remove(self) -> None:
@@ -119,15 +123,33 @@ class Fault:
 
     async def struck(self, times: int = 1) -> None:
         """Wait until ``times`` requests were struck. Cancelling only ends the wait."""
-        if self.hits >= times:
-            return
-        future = asyncio.get_running_loop().create_future()
-        entry = (times, future)
-        self._waiting.append(entry)
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def tell() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        entry = (times, lambda: loop.call_soon_threadsafe(tell))
+        with self._changed:
+            if self.hits >= times:
+                return
+            self._waiting.append(entry)
         try:
             await future
         finally:
-            self._waiting.remove(entry)
+            with self._changed:
+                self._waiting.remove(entry)
+
+    def wait(self, times: int = 1, timeout: float = 10.0) -> None:
+        """The same for code without an event loop; it blocks its thread.
+
+        Raises:
+            TimeoutError: it did not happen within ``timeout`` seconds.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.hits >= times, timeout):
+                raise TimeoutError(f"{self.hits} of {times} requests were struck in {timeout} s")
 
     def error_for(self, topic: str | None, partition: int | None) -> int:
         """The error code it puts on a partition, a topic (partition None) or a whole request."""

@@ -1,17 +1,49 @@
-"""An event loop in a thread of its own, for callers that have none (sync tests, blocking clients).
+"""Ways into an event loop from another thread, and a loop in a thread of its own.
+
+A caller without a loop (a sync test, a blocking client), or with a loop of another kind (trio's),
+keeps the cluster in a ``LoopThread`` and waits, blocked, for what it asks of it.
 
 Invariants: the loop is closed by the thread that ran it; ``stop`` joins that thread.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-__all__ = ["LoopThread"]
+__all__ = ["DONE", "LoopThread", "call_in", "run_in"]
 
 T = TypeVar("T")
+
+
+class _Done(Awaitable[None]):
+    """What was done before it could be awaited; any framework may await it, or nobody."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+DONE: Final = _Done()
+
+
+def run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a loop of another thread and wait for what it returns or raises."""
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
+    """Call a function in a loop of another thread and wait for what it returns or raises."""
+    future: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # handed to the caller, whatever it is
+            future.set_exception(error)
+
+    loop.call_soon_threadsafe(call)
+    return future.result()
 
 
 class LoopThread:
@@ -24,22 +56,7 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the thread's loop and wait for what it returns or raises."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
-
-    def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread's loop and wait for what it returns or raises."""
-        if threading.current_thread() is self._thread:
-            return function()
-        future: Future[T] = Future()
-
-        def call() -> None:
-            try:
-                future.set_result(function())
-            except BaseException as error:  # handed to the caller, whatever it is
-                future.set_exception(error)
-
-        self.loop.call_soon_threadsafe(call)
-        return future.result()
+        return run_in(self.loop, coroutine)
 
     def stop(self) -> None:
         """End the loop and wait for its thread."""

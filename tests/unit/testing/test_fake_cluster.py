@@ -5,6 +5,7 @@ import pytest
 from aiokafka_lite.errors import InvalidPartitionsError, TopicAlreadyExistsError
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing.coordinators import CoordinatorType
 from tests.unit.testing.raw import make_batch
 
 
@@ -73,3 +74,41 @@ def test_records_can_be_deleted() -> None:
     partition.append(batch, BatchHeader.read(batch), 1, 0)
     cluster.delete_records("a", 0, before=1)
     assert (partition.log.start_offset, partition.log.end_offset) == (1, 2)
+
+
+async def test_what_is_not_there() -> None:
+    async with FakeCluster(brokers=2, topics={"a": 2}) as cluster:
+        for name_node in (
+            cluster.kill,
+            cluster.restart,
+            cluster.disconnect,
+            cluster.address,
+            lambda node: cluster.move_leader("a", 0, node),
+            lambda node: cluster.move_coordinator("group", node),
+            lambda node: cluster.control(node=node, drop=True),
+        ):
+            with pytest.raises(ValueError, match="no broker 2, but 2 in all"):
+                name_node(2)
+        for name_topic in (
+            cluster.delete_topic,
+            lambda topic: cluster.add_partitions(topic, 3),
+            lambda topic: cluster.move_leader(topic, 0, 1),
+            lambda topic: cluster.delete_records(topic, 0, 1),
+            lambda topic: cluster.partition(topic, 0),
+        ):
+            with pytest.raises(ValueError, match="no topic 'b'; there are: a"):
+                name_topic("b")
+        with pytest.raises(ValueError, match="a has no partition -1, but 2 in all"):
+            cluster.partition("a", -1)
+        cluster.kill(1)
+        with pytest.raises(ValueError, match="broker 1 is not there"):
+            cluster.move_coordinator("group", 1)
+
+
+async def test_moving_a_coordinator() -> None:
+    async with FakeCluster(brokers=3) as cluster:
+        coordinators = cluster.state.coordinators
+        for kind in CoordinatorType:
+            before = coordinators.node_of(kind, "mine").node_id
+            cluster.move_coordinator("mine", (before + 1) % 3, kind)
+            assert coordinators.node_of(kind, "mine").node_id == (before + 1) % 3

@@ -1,0 +1,94 @@
+"""The part of ``FakeCluster``'s face that makes requests go wrong, and tells which were made."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aiokafka_lite.testing.control import Control, Fault, SeenRequest
+from aiokafka_lite.testing.face import Face
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.control import Condition, Replacement
+    from aiokafka_lite.testing.tampering import Tampering
+
+__all__ = ["Faults"]
+
+
+class Faults(Face):
+    """Faults of single requests, and the record of all that were seen."""
+
+    _control: Control
+
+    @property
+    def requests(self) -> Sequence[SeenRequest]:
+        """The newest requests that the brokers received, oldest first (10,000 at most)."""
+        return self._in_loop(lambda: list(self._control.requests))
+
+    def count(self, api_key: int) -> int:
+        """How many requests of an API were received in all."""
+        return self._in_loop(lambda: self._control.counts[api_key])
+
+    def control(
+        self,
+        api_key: int | None = None,
+        *,
+        times: int | None = 1,
+        node: int | None = None,
+        when: "Condition | None" = None,
+        after_handling: bool = False,
+        delay: float = 0.0,
+        error: int = 0,
+        partitions: Iterable[tuple[str, int | None]] | None = None,
+        respond_with: "Replacement | None" = None,
+        edit: Callable[[Any], None] | None = None,
+        tamper: "Tampering | None" = None,
+        drop: bool = False,
+        disconnect: bool | int = False,
+    ) -> Fault:
+        """Let something go wrong with the next requests of an API.
+
+        Args:
+            api_key: which API; None for any.
+            times: how many requests are struck; None for all until ``Fault.remove``.
+            node: only requests to this broker.
+            when: only requests that it says True to; it gets the decoded request.
+            after_handling: let the broker do what is asked first, and then strike its answer;
+                without, nothing has happened when the fault strikes.
+            delay: seconds to wait before anything below, or before the request is handled.
+            error: an error code for every partition or topic of the request, or for the whole of
+                it where there are none; what it hits is not done. After handling, every error
+                code of the response is overwritten.
+            partitions: only these (topic, partition) get the ``error``; partition None stands for
+                the topic itself, in metadata and topic requests.
+            respond_with: a response to send instead of the broker's, or a function that makes it
+                from the request.
+            edit: a function that changes the response before it is encoded.
+            tamper: a function that changes the encoded response; see ``testing.tampering``.
+            drop: never answer, but stay connected; the connection is mute from then on.
+            disconnect: cut the connection: True instead of an answer, a number after so many
+                bytes of it.
+
+        Returns:
+            The fault: ``hits``, ``await struck()``, ``wait()``, ``remove()``.
+
+        Raises:
+            ValueError: it could never strike: no such broker, no times, a negative delay.
+        """
+        if node is not None:
+            self._node(node)
+        fault = Fault(
+            api_key,
+            times=times,
+            node=node,
+            when=when,
+            after_handling=after_handling,
+            delay=delay,
+            error=error,
+            partitions=partitions,
+            respond_with=respond_with,
+            edit=edit,
+            tamper=tamper,
+            drop=drop,
+            disconnect=disconnect,
+        )
+        self._in_loop(lambda: self._control.faults.append(fault))
+        return fault
