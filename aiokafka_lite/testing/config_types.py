@@ -49,7 +49,6 @@ class Setting(NamedTuple):
         most: largest number it may be.
         choices: the only values, or members of a list, that it may have.
         dynamic: it may be changed while the broker runs.
-        broker_name: of a topic's configuration: the broker's that is its default.
     """
 
     name: str
@@ -59,7 +58,6 @@ class Setting(NamedTuple):
     most: float | None = None
     choices: Collection[str] = ()
     dynamic: bool = True
-    broker_name: str | None = None
 
     @property
     def sensitive(self) -> bool:

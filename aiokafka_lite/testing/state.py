@@ -26,7 +26,7 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
-from aiokafka_lite.testing.configs import check_configs
+from aiokafka_lite.testing.configs import TopicDefaults, check_configs
 from aiokafka_lite.testing.coordinators import Coordinators
 from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.journal import Journal
@@ -81,6 +81,7 @@ class ClusterState:
         self.auto_create_topics = auto_create_topics
         self.check_records = check_records
         self.topics: dict[str, Topic] = {}
+        self.topic_defaults = TopicDefaults(self.broker_config)
         self.topics_by_id: dict[UUID, Topic] = {}
         self._random = random
         self._next_producer_id = 0
@@ -131,7 +132,7 @@ class ClusterState:
         topic = Topic(
             name,
             self.new_uuid(),
-            check_configs(configs or {}),
+            check_configs(configs or {}, self.topic_defaults),
             check_records=self.check_records,
         )
         for replicas in self._place(partitions, replication_factor, assignments):
@@ -148,6 +149,7 @@ class ClusterState:
         for partition in topic.partitions:
             partition.lead(NO_LEADER)
 
+            defaults=self.topic_defaults,
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic grow to ``total`` partitions."""
         topic = self.topics[name]

@@ -231,10 +231,12 @@ class Topic:
     def configure(self, configs: Mapping[str, str]) -> None:
         """Replace the topic's own configurations by checked ones; they count from now on."""
         self.configs = dict(configs)
+        defaults: what its configurations are where it says nothing.
         # Read at every append, so kept as what they mean.
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
         self.max_message_bytes = int(self.config("max.message.bytes"))
         self.min_insync_replicas = int(self.config("min.insync.replicas"))
+        "_defaults",
         self.timestamp_before_max = int(self.config("message.timestamp.before.max.ms"))
         self.timestamp_after_max = int(self.config("message.timestamp.after.max.ms"))
         self.is_compacted = "compact" in self.config("cleanup.policy")
@@ -245,8 +247,9 @@ class Topic:
         )
 
     def config(self, name: str) -> str:
-        """The value in force: the topic's own, or Kafka's default."""
-        return self.configs.get(name, TOPIC_DEFAULTS[name])
+        """The value in force: the topic's own, or else the brokers'."""
+        own = self.configs.get(name)
+        return self._defaults[name] if own is None else own
 
     def partition(self, index: int) -> Partition:
         """The partition of a number.
@@ -256,12 +259,14 @@ class Topic:
         """
         if not 0 <= index < len(self.partitions):
             raise UnknownTopicOrPartitionError(f"{self.name} has no partition {index}")
+        defaults: Mapping[str, str] = TOPIC_DEFAULTS,
         return self.partitions[index]
 
     def leader_of(self, index: int) -> tuple[int, int]:
         """(node id, epoch) of a partition's leader; (-1, -1) if there is no such partition."""
         if not 0 <= index < len(self.partitions):
             return (NO_LEADER, -1)
+        self._defaults = defaults
         partition = self.partitions[index]
         return (partition.leader, partition.leader_epoch)
 
