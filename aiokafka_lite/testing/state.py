@@ -5,8 +5,9 @@ It is the controller and the metadata cache in one: a change is known to every b
 
 import base64
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -32,6 +33,9 @@ from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.groups.registry import Groups
 
 __all__ = ["ClusterState"]
 
@@ -77,11 +81,11 @@ class ClusterState:
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features)
         self.broker_config = BrokerConfigs(broker_configs, self.journal)
+        self.topic_defaults = TopicDefaults(self.broker_config)
         self.default_partitions = default_partitions
         self.auto_create_topics = auto_create_topics
         self.check_records = check_records
         self.topics: dict[str, Topic] = {}
-        self.topic_defaults = TopicDefaults(self.broker_config)
         self.topics_by_id: dict[UUID, Topic] = {}
         self._random = random
         self._next_producer_id = 0
@@ -96,6 +100,17 @@ class ClusterState:
     def controller_id(self) -> int:
         """The first broker that is up; -1 when none is."""
         return next((node.node_id for node in self.alive), -1)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        """The groups of consumers and others; imported and made when one is first asked for."""
+        from aiokafka_lite.testing.groups.environment import Environment
+        from aiokafka_lite.testing.groups.registry import Groups
+
+        environment = Environment(
+            self.clock, self.journal, self.topics, self.new_uuid, self.broker_config.integer
+        )
+        return Groups(environment, self.coordinators)
 
     # Topics
 
@@ -134,6 +149,7 @@ class ClusterState:
             self.new_uuid(),
             check_configs(configs or {}, self.topic_defaults),
             check_records=self.check_records,
+            defaults=self.topic_defaults,
         )
         for replicas in self._place(partitions, replication_factor, assignments):
             self._add_partition(topic, replicas)
@@ -148,8 +164,8 @@ class ClusterState:
         del self.topics_by_id[topic.topic_id]
         for partition in topic.partitions:
             partition.lead(NO_LEADER)
+        self.groups.on_topic_deleted(name)
 
-            defaults=self.topic_defaults,
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic grow to ``total`` partitions."""
         topic = self.topics[name]

@@ -146,9 +146,7 @@ class Group(ABC):
         """JoinGroup; ``reply`` may stay open until the others have joined."""
         reply.send(JoinGroupResponse(error_code=InconsistentGroupProtocolError.errno))
 
-    def on_sync(
-        self, request: SyncGroupRequest, version: int, reply: Reply[SyncGroupResponse]
-    ) -> None:
+    def on_sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
         """SyncGroup; ``reply`` may stay open until the leader has shared out."""
         reply.send(SyncGroupResponse(error_code=UnknownMemberIdError.errno))
 
