@@ -2,24 +2,31 @@
 
 Batches lie back to back in segments of plain memory, and only their base offset and leader epoch
 are written over. A read is a slice of a segment, or one join where it runs over a segment's end.
-A segment never grows, so a slice that someone holds stays valid while the log goes on.
+A segment never grows, and what was cut off one is never written over, so a slice that someone
+holds stays valid while the log goes on.
+
+What is kept beside memory goes through a ``LogStore``: ``append`` tells it each batch, ``rewrite``
+and ``truncate`` the batches that are left, ``delete_before`` the new start; ``load`` is the way
+back.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.header import BatchHeader, rebase
 from aiokafka_lite.testing.batches import stamp_append_time
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.conversion import StoredRecord
 
-__all__ = ["FoundOffset", "PartitionLog"]
+__all__ = ["FoundOffset", "LogStore", "PartitionLog"]
 
 FIRST_SEGMENT_BYTES: Final = 16 * 1024
 LARGEST_SEGMENT_BYTES: Final = 4 * 1024 * 1024
+INDEX_INTERVAL_BYTES: Final = 4096  # index.interval.bytes: how exactly Kafka knows its batches
 
 _EMPTY: Final = memoryview(b"")
 
@@ -30,6 +37,23 @@ class FoundOffset(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class LogStore:
+    """What outlives the process of one log. This one keeps nothing; ``storage`` has one that does.
+
+    Every batch is told with its offsets and its leader epoch in it, so the batches and the start
+    offset are the whole log.
+    """
+
+    def append(self, batch: memoryview) -> None:
+        """A batch was put at the end."""
+
+    def rewrite(self, batches: Iterable[memoryview], start_offset: int, end_offset: int) -> None:
+        """The log was cut or compacted: these batches are all it has."""
+
+    def move_start(self, offset: int) -> None:
+        """What lies before ``offset`` may be forgotten."""
 
 
 class _Segment:
@@ -50,6 +74,7 @@ class _Segment:
         self.start_position = start_position
         """Bytes appended to the log before this segment: makes distances a subtraction."""
         self.view = memoryview(bytearray(capacity))
+        """As long as there is room; shorter once the segment was cut."""
         self.size = 0
         self.positions = array("q")
         self.last_offsets = array("q")
@@ -65,6 +90,23 @@ class _Segment:
         """The bytes of the batch that was appended as the ``index``-th."""
         position = self.positions[index]
         return self.view[position : self.batch_end(position)]
+
+    def add(self, batch: Buffer, last_offset: int, largest_timestamp: int) -> memoryview:
+        """Copy a batch to the end; there must be room. The copy may be written over."""
+        position = self.size
+        self.size = position + len(batch)
+        stored = self.view[position : self.size]
+        stored[:] = batch
+        self.positions.append(position)
+        self.last_offsets.append(last_offset)
+        self.largest_timestamps.append(largest_timestamp)
+        return stored
+
+    def cut(self, index: int) -> None:
+        """Take off the batches from the ``index``-th on; the segment takes no others then."""
+        self.size = self.positions[index]
+        self.view = self.view[: self.size]  # a reader may still hold what lies behind
+        del self.positions[index:], self.last_offsets[index:], self.largest_timestamps[index:]
 
     def batch_end(self, position: int) -> int:
         """Where the batch ends that begins at ``position``."""
@@ -85,13 +127,15 @@ class PartitionLog:
     __slots__ = (
         "_max_timestamp_offset",
         "_segments",
+        "_store",
         "end_offset",
         "epochs",
         "max_timestamp",
         "start_offset",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, store: LogStore | None = None) -> None:
+        self._store = store
         self.start_offset = 0
         self.end_offset = 0
         self.epochs: list[tuple[int, int]] = []
@@ -138,27 +182,84 @@ class PartitionLog:
         Returns:
             The offset of the batch's first record.
         """
-        size = len(batch)
-        segment = self._segment_for(size)
-        position = segment.size
-        stored = segment.view[position : position + size]
-        stored[:] = batch
         base_offset = self.end_offset
+        timestamp = header.max_timestamp if append_time_ms is None else append_time_ms
+        stored = self._add(batch, base_offset, base_offset + header.last_offset_delta, timestamp)
         rebase(stored, 0, base_offset, leader_epoch)
-        timestamp = header.max_timestamp
         if append_time_ms is not None:
-            timestamp = append_time_ms
             stamp_append_time(stored, append_time_ms)
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-            self._max_timestamp_offset = base_offset
-        last_offset = base_offset + header.last_offset_delta
-        segment.positions.append(position)
-        segment.last_offsets.append(last_offset)
-        segment.largest_timestamps.append(self.max_timestamp)
-        segment.size = position + size
-        self.end_offset = last_offset + 1
+        if self._store is not None:
+            self._store.append(stored)
         return base_offset
+
+    def load(
+        self, batches: Iterable[Buffer], start_offset: int, end_offset: int, store: LogStore
+    ) -> None:
+        """Fill an empty log with what a store kept of it, and go on in that store.
+
+        Args:
+            batches: as they were told to the store, with their offsets and leader epochs.
+            start_offset: where the log may be read from.
+            end_offset: where it ended at least.
+            store: told every change from now on, but not of these batches.
+        """
+        self._store = None
+        self._fill(batches)
+        self.start_offset = start_offset
+        self.end_offset = max(self.end_offset, end_offset, start_offset)
+        self.epochs = []
+        for batch in self.batches():
+            header = BatchHeader.read(batch)
+            if not self.epochs or self.epochs[-1][0] < header.leader_epoch:
+                self.epochs.append((header.leader_epoch, header.base_offset))
+        self._find_max_timestamp_again()
+        self._store = store
+
+    def truncate(self, to_offset: int) -> int:
+        """Cut the end off, as a replica does that has more than its new leader.
+
+        Args:
+            to_offset: nothing at or after it is left. The batch that holds it goes as a whole, as
+                replicas have either all of a batch or nothing.
+
+        Returns:
+            Where the log ends now.
+        """
+        if to_offset >= self.end_offset:
+            return self.end_offset
+        if to_offset <= self.start_offset:
+            self._segments = []
+            self.end_offset = max(to_offset, 0)
+        else:
+            self._cut(to_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        while self.epochs and self.epochs[-1][1] >= self.end_offset:
+            del self.epochs[-1]
+        self._find_max_timestamp_again()
+        if self._store is not None:
+            self._store.rewrite(self.batches(), self.start_offset, self.end_offset)
+        return self.end_offset
+
+    def rewrite(self, batches: Iterable[Buffer]) -> None:
+        """Put other batches in place of all there are, as compaction does.
+
+        Args:
+            batches: in order, with their offsets and epochs; there may be gaps between them. The
+                log ends where it ended.
+        """
+        end_offset = self.end_offset
+        self._fill(batches)
+        self.end_offset = end_offset
+        self._find_max_timestamp_again()
+        if self._store is not None:
+            self._store.rewrite(self.batches(), self.start_offset, end_offset)
+
+    def batches(self) -> Iterator[memoryview]:
+        """Every batch that has offsets from the log's start on."""
+        for segment in self._segments:
+            for index, last_offset in enumerate(segment.last_offsets):
+                if last_offset >= self.start_offset:
+                    yield segment.batch(index).toreadonly()
 
     def read(
         self,
@@ -178,11 +279,14 @@ class PartitionLog:
             below: leave out batches from this offset on (the last stable offset).
         """
         end = self.end_offset if below is None else min(below, self.end_offset)
-        if offset >= end:
+        if offset >= end or not self._segments:
             return _EMPTY
         index = self._segment_index(offset)
         segment = self._segments[index]
         position = segment.position_of(offset)
+        if position == segment.size and index + 1 < len(self._segments):
+            index += 1  # compaction left nothing of this segment from ``offset`` on
+            segment, position = self._segments[index], 0
         first_size = segment.batch_end(position) - position
         if first_size > max_bytes:
             if not at_least_one:
@@ -201,14 +305,31 @@ class PartitionLog:
             position = 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def available_bytes(self, offset: int) -> int:
+    def available_bytes(self, offset: int, below: int | None = None) -> int:
         """Bytes that a read from ``offset`` without a limit would return; costs no read."""
-        if offset >= self.end_offset:
+        end = self.end_offset if below is None else min(below, self.end_offset)
+        if offset >= end or not self._segments:
             return 0
         last = self._segments[-1]
+        until = last.start_position + last.size
+        if end < self.end_offset:
+            segment = self._segments[self._segment_index(end)]
+            until = segment.start_position + segment.position_of(end)
         segment = self._segments[self._segment_index(offset)]
-        begin = segment.start_position + segment.position_of(offset)
-        return last.start_position + last.size - begin
+        return until - segment.start_position - segment.position_of(offset)
+
+    def upper_bound(self, offset: int, size: int) -> int:
+        """An offset that is not below any in ``size`` bytes read from ``offset`` on.
+
+        Kafka finds it in an index that knows a batch every 4096 bytes, and looks for aborted
+        transactions up to there.
+        """
+        segment = self._segments[self._segment_index(offset)]
+        position = segment.position_of(offset) + size + INDEX_INTERVAL_BYTES
+        index = bisect_left(segment.positions, position)
+        if index < len(segment.positions):
+            return segment.last_offsets[index]
+        return self.end_offset
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record that is at least as late as ``timestamp_ms``, if there is one."""
@@ -247,13 +368,52 @@ class PartitionLog:
 
     def delete_before(self, offset: int) -> None:
         """Move the log start to ``offset``; whole segments before it are dropped."""
-        self.start_offset = max(self.start_offset, min(offset, self.end_offset))
+        if offset <= self.start_offset:
+            return
+        self.start_offset = min(offset, self.end_offset)
         while self._segments and self._segments[0].last_offsets[-1] < self.start_offset:
             del self._segments[0]
+        known = bisect_right(self.epochs, self.start_offset, key=lambda entry: entry[1])
+        if known:  # the epoch at the start begins there now, and those before it are forgotten
+            self.epochs[:known] = [(self.epochs[known - 1][0], self.start_offset)]
         if self._max_timestamp_offset < self.start_offset:
             self._find_max_timestamp_again()
+        if self._store is not None:
+            self._store.move_start(self.start_offset)
 
-    def _segment_for(self, size: int) -> _Segment:
+    def _add(self, batch: Buffer, base_offset: int, last_offset: int, timestamp: int) -> memoryview:
+        """The one place where a batch enters memory, at the end; the copy that lies there."""
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self._max_timestamp_offset = base_offset
+        self.end_offset = last_offset + 1
+        segment = self._segment_for(len(batch), base_offset)
+        return segment.add(batch, last_offset, self.max_timestamp)
+
+    def _fill(self, batches: Iterable[Buffer]) -> None:
+        """Begin anew with batches that have their offsets."""
+        kept = list(batches)  # they may lie in the segments that go
+        self._segments = []
+        self.max_timestamp = self._max_timestamp_offset = -1
+        for batch in kept:
+            header = BatchHeader.read(memoryview(batch))
+            self._add(batch, header.base_offset, header.last_offset, header.max_timestamp)
+
+    def _cut(self, to_offset: int) -> None:
+        """The one place where the end of the log goes: whole batches, from the one at an offset."""
+        self.end_offset = to_offset
+        while self._segments:
+            segment = self._segments[-1]
+            index = bisect_left(segment.last_offsets, to_offset)
+            if index < len(segment.positions):
+                base_offset = BatchHeader.read(segment.batch(index)).base_offset
+                self.end_offset = min(self.end_offset, base_offset)
+                segment.cut(index)
+            if index:
+                break
+            del self._segments[-1]
+
+    def _segment_for(self, size: int, base_offset: int) -> _Segment:
         """The segment that has room for ``size`` more bytes: the last, or a new one."""
         if not self._segments:
             capacity, position = FIRST_SEGMENT_BYTES, 0
@@ -263,7 +423,7 @@ class PartitionLog:
                 return last
             capacity = min(2 * len(last.view), LARGEST_SEGMENT_BYTES)
             position = last.start_position + last.size
-        segment = _Segment(self.end_offset, position, max(capacity, size))
+        segment = _Segment(base_offset, position, max(capacity, size))
         self._segments.append(segment)
         return segment
 
@@ -276,14 +436,18 @@ class PartitionLog:
         self, segment: _Segment, index: int, timestamp_ms: int
     ) -> FoundOffset | None:
         batch = segment.batch(index)
+        header = BatchHeader.read(batch)
+        if header.control:  # its one record counts too, but is not one of ``records_of``
+            if header.base_offset < self.start_offset or header.max_timestamp < timestamp_ms:
+                return None
+            return FoundOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
         for record in self._records_left(batch):
             if record.timestamp >= timestamp_ms:
-                epoch = BatchHeader.read(batch).leader_epoch
-                return FoundOffset(record.offset, record.timestamp, epoch)
+                return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
         return None
 
     def _find_max_timestamp_again(self) -> None:
-        """After a deletion: the largest timestamp of what is left."""
+        """After something went: the largest timestamp of what is left."""
         self.max_timestamp, self._max_timestamp_offset = -1, -1
         for segment in self._segments:
             for index, last_offset in enumerate(segment.last_offsets):
@@ -293,7 +457,8 @@ class PartitionLog:
                 header = BatchHeader.read(batch)
                 largest = header.max_timestamp
                 if header.base_offset < self.start_offset:  # the log starts in the midst of it
-                    largest = max(record.timestamp for record in self._records_left(batch))
+                    left = self._records_left(batch)
+                    largest = max((record.timestamp for record in left), default=-1)
                 if largest > self.max_timestamp:
                     self.max_timestamp = largest
                     self._max_timestamp_offset = header.base_offset
