@@ -102,6 +102,7 @@ class FakeCluster(Levers, Views, Faults):
         self._ssl_context = ssl_context
         self._connection_ids = itertools.count()
         self._servers: dict[int, BrokerServer] = {}
+        self._failures_raised: list[Exception] = []
         self._thread: LoopThread | None = None  # where ``with`` keeps it
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._loop_thread = -1
@@ -157,7 +158,8 @@ class FakeCluster(Levers, Views, Faults):
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-        self._raise_failures(error)
+        if error is None:
+            self.raise_failures()
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("aiokafka_lite-testing")
@@ -180,7 +182,8 @@ class FakeCluster(Levers, Views, Faults):
                 thread.run(self.stop())
             finally:
                 thread.stop()
-        self._raise_failures(error)
+        if error is None:
+            self.raise_failures()
 
     # Where it is
 
@@ -245,6 +248,17 @@ class FakeCluster(Levers, Views, Faults):
         """
         return [failure for server in self._servers.values() for failure in server.failures]
 
+    def raise_failures(self) -> None:
+        """Raise those of the ``failures`` that were not raised before.
+
+        Raises:
+            ExceptionGroup: of all of them.
+        """
+        news = [failure for failure in self.failures if failure not in self._failures_raised]
+        self._failures_raised += news
+        if news:
+            raise ExceptionGroup("a broker, or a function given to a fault, failed", news)
+
     # Inside
 
     def _kill(self, node_id: int) -> None:
@@ -272,12 +286,6 @@ class FakeCluster(Levers, Views, Faults):
             if limit is not None and max(first, limit[0]) <= min(last, limit[1]):
                 offered[key] = (max(first, limit[0]), min(last, limit[1]))
         return offered
-
-    def _raise_failures(self, error: BaseException | None) -> None:
-        """At the end of a ``with`` that saw no error: what failed inside the brokers."""
-        failures = self.failures
-        if failures and error is None:
-            raise ExceptionGroup("a broker, or a function given to a fault, failed", failures)
 
     def _in_loop(self, function: Callable[[], T]) -> T:
         loop = self._elsewhere()
