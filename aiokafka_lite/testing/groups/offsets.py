@@ -9,9 +9,10 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from aiokafka_lite.errors import OffsetMetadataTooLargeError
 from aiokafka_lite.testing.journal import Journal
 
-__all__ = ["CommittedOffset", "GroupOffsets", "TopicPartitionKey"]
+__all__ = ["CommittedOffset", "GroupOffsets", "TopicPartitionKey", "check_metadata"]
 
 TopicPartitionKey: TypeAlias = tuple[str, int]
 """(topic, partition)"""
@@ -44,6 +45,24 @@ class CommittedOffset(NamedTuple):
             return now_ms >= self.expire_ms
         since = self.commit_ms if kept_since_ms is None else kept_since_ms
         return now_ms - since >= retention_ms
+
+
+def check_metadata(metadata: str | None, limit: int) -> str:
+    """The client's words of a commit, "" for none.
+
+    Args:
+        metadata: as they came.
+        limit: how many characters (UTF-16 units, as Java counts) they may be
+            (``offset.metadata.max.bytes``).
+
+    Raises:
+        OffsetMetadataTooLargeError: more than that.
+    """
+    text = metadata or ""
+    length = len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if length > limit:
+        raise OffsetMetadataTooLargeError(f"{length} characters of metadata, of {limit} at most")
+    return text
 
 
 class GroupOffsets:

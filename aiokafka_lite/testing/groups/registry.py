@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import (
+    BrokerResponseError,
     GroupCoordinatorNotAvailableError,
     GroupIdNotFound,
+    IllegalGenerationError,
 )
 from aiokafka_lite.testing.clock import Timer
 from aiokafka_lite.testing.coordinators import Coordinators, CoordinatorType
@@ -70,6 +72,25 @@ class Groups:
         made = ClassicGroup(group_id, self.offsets_of(group_id), self.environment)
         self.put(made)
         return made
+
+    def for_commit(
+        self,
+        group_id: str,
+        generation_or_epoch: int,
+        unknown: type[BrokerResponseError] = IllegalGenerationError,
+    ) -> Group:
+        """The group that a commit is for.
+
+        Who is in no group may commit all the same, with generation -1: an empty classic group
+        that only keeps offsets is made for it.
+
+        Raises:
+            BrokerResponseError: ``unknown``; the member's group does not exist.
+        """
+        group = self.get(group_id)
+        if group is None and generation_or_epoch >= 0:
+            raise unknown(f"there is no group {group_id!r}")
+        return self.classic(group_id) if group is None else group
 
     def put(self, group: Group) -> None:
         """Keep a group under its id, in the place of one that was there; offsets stay."""

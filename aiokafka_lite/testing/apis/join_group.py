@@ -1,0 +1,84 @@
+"""JoinGroup, v0-v9: a member wants to be in a group; answered when the next generation begins.
+
+- v0 has one timeout for both the session and the rebalance;
+- v4: a new member is told its id and joins again with it (KIP-394);
+- v5: static members (KIP-345);
+- v7: the protocol's type in the answer, and null for a protocol's name;
+- v8: the reason for joining, which only a log would show (KIP-800);
+- v9: a static leader who comes back to a stable group skips the assignment (KIP-814).
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+    UnknownMemberIdError,
+)
+from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import Delayed, RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.group import NO_MEMBER, Group, Joiner
+from aiokafka_lite.testing.groups.reply import Reply
+from aiokafka_lite.testing.waiting import when_answered
+
+_REBALANCE_TIMEOUT_SINCE: Final = 1
+_MEMBER_ID_REQUIRED_SINCE: Final = 4
+_NULL_PROTOCOL_SINCE: Final = 7
+_SKIP_ASSIGNMENT_SINCE: Final = 9
+
+
+def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Delayed:
+    try:
+        context.check()
+        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
+    except BrokerResponseError as error:
+        named = None if context.version >= _NULL_PROTOCOL_SINCE else ""
+        return JoinGroupResponse(error_code=error.errno, protocol_name=named)
+    if context.version < _REBALANCE_TIMEOUT_SINCE:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    try:
+        _check_request(request, context)
+        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
+        group = _group(request, context)
+    except (InvalidGroupIdError, InvalidSessionTimeoutError, UnknownMemberIdError) as error:
+        return JoinGroupResponse(error_code=error.errno, member_id=request.member_id)
+    except BrokerResponseError as error:
+        return JoinGroupResponse(error_code=error.errno)
+    joiner = Joiner(
+        context.client_id or "",
+        context.session.client_host,
+        knows_member_id=context.version >= _MEMBER_ID_REQUIRED_SINCE,
+        skips_assignment=context.version >= _SKIP_ASSIGNMENT_SINCE,
+    )
+
+    def join(reply: Reply[JoinGroupResponse]) -> None:
+        group.on_join(request, joiner, reply)
+
+    return when_answered(join)
+
+
+def _check_request(request: JoinGroupRequest, context: RequestContext) -> None:
+    if not request.group_id:
+        raise InvalidGroupIdError("a group has a name")
+    config = context.state.broker_config
+    shortest = config.integer("group.min.session.timeout.ms")
+    longest = config.integer("group.max.session.timeout.ms")
+    if not shortest <= request.session_timeout_ms <= longest:
+        raise InvalidSessionTimeoutError(
+            f"a session timeout of {request.session_timeout_ms} ms is not within {shortest} ms"
+            f" and {longest} ms"
+        )
+
+
+def _group(request: JoinGroupRequest, context: RequestContext) -> Group:
+    """The group to join; who has no member id yet may be the first in it."""
+    groups = context.state.groups
+    group = groups.get(request.group_id)
+    if group is not None and (group.kind == "classic" or not group.is_empty):
+        return group
+    if request.member_id != NO_MEMBER:
+        raise UnknownMemberIdError(f"there is no group {request.group_id!r} to come back to")
+    return groups.classic(request.group_id)

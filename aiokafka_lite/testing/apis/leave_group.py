@@ -1,0 +1,51 @@
+"""LeaveGroup, v0-v5: members go, and are not waited for.
+
+- v0-v2: one member, its error at the top of the answer;
+- v3: several, each with an answer of its own; an administrator may name static members without
+  their ids (KIP-345);
+- v5: the reason for leaving, which only a log would show (KIP-800).
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownMemberIdError
+from aiokafka_lite.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+
+_BATCHES_SINCE: Final = 3
+
+
+def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    if context.version < _BATCHES_SINCE:
+        request.members = [MemberIdentity(request.member_id, None)]
+    try:
+        context.check()
+        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
+        if not request.group_id:
+            raise InvalidGroupIdError("a group has a name")
+        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
+        group = context.state.groups.get(request.group_id)
+        response = _unknown(request) if group is None else group.on_leave(request)
+    except BrokerResponseError as error:
+        return LeaveGroupResponse(error_code=error.errno)
+    if context.version < _BATCHES_SINCE:
+        (member,) = response.members
+        return LeaveGroupResponse(error_code=member.error_code)
+    return response
+
+
+def _unknown(request: LeaveGroupRequest) -> LeaveGroupResponse:
+    code = UnknownMemberIdError.errno
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member.member_id, member.group_instance_id, code)
+            for member in request.members
+        ]
+    )

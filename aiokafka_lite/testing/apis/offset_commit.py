@@ -1,0 +1,167 @@
+"""OffsetCommit, v0-v10: how far a group has read.
+
+- v0 was kept in ZooKeeper; here it is a commit from outside of the group, as the others are;
+- v1: generation and member; a timestamp of the client's own, in this version only;
+- v2-v4: how long to keep the offsets; since v5 the broker decides (KIP-211);
+- v6: the leader epoch of the record before (KIP-320);
+- v7: static members (KIP-345);
+- v9: members of KIP-848's groups, with their epoch; GROUP_ID_NOT_FOUND for a group of no kind;
+- v10: topics by id (KIP-848).
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    GroupIdNotFound,
+    IllegalGenerationError,
+    UnknownTopicIdError,
+)
+from aiokafka_lite.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.group import Group, PartitionCheck
+from aiokafka_lite.testing.groups.offsets import CommittedOffset, check_metadata
+from aiokafka_lite.testing.topics import Topic
+
+_EPOCHS_SINCE: Final = 9
+_TOPIC_IDS_SINCE: Final = 10
+_NOT_SAID: Final = -1  # of timestamps and times to keep
+
+
+def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    try:
+        context.check()
+        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
+        return _Commit(request, context).answer()
+    except BrokerResponseError as error:  # of the group: it refuses all partitions alike
+        refused = [
+            (asked, [_answer(each, error.errno) for each in asked.partitions])
+            for asked in request.topics
+        ]
+        return _response(refused)
+
+
+class _Commit:
+    """One request. The group is only looked at if there is a partition to commit for."""
+
+    def __init__(self, request: OffsetCommitRequest, context: RequestContext) -> None:
+        self._request = request
+        self._context = context
+        self._group: Group | None = None
+        self._check: PartitionCheck | None = None
+
+    def answer(self) -> OffsetCommitResponse:
+        """Commit what may be.
+
+        Raises:
+            BrokerResponseError: nothing may; nothing was committed.
+        """
+        found = [(asked, self._find_partitions(asked)) for asked in self._request.topics]
+        if any(error is None for _, partitions in found for _, error in partitions):
+            self._check_group()
+        return _response(
+            [
+                (asked, [self._commit(asked.name, *partition) for partition in partitions])
+                for asked, partitions in found
+            ]
+        )
+
+    def _find_partitions(
+        self, asked: OffsetCommitRequestTopic
+    ) -> list[tuple[OffsetCommitRequestPartition, BrokerResponseError | None]]:
+        """The partitions of a topic, each with what refuses it, if anything does."""
+        try:
+            topic = self._find_topic(asked)
+        except BrokerResponseError as error:
+            return [(each, error) for each in asked.partitions]
+        asked.name = topic.name
+        return [(each, self._refusal(topic, each.partition_index)) for each in asked.partitions]
+
+    def _find_topic(self, asked: OffsetCommitRequestTopic) -> Topic:
+        context = self._context
+        if context.version >= _TOPIC_IDS_SINCE:
+            if asked.topic_id == ZERO_UUID:
+                raise UnknownTopicIdError("no topic has the id zero")
+            topic = context.topic(None, asked.topic_id)
+            context.authorize(Operation.READ, Resource.TOPIC, topic.name)
+            return topic
+        context.authorize(Operation.READ, Resource.TOPIC, asked.name)
+        return context.topic(asked.name)
+
+    def _refusal(self, topic: Topic, partition: int) -> BrokerResponseError | None:
+        try:
+            self._context.check(topic.name, partition)
+            topic.partition(partition)
+        except BrokerResponseError as error:
+            return error
+        return None
+
+    def _check_group(self) -> None:
+        request, version = self._request, self._context.version
+        self._context.check_coordinator(CoordinatorType.GROUP, request.group_id)
+        generation = request.generation_id_or_member_epoch
+        unknown = GroupIdNotFound if version >= _EPOCHS_SINCE else IllegalGenerationError
+        self._group = self._context.state.groups.for_commit(request.group_id, generation, unknown)
+        self._check = self._group.check_commit(
+            request.member_id,
+            generation,
+            request.group_instance_id,
+            transactional=False,
+            version=version,
+        )
+        self._group.on_offset_commit(request.member_id)
+
+    def _commit(
+        self,
+        topic: str,
+        partition: OffsetCommitRequestPartition,
+        refusal: BrokerResponseError | None,
+    ) -> OffsetCommitResponsePartition:
+        if refusal is not None or self._group is None:
+            return _answer(partition, refusal.errno if refusal else 0)
+        state = self._context.state
+        try:
+            if self._check is not None:
+                self._check(topic, partition.partition_index)
+            limit = state.broker_config.integer("offset.metadata.max.bytes")
+            metadata = check_metadata(partition.committed_metadata, limit)
+        except BrokerResponseError as error:
+            return _answer(partition, error.errno)
+        now_ms = state.clock.now_ms()
+        keep_ms = self._request.retention_time_ms
+        told_ms = partition.commit_timestamp
+        committed = CommittedOffset(
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            metadata,
+            commit_ms=now_ms if told_ms == _NOT_SAID else told_ms,
+            expire_ms=-1 if keep_ms == _NOT_SAID else now_ms + keep_ms,
+        )
+        self._group.offsets.commit(topic, partition.partition_index, committed)
+        return _answer(partition, 0)
+
+
+def _answer(partition: OffsetCommitRequestPartition, code: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition.partition_index, code)
+
+
+def _response(
+    topics: list[tuple[OffsetCommitRequestTopic, list[OffsetCommitResponsePartition]]],
+) -> OffsetCommitResponse:
+    """The answer, each topic under the name or the id that it was asked by."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions)
+            for asked, partitions in topics
+        ]
+    )

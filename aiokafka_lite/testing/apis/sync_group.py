@@ -1,0 +1,33 @@
+"""SyncGroup, v0-v5: a member asks for its share, and the leader brings everybody's.
+
+- v3: static members (KIP-345);
+- v5: the protocol's type and name, which must be the group's (KIP-559).
+"""
+
+from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownMemberIdError
+from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import Delayed, RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.reply import Reply
+from aiokafka_lite.testing.waiting import when_answered
+
+
+def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Delayed:
+    try:
+        context.check()
+        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
+        if not request.group_id:
+            raise InvalidGroupIdError("a group has a name")
+        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
+        group = context.state.groups.get(request.group_id)
+        if group is None or group.is_empty:
+            raise UnknownMemberIdError(f"nobody is in a group {request.group_id!r}")
+    except BrokerResponseError as error:
+        return SyncGroupResponse(error_code=error.errno)
+    asked = group
+
+    def sync(reply: Reply[SyncGroupResponse]) -> None:
+        asked.on_sync(request, reply)
+
+    return when_answered(sync)
