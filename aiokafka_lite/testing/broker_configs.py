@@ -6,16 +6,15 @@ here; ``docs/embedded-broker.md`` tells which. The others are kept and told back
 """
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from aiokafka_lite.testing.broker_table import BROKER_TABLE, LONG_DEFAULTS
+from aiokafka_lite.testing.config_store import ConfigResource, ConfigSource, ConfigStore
 from aiokafka_lite.testing.config_types import ConfigType, Setting, listed
-from aiokafka_lite.testing.journal import Journal
 
-__all__ = ["ANY_BROKER", "BrokerConfigs", "ConfigSource", "broker_settings"]
+__all__ = ["ANY_BROKER", "BrokerConfigs", "broker_settings"]
 
 ANY_BROKER: Final = ""
 """The resource name of what is set for the whole cluster; a broker's is its node id."""
@@ -28,20 +27,6 @@ _HERE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What the brokers here are started with unless the caller says otherwise."""
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from: ``config_source`` of DescribeConfigs v1+ (KIP-226)."""
-
-    UNKNOWN = 0
-    TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
 
 
 @cache
@@ -68,23 +53,20 @@ class BrokerConfigs:
 
     Args:
         static: what the brokers are started with, by Kafka's names.
-        journal: remembers over a restart what was changed.
+        store: what was changed since.
 
     Raises:
         ValueError: an unknown name, or a value that cannot be.
     """
 
-    def __init__(self, static: Mapping[str, object] | None, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, static: Mapping[str, object] | None, store: ConfigStore) -> None:
+        self._store = store
         self._static = dict(_HERE)
-        self._dynamic: dict[str, dict[str, str]] = {}
         settings = broker_settings()
         for name, value in (static or {}).items():
             if name not in settings:
                 raise ValueError(f"broker_configs: Kafka has no broker configuration {name!r}")
             self._static[name] = settings[name].check(_text(value))
-        for key, values in journal.entries("config"):
-            self._dynamic[str(key[0])] = {key: str(value) for key, value in values.items()}
 
     def __call__(self, name: str, node_id: int | None = None) -> str:
         """The value in force, as Kafka writes it; "" for null.
@@ -117,28 +99,33 @@ class BrokerConfigs:
     def synonyms(self, name: str, node_id: int | None = None) -> list[tuple[ConfigSource, str]]:
         """Every value that is set, that in force first."""
         found: list[tuple[ConfigSource, str | None]] = [
-            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.dynamic(ANY_BROKER).get(name)),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self._changed(ANY_BROKER, name)),
             (ConfigSource.STATIC_BROKER_CONFIG, self._static.get(name)),
         ]
         if node_id is not None:
-            own = self.dynamic(str(node_id)).get(name)
+            own = self._changed(str(node_id), name)
             found.insert(0, (ConfigSource.DYNAMIC_BROKER_CONFIG, own))
         if name in broker_settings():
             found.append((ConfigSource.DEFAULT_CONFIG, broker_settings()[name].default))
         return [(source, value) for source, value in found if value is not None]
 
-    def dynamic(self, resource: str) -> Mapping[str, str]:
-        """What was changed while the cluster ran, for a broker or for ``ANY_BROKER``."""
-        return self._dynamic.get(resource, {})
-
-    def replace_dynamic(self, resource: str, values: Mapping[str, str]) -> None:
-        """Change it; the values are checked before."""
-        self._dynamic[resource] = dict(values)
-        self._journal.note("config", (resource,), values or None)
-
     def start_with(self, values: Mapping[str, str]) -> None:
         """What the cluster itself knows of its brokers, unless the caller said otherwise."""
         self._static = {**values, **self._static}
+
+    def set_for_all(self, name: str) -> None:
+        """Turn a value in force into one that was set for the whole cluster, if none was."""
+        values = self._store.of(ConfigResource.BROKER, ANY_BROKER)
+        if name not in values:
+            new = {**values, name: self(name)}
+            self._store.replace(ConfigResource.BROKER, ANY_BROKER, new)
+
+    def names(self) -> list[str]:
+        """Every configuration that a broker has."""
+        return list(broker_settings())
+
+    def _changed(self, resource: str, name: str) -> str | None:
+        return self._store.of(ConfigResource.BROKER, resource).get(name)
 
 
 def _text(value: object) -> str:

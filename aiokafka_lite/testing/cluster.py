@@ -31,7 +31,6 @@ from aiokafka_lite.testing.thread import DONE, LoopThread, call_in, run_in
 from aiokafka_lite.testing.views import Views
 
 if TYPE_CHECKING:
-    from aiokafka_lite.testing.context import ApiRanges
     from aiokafka_lite.testing.server import BrokerServer
 
 __all__ = ["FakeCluster"]
@@ -61,9 +60,14 @@ class FakeCluster(Levers, Views, Faults):
             ``VirtualClock`` they do only when ``advance`` is called.
         ssl_context: makes every listener a TLS one.
         host: address to listen on.
+        features: finalized feature levels that differ from a fresh cluster's:
+            ``{"group.version": 0}``.
+        broker_configs: what the brokers are started with, by Kafka's names:
+            ``{"transaction.max.timeout.ms": 60_000}``.
 
     Raises:
-        ValueError: no broker, racks that do not match them, or an unknown release.
+        ValueError: no broker, racks that do not match them, an unknown release, feature or
+            configuration.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class FakeCluster(Levers, Views, Faults):
         clock: Clock | None = None,
         ssl_context: ssl.SSLContext | None = None,
         host: str = LOOPBACK,
+        features: Mapping[str, int] | None = None,
+        broker_configs: Mapping[str, object] | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
@@ -94,6 +100,9 @@ class FakeCluster(Levers, Views, Faults):
             default_partitions=default_partitions,
             auto_create_topics=auto_create_topics,
             check_records=check_records,
+            version=version,
+            features=features,
+            broker_configs=broker_configs,
         )
         self._control = Control()
         self._first_topics = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
@@ -118,14 +127,15 @@ class FakeCluster(Levers, Views, Faults):
         """
         from aiokafka_lite.testing.apis import SERVED
         from aiokafka_lite.testing.exchange import Dispatcher
+        from aiokafka_lite.testing.pinning import offered
         from aiokafka_lite.testing.server import BrokerServer
 
         if self._servers:
             raise RuntimeError("a cluster is started once")
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        offered = self._offered(SERVED)
+        offers = offered(SERVED, self._version, self._api_versions)
         for node in self.state.nodes.values():
-            dispatcher = Dispatcher(self.state, node.node_id, offered, self._control)
+            dispatcher = Dispatcher(self.state, node.node_id, offers, self._control)
             self._servers[node.node_id] = BrokerServer(
                 node, dispatcher, self._connection_ids.__next__, self._ssl_context
             )
@@ -270,22 +280,6 @@ class FakeCluster(Levers, Views, Faults):
         if not self.state.nodes[node_id].alive:
             await self._servers[node_id].start()
             self.state.on_node_up(node_id)
-
-    def _offered(self, served: "ApiRanges") -> "ApiRanges":
-        """The versions to offer: those served, as far as release and caller leave them."""
-        limits: dict[int, tuple[int, int] | None] = {}
-        if self._version is not None:
-            from aiokafka_lite.protocol.versions import versions_of
-
-            released = versions_of(self._version)
-            limits = {key: released.range_of(key) for key in served}
-        limits.update(self._api_versions)
-        offered = {}
-        for key, (first, last) in served.items():
-            limit = limits.get(key, (first, last))
-            if limit is not None and max(first, limit[0]) <= min(last, limit[1]):
-                offered[key] = (max(first, limit[0]), min(last, limit[1]))
-        return offered
 
     def _in_loop(self, function: Callable[[], T]) -> T:
         loop = self._elsewhere()

@@ -77,15 +77,16 @@ class Setting(NamedTuple):
         elif self.type in _BITS or self.type is ConfigType.DOUBLE:
             self._check_range(value, self._number(value))
         elif self.type is ConfigType.LIST:
-            self._check_members(value)
-        elif self.choices and value not in self.choices:
-            raise self._refusal(value, f"it must be one of {', '.join(sorted(self.choices))}")
+            for member in listed(value):
+                self._check_choice(member)
+        else:
+            self._check_choice(value)
         return value
 
     def _number(self, value: str) -> float:
         if self.type is ConfigType.DOUBLE:
             try:
-                return float(value)
+                return float(value.rstrip("dDfF"))
             except ValueError:
                 raise self._refusal(value, "Not a number of type DOUBLE") from None
         bits = _BITS[self.type]
@@ -101,13 +102,9 @@ class Setting(NamedTuple):
         if self.most is not None and number > self.most:
             raise self._refusal(value, f"Value must be no more than {self.most}")
 
-    def _check_members(self, value: str) -> None:
-        members = listed(value)
-        if len(set(members)) != len(members):
-            raise self._refusal(value, "its members must be different")
-        wrong = [member for member in members if self.choices and member not in self.choices]
-        if wrong:
-            raise self._refusal(value, f"{wrong[0]!r} is not one of {sorted(self.choices)}")
+    def _check_choice(self, value: str) -> None:
+        if self.choices and value not in self.choices:
+            raise self._refusal(value, f"it must be one of {', '.join(sorted(self.choices))}")
 
     def _refusal(self, value: str, why: str) -> InvalidConfigurationError:
         return InvalidConfigurationError(

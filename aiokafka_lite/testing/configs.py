@@ -47,7 +47,7 @@ _TABLE: Final = (
     Setting("local.retention.bytes", _LONG, "-2", -2),
     Setting("local.retention.ms", _LONG, "-2", -2),
     Setting("max.compaction.lag.ms", _LONG, _NO_LIMIT, 1),
-    Setting("max.decompressed.message.bytes", _INT, "2147483639", 0),
+    Setting("max.decompressed.message.bytes", _INT, "2147483639", 1),
     Setting("max.message.bytes", _INT, "1048588", 0),
     Setting("message.timestamp.after.max.ms", _LONG, "3600000", 0),
     Setting("message.timestamp.before.max.ms", _LONG, _NO_LIMIT, 0),
@@ -128,14 +128,20 @@ def broker_names(name: str) -> tuple[str, ...]:
 
 
 class TopicDefaults(Mapping[str, str]):
-    """What topics have that do not say: as the brokers are configured at the moment."""
+    """What topics have that do not say: as the brokers are configured at the moment.
 
-    def __init__(self, brokers: "BrokerConfigs") -> None:
+    Args:
+        brokers: their configurations.
+        node_id: the broker, where there is only one; None for what is set for all of them.
+    """
+
+    def __init__(self, brokers: "BrokerConfigs", node_id: int | None = None) -> None:
         self._brokers = brokers
+        self._node_id = node_id
 
     def __getitem__(self, name: str) -> str:
         for broker_name in broker_names(name):
-            value = self._brokers(broker_name)
+            value = self._brokers(broker_name, self._node_id)
             if value:
                 return str(int(value) * _IN_MS[broker_name]) if broker_name in _IN_MS else value
         return TOPIC_DEFAULTS[name]
@@ -168,6 +174,8 @@ def check_configs(
         TOPIC_SETTINGS[name].check(value)
         if name in _REPLICAS:
             _check_replicas(name, value)
+        if name == "compression.gzip.level" and int(value) == 0:
+            raise InvalidConfigurationError(f"Invalid value 0 for configuration {name}")
         checked[name] = value
     _check_together({**dict(defaults), **checked} if checked else {})
     return checked

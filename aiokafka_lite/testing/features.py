@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from aiokafka_lite.errors import FeatureUpdateFailedError, InvalidRequestError
+from aiokafka_lite.protocol.versions import versions_of
 
 __all__ = ["Features", "Levels", "release_number"]
 
@@ -42,9 +43,14 @@ class Levels(NamedTuple):
 
 
 def release_number(version: str | None) -> tuple[int, int]:
-    """``(2, 8)`` of "2.8" or "2.8.2"; the newest release's of None."""
+    """``(2, 8)`` of "2.8" or "2.8.2"; the newest release's of None.
+
+    Raises:
+        ValueError: an unknown release.
+    """
     if version is None:
         return max(_METADATA_LEVELS)
+    versions_of(version)
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
 
@@ -57,16 +63,20 @@ class Features:
         overrides: finalized levels that differ from a fresh cluster's; 0 takes a feature out.
 
     Attributes:
+        release: the release posed as, ``(4, 4)``.
+        on_kraft: whether it is one that runs on KRaft.
         supported: what every broker of the cluster can do.
         finalized: what they do; a feature at level 0 is not in it.
         epoch: grows with every change of ``finalized``; -1 where features are unknown.
 
     Raises:
-        ValueError: an override of a feature, or to a level, that is not supported.
+        ValueError: an unknown release; an override of a feature, or to a level, that is not
+            supported.
     """
 
     def __init__(self, version: str | None, overrides: Mapping[str, int] | None = None) -> None:
         number = release_number(version)
+        self.release = number
         self.on_kraft = number >= FIRST_ON_KRAFT
         self.supported = _supported(number)
         self.finalized = _finalized(number)

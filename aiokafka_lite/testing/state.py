@@ -27,9 +27,11 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
+from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
 from aiokafka_lite.testing.configs import TopicDefaults, check_configs
-from aiokafka_lite.testing.coordinators import Coordinators
+from aiokafka_lite.testing.coordinators import Coordinators, slot_of
 from aiokafka_lite.testing.features import Features
+from aiokafka_lite.testing.group_configs import GroupConfigs
 from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
@@ -80,10 +82,20 @@ class ClusterState:
         self.authorizer: Authorizer | None = None  # everything is allowed
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features)
-        self.broker_config = BrokerConfigs(broker_configs, self.journal)
-        self.topic_defaults = TopicDefaults(self.broker_config)
-        self.default_partitions = default_partitions
-        self.auto_create_topics = auto_create_topics
+        self.configs = ConfigStore(self.journal)
+        self.broker_config = BrokerConfigs(broker_configs, self.configs)
+        self.broker_config.start_with(
+            {
+                "auto.create.topics.enable": str(auto_create_topics).lower(),
+                "default.replication.factor": str(min(len(self.nodes), LARGEST_REPLICATION)),
+                "num.partitions": str(default_partitions),
+            }
+        )
+        if self.features.level("eligible.leader.replicas.version"):
+            self.broker_config.set_for_all("min.insync.replicas")  # as formatting a cluster does
+        self.group_config = GroupConfigs(self.configs, self.broker_config)
+        only_node = next(iter(self.nodes)) if len(self.nodes) == 1 else None
+        self.topic_defaults = TopicDefaults(self.broker_config, only_node)
         self.check_records = check_records
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
@@ -129,6 +141,22 @@ class ClusterState:
         Args:
             name: its name.
             partitions: how many; -1 for the default, and with ``assignments``.
+    @cached_property
+    def transactions(self) -> "Transactions":
+        """The transactional ids; imported and made when a producer first asks for an id."""
+        from aiokafka_lite.testing.transactions.coordinator import Transactions
+
+        return Transactions(
+            self.clock,
+            self.journal,
+            self.coordinators,
+            self.broker_config.integer,
+            lambda: self.features.level("transaction.version"),
+            self._find_partition,
+            self._all_partitions,
+            self._end_offsets,
+        )
+
             replication_factor: replicas of each; -1 for the default, and with ``assignments``.
             assignments: partition -> node ids of its replicas, the leader first.
             configs: the topic's own configurations.
@@ -176,6 +204,18 @@ class ClusterState:
             )
         factor = len(topic.partitions[0].replicas)
         for replicas in self._place(total, factor, None)[len(topic.partitions) :]:
+    def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Give a topic other configurations, which were checked; they count at once."""
+        topic.configure(configs)
+        self._keep(topic)
+
+    def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
+        """Give a broker (or all), a group or client metrics other configurations, checked ones."""
+        self.configs.replace(kind, name, configs)
+        if kind is ConfigResource.BROKER:
+            for topic in self.topics.values():  # theirs may be the brokers'
+                topic.configure(topic.configs)
+
             self._add_partition(topic, replicas)
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
@@ -265,9 +305,11 @@ class ClusterState:
                 f"Unable to replicate the partition {replication_factor} time(s): only"
                 f" {len(node_ids)} broker(s) are registered."
             )
-        count = self.default_partitions if partitions == -1 else partitions
-        factor = min(len(node_ids), LARGEST_REPLICATION)
-        factor = factor if replication_factor == -1 else replication_factor
+        count, factor = partitions, replication_factor
+        if count == -1:
+            count = self.broker_config.integer("num.partitions")
+        if factor == -1:
+            factor = self.broker_config.integer("default.replication.factor")
         twice = node_ids * 2
         starts = (partition % len(node_ids) for partition in range(count))
         return [twice[start : start + factor] for start in starts]

@@ -2,7 +2,8 @@
 
 - a version that is not spoken is answered in v0 with UNSUPPORTED_VERSION and the range of
   ApiVersions alone (KIP-511); the dispatcher asks for ``unsupported_version`` then;
-- v3 checks the client's software name and version (KIP-511);
+- v3 checks the client's software name and version (KIP-511), and tells the features (KIP-584),
+  but only v4 those whose lowest level is 0 (KIP-1022);
 - v5 checks that the client reached the cluster and the broker that it meant (KIP-1242).
 """
 
@@ -19,9 +20,13 @@ from aiokafka_lite.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
+from aiokafka_lite.testing.pinning import told
 
+_LOWEST_LEVEL_0_SINCE: Final = 4
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -32,7 +37,20 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         _check_destination(request, context)
     except BrokerResponseError as error:
         return ApiVersionsResponse(error_code=error.errno)
-    return ApiVersionsResponse(api_keys=_entries(context.offered))
+    features = context.state.features
+    return ApiVersionsResponse(
+        api_keys=_entries(told(context.offered, features.release)),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
+            for name, levels in features.supported.items()
+            if levels.lowest or context.version >= _LOWEST_LEVEL_0_SINCE
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.finalized.items()
+        ],
+    )
 
 
 def unsupported_version(offered: ApiRanges, api_key: int) -> ApiVersionsResponse:

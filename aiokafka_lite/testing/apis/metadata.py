@@ -40,7 +40,9 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if request.topics is None or (context.version == 0 and not request.topics):
         topics = [_topic(topic, context) for topic in state.topics.values()]
     else:
-        may_create = request.allow_auto_topic_creation and state.auto_create_topics
+        may_create = request.allow_auto_topic_creation and state.broker_config.boolean(
+            "auto.create.topics.enable"
+        )
         once = {(asked.name, asked.topic_id): asked for asked in request.topics}
         topics = [_asked_topic(asked, may_create, context) for asked in once.values()]
     return MetadataResponse(

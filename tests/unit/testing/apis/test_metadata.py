@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from aiokafka_lite.testing.config_store import ConfigResource
 from tests.unit.testing.raw import SocketlessBroker
 
 
@@ -52,7 +53,7 @@ def test_all_topics_or_none(broker: SocketlessBroker) -> None:
 
 @pytest.mark.parametrize("version", [0, 4, 12])
 def test_creates_what_is_asked_for(broker: SocketlessBroker, version: int) -> None:
-    broker.state.default_partitions = 3
+    broker.state.configs.replace(ConfigResource.BROKER, "", {"num.partitions": "3"})
     (topic,) = ask(broker, version, "new").topics
     assert (topic.error_code, len(topic.partitions)) == (0, 3)
     assert "new" in broker.state.topics
@@ -61,7 +62,8 @@ def test_creates_what_is_asked_for(broker: SocketlessBroker, version: int) -> No
 def test_creates_only_if_both_sides_want_it(broker: SocketlessBroker) -> None:
     (topic,) = ask(broker, 4, "new", allow_auto_topic_creation=False).topics
     assert topic.error_code == 3
-    broker.state.auto_create_topics = False
+    fixed = {"auto.create.topics.enable": "false"}
+    broker.state.configs.replace(ConfigResource.BROKER, "", fixed)
     assert ask(broker, 4, "new").topics[0].error_code == 3
     assert not broker.state.topics
 
