@@ -29,7 +29,7 @@ from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
 from aiokafka_lite.testing.configs import TopicDefaults, check_configs
-from aiokafka_lite.testing.coordinators import Coordinators, slot_of
+from aiokafka_lite.testing.coordinators import Coordinators
 from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.group_configs import GroupConfigs
 from aiokafka_lite.testing.journal import Journal
@@ -141,22 +141,6 @@ class ClusterState:
         Args:
             name: its name.
             partitions: how many; -1 for the default, and with ``assignments``.
-    @cached_property
-    def transactions(self) -> "Transactions":
-        """The transactional ids; imported and made when a producer first asks for an id."""
-        from aiokafka_lite.testing.transactions.coordinator import Transactions
-
-        return Transactions(
-            self.clock,
-            self.journal,
-            self.coordinators,
-            self.broker_config.integer,
-            lambda: self.features.level("transaction.version"),
-            self._find_partition,
-            self._all_partitions,
-            self._end_offsets,
-        )
-
             replication_factor: replicas of each; -1 for the default, and with ``assignments``.
             assignments: partition -> node ids of its replicas, the leader first.
             configs: the topic's own configurations.
@@ -186,6 +170,17 @@ class ClusterState:
             self.topics_by_id[topic.topic_id] = topic
         return topic
 
+    def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Give a topic other configurations, which were checked; they count at once."""
+        topic.configure(configs)
+
+    def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
+        """Give a broker (or all), a group or client metrics other configurations, checked ones."""
+        self.configs.replace(kind, name, configs)
+        if kind is ConfigResource.BROKER:
+            for topic in self.topics.values():  # theirs may be the brokers'
+                topic.configure(topic.configs)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic; fetches that wait for it are answered."""
         topic = self.topics.pop(name)
@@ -204,18 +199,6 @@ class ClusterState:
             )
         factor = len(topic.partitions[0].replicas)
         for replicas in self._place(total, factor, None)[len(topic.partitions) :]:
-    def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Give a topic other configurations, which were checked; they count at once."""
-        topic.configure(configs)
-        self._keep(topic)
-
-    def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
-        """Give a broker (or all), a group or client metrics other configurations, checked ones."""
-        self.configs.replace(kind, name, configs)
-        if kind is ConfigResource.BROKER:
-            for topic in self.topics.values():  # theirs may be the brokers'
-                topic.configure(topic.configs)
-
             self._add_partition(topic, replicas)
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
