@@ -195,10 +195,12 @@ class Topic:
         topic_id: no other topic's.
         configs: its own configurations, checked before.
         check_records: decode every batch that is appended and refuse what is wrong in it.
+        defaults: what its configurations are where it says nothing.
     """
 
     __slots__ = (
         "_check_records",
+        "_defaults",
         "configs",
         "is_compacted",
         "is_internal",
@@ -220,23 +222,23 @@ class Topic:
         configs: Mapping[str, str],
         *,
         check_records: bool = False,
+        defaults: Mapping[str, str] = TOPIC_DEFAULTS,
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: list[Partition] = []
         self._check_records = check_records
+        self._defaults = defaults
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Replace the topic's own configurations by checked ones; they count from now on."""
         self.configs = dict(configs)
-        defaults: what its configurations are where it says nothing.
         # Read at every append, so kept as what they mean.
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
         self.max_message_bytes = int(self.config("max.message.bytes"))
         self.min_insync_replicas = int(self.config("min.insync.replicas"))
-        "_defaults",
         self.timestamp_before_max = int(self.config("message.timestamp.before.max.ms"))
         self.timestamp_after_max = int(self.config("message.timestamp.after.max.ms"))
         self.is_compacted = "compact" in self.config("cleanup.policy")
@@ -259,14 +261,12 @@ class Topic:
         """
         if not 0 <= index < len(self.partitions):
             raise UnknownTopicOrPartitionError(f"{self.name} has no partition {index}")
-        defaults: Mapping[str, str] = TOPIC_DEFAULTS,
         return self.partitions[index]
 
     def leader_of(self, index: int) -> tuple[int, int]:
         """(node id, epoch) of a partition's leader; (-1, -1) if there is no such partition."""
         if not 0 <= index < len(self.partitions):
             return (NO_LEADER, -1)
-        self._defaults = defaults
         partition = self.partitions[index]
         return (partition.leader, partition.leader_epoch)
 
