@@ -14,6 +14,7 @@ brokers' sockets, and that thread; ``stop`` ends them all.
 
 import asyncio
 import itertools
+import os
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -32,12 +33,14 @@ from aiokafka_lite.testing.views import Views
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.server import BrokerServer
+    from aiokafka_lite.testing.storage import Storage
 
 __all__ = ["FakeCluster"]
 
 T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
+LAST_PORT: Final = 65535
 
 
 class FakeCluster(Levers, Views, Faults):
@@ -60,6 +63,12 @@ class FakeCluster(Levers, Views, Faults):
             ``VirtualClock`` they do only when ``advance`` is called.
         ssl_context: makes every listener a TLS one.
         host: address to listen on.
+        port: where the first broker listens, and the others on the ports after it; 0 for any
+            that are free.
+        advertise: the host that clients are told to connect to; by default ``host``.
+        data_dir: a folder to keep topics, records, offsets and all the rest in, so that another
+            cluster can be started on it later; without, everything lies in memory.
+        fsync: with ``data_dir``, write through to the disk before anything is acknowledged.
         features: finalized feature levels that differ from a fresh cluster's:
             ``{"group.version": 0}``.
         broker_configs: what the brokers are started with, by Kafka's names:
@@ -85,6 +94,10 @@ class FakeCluster(Levers, Views, Faults):
         clock: Clock | None = None,
         ssl_context: ssl.SSLContext | None = None,
         host: str = LOOPBACK,
+        port: int = 0,
+        advertise: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        fsync: bool = False,
         features: Mapping[str, int] | None = None,
         broker_configs: Mapping[str, object] | None = None,
     ) -> None:
@@ -92,18 +105,37 @@ class FakeCluster(Levers, Views, Faults):
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        if not 0 <= port <= LAST_PORT - brokers + 1:
+            raise ValueError(f"port={port}: {brokers} ports from there on are not to be had")
         names = racks or [None] * brokers
-        self.state = ClusterState(
-            [Node(node_id, host, rack) for node_id, rack in enumerate(names)],
-            clock=clock or SystemClock(),
-            random=Random(seed),
-            default_partitions=default_partitions,
-            auto_create_topics=auto_create_topics,
-            check_records=check_records,
-            version=version,
-            features=features,
-            broker_configs=broker_configs,
-        )
+        nodes = [
+            Node(
+                node_id,
+                advertise or host,
+                rack,
+                port=port + node_id if port else 0,
+                listens_on=host,
+            )
+            for node_id, rack in enumerate(names)
+        ]
+        self._storage = None if data_dir is None else _opened(data_dir, fsync)
+        run = self._storage.run if self._storage else 0
+        try:
+            self.state = ClusterState(
+                nodes,
+                clock=clock or SystemClock(),
+                random=Random(f"{seed} {run}" if run else seed),  # no id comes twice in a folder
+                default_partitions=default_partitions,
+                auto_create_topics=auto_create_topics,
+                check_records=check_records,
+                storage=self._storage,
+                version=version,
+                features=features,
+                broker_configs=broker_configs,
+            )
+        except BaseException:
+            self._close_storage()
+            raise
         self._control = Control()
         self._first_topics = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._version = version
@@ -143,7 +175,8 @@ class FakeCluster(Levers, Views, Faults):
             for node_id in self._servers:
                 await self._restart(node_id)
             for name, partitions in self._first_topics.items():
-                self.state.create_topic(name, partitions)
+                if name not in self.state.topics:  # it may be in the data folder
+                    self.state.create_topic(name, partitions)
         except BaseException:
             await self.stop()
             raise
@@ -155,6 +188,7 @@ class FakeCluster(Levers, Views, Faults):
         for server in self._servers.values():
             await server.stop()
         self.state.clock.close()
+        self._close_storage()
         self._loop = None
 
     async def __aenter__(self) -> Self:
@@ -205,7 +239,8 @@ class FakeCluster(Levers, Views, Faults):
     def address(self, node_id: int) -> str:
         """``host:port`` of one broker; a broker keeps it when it is started again."""
         node = self._node(node_id)
-        return f"{node.host}:{node.port}"
+        host = f"[{node.host}]" if ":" in node.host else node.host
+        return f"{host}:{node.port}"
 
     @property
     def cluster_id(self) -> str:
@@ -256,7 +291,8 @@ class FakeCluster(Levers, Views, Faults):
 
         Each ended its connection; the end of ``with`` and ``async with`` raises them together.
         """
-        return [failure for server in self._servers.values() for failure in server.failures]
+        of_servers = [error for server in self._servers.values() for error in server.failures]
+        return of_servers + self.state.clock.failures
 
     def raise_failures(self) -> None:
         """Raise those of the ``failures`` that were not raised before.
@@ -276,6 +312,10 @@ class FakeCluster(Levers, Views, Faults):
             self.state.on_node_down(node_id)
             self._servers[node_id].kill()
 
+    def _close_storage(self) -> None:
+        if self._storage is not None:
+            self._storage.close()
+
     async def _restart(self, node_id: int) -> None:
         if not self.state.nodes[node_id].alive:
             await self._servers[node_id].start()
@@ -288,3 +328,9 @@ class FakeCluster(Levers, Views, Faults):
     def _elsewhere(self) -> asyncio.AbstractEventLoop | None:
         """The loop that the cluster runs in, if that is in another thread than the caller."""
         return None if threading.get_ident() == self._loop_thread else self._loop
+
+
+def _opened(data_dir: str | os.PathLike[str], fsync: bool) -> "Storage":
+    from aiokafka_lite.testing.storage import Storage  # few keep anything: import late
+
+    return Storage(data_dir, fsync=fsync)

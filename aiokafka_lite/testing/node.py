@@ -4,13 +4,28 @@ __all__ = ["Node"]
 
 
 class Node:
-    """One broker as the others know it. ``port`` is 0 until it listens for the first time."""
+    """One broker as the others know it.
 
-    __slots__ = ("alive", "host", "node_id", "port", "rack")
+    Attributes:
+        host: where clients are told that it is.
+        listens_on: the address that it really listens on; ``host`` unless told otherwise.
+        port: 0 until it listens for the first time.
+    """
 
-    def __init__(self, node_id: int, host: str, rack: str | None) -> None:
+    __slots__ = ("alive", "host", "listens_on", "node_id", "port", "rack")
+
+    def __init__(
+        self,
+        node_id: int,
+        host: str,
+        rack: str | None,
+        *,
+        port: int = 0,
+        listens_on: str | None = None,
+    ) -> None:
         self.node_id = node_id
         self.host = host
-        self.port = 0
+        self.listens_on = listens_on or host
+        self.port = port
         self.rack = rack
         self.alive = False

@@ -1,0 +1,114 @@
+"""The journal in a file: a line of JSON for each note, the newest of a key counts.
+
+    ["aiokafka_lite embedded broker", 1]            first line: whose file it is, and its format
+    ["topic", ["orders"], {"id": "...", ...}]       a note: kind, key, value
+    ["topic", ["orders"], null]                     the key is forgotten
+
+A note is in the file (the system's cache of it, that is) when ``note`` returns, so that a process
+that dies loses none; a last line that was written in part is dropped when the file is read. What
+is outdated goes when the file is opened, and when too much of it has gathered.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka_lite.testing.append_file import AppendFile, write_file
+from aiokafka_lite.testing.journal import Journal, Key, Value
+
+__all__ = ["DataFolderError", "FileJournal"]
+
+OURS: Final = "aiokafka_lite embedded broker"
+FORMAT: Final = 1
+OUTDATED_KEPT: Final = 10_000  # lines; more than that, and than are in force, are worth a rewrite
+
+
+class DataFolderError(ValueError):
+    """A folder that a cluster cannot be kept in; the text tells why."""
+
+
+class FileJournal(Journal):
+    """Owns its file until ``close``.
+
+    Args:
+        path: made if it is not there.
+        fsync: wait with every note until the disk has it, so that none is lost with the machine.
+
+    Raises:
+        DataFolderError: the file is not a journal, or one of another format, or damaged.
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._kinds: dict[str, dict[Key, Value]] = {}
+        self._lines = 0  # in the file
+        if path.exists():
+            self._read(path.read_bytes())
+        self._file = self._rewrite()
+
+    def note(self, kind: str, key: Key, value: Value | None) -> None:
+        self._take(kind, key, value)
+        self._file.append(_line(kind, key, value))
+        self._lines += 1
+        if self._lines > OUTDATED_KEPT + 2 * sum(map(len, self._kinds.values())):
+            self._file.close()
+            self._file = self._rewrite()
+
+    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
+        return iter(list(self._kinds.get(kind, {}).items()))
+
+    def close(self) -> None:
+        """Let go of the file. May be called again; nothing can be noted any more."""
+        self._file.close()
+
+    def _take(self, kind: str, key: Key, value: Value | None) -> None:
+        entries = self._kinds.setdefault(kind, {})
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+
+    def _read(self, data: bytes) -> None:
+        lines = data.split(b"\n")[:-1]  # what follows the last line's end was written in part
+        if not lines:
+            return  # the first line was never written whole, so nothing was noted
+        self._check_first(lines[0])
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                kind, key, value = json.loads(line)
+                self._take(kind, tuple(key), value)
+            except (ValueError, TypeError) as error:
+                raise DataFolderError(f"{self._path}: line {number} is damaged") from error
+
+    def _check_first(self, line: bytes) -> None:
+        try:
+            whose, version = json.loads(line)
+        except (ValueError, TypeError) as error:
+            raise DataFolderError(f"{self._path} is no journal of an embedded broker") from error
+        if whose != OURS:
+            raise DataFolderError(f"{self._path} is no journal of an embedded broker")
+        if version != FORMAT:
+            raise DataFolderError(
+                f"{self._path} has format {version}, and this release of aiokafka_lite reads only"
+                f" format {FORMAT}"
+            )
+
+    def _rewrite(self) -> AppendFile:
+        """Put a file with only what is in force in place of the old one."""
+        notes = [
+            _line(kind, key, value)
+            for kind, entries in self._kinds.items()
+            for key, value in entries.items()
+        ]
+        self._lines = len(notes)
+        fresh = self._path.with_suffix(".new")
+        write_file(fresh, [json.dumps([OURS, FORMAT]).encode() + b"\n", *notes])
+        fresh.replace(self._path)
+        return AppendFile(self._path, fsync=self._fsync)
+
+
+def _line(kind: str, key: Key, value: Value | None) -> bytes:
+    said: list[Any] = [kind, key, value]
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"

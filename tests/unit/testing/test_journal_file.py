@@ -1,0 +1,97 @@
+"""The journal's file: the newest value of each key comes back, and nothing else is believed."""
+
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.testing import journal_file
+from aiokafka_lite.testing.journal_file import DataFolderError, FileJournal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "meta"
+
+
+def noted(path: Path, kind: str = "offset") -> list[tuple[object, object]]:
+    journal = FileJournal(path)
+    try:
+        return list(journal.entries(kind))
+    finally:
+        journal.close()
+
+
+def note_some(path: Path) -> None:
+    journal = FileJournal(path)
+    journal.note("offset", ("a", 0), {"offset": 1})
+    journal.note("offset", ("b", 1), {"offset": 2, "metadata": "ü\n"})
+    journal.note("user", ("alice",), {"password": "x"})
+    journal.note("offset", ("a", 0), {"offset": 3})
+    journal.note("offset", ("c", 0), {"offset": 4})
+    journal.note("offset", ("c", 0), None)
+    journal.note("offset", ("never", 0), None)
+    journal.close()
+
+
+def test_the_newest_values_come_back_in_order(path: Path) -> None:
+    note_some(path)
+    for _ in range(2):
+        assert noted(path) == [
+            (("a", 0), {"offset": 3}),
+            (("b", 1), {"offset": 2, "metadata": "ü\n"}),
+        ]
+        assert noted(path, "user") == [(("alice",), {"password": "x"})]
+    assert noted(path, "acl") == []
+    assert path.read_bytes().count(b"\n") == 4  # opening leaves out what is outdated
+
+
+def test_entries_may_be_changed_while_they_are_read(path: Path) -> None:
+    note_some(path)
+    journal = FileJournal(path)
+    for key, _ in journal.entries("offset"):
+        journal.note("offset", key, None)
+    assert list(journal.entries("offset")) == []
+    journal.close()
+
+
+@pytest.mark.parametrize("lost", [1, 5, 20])
+def test_a_torn_last_line_is_dropped(path: Path, lost: int) -> None:
+    note_some(path)
+    journal = FileJournal(path)
+    journal.note("offset", ("a", 0), {"offset": 5, "metadata": "a good deal of it"})
+    journal.close()
+    path.write_bytes(path.read_bytes()[:-lost])
+    assert noted(path)[0] == (("a", 0), {"offset": 3})
+    assert noted(path)[0] == (("a", 0), {"offset": 3})
+
+
+def test_a_first_line_that_was_never_whole(path: Path) -> None:
+    path.write_bytes(b'["aiokaf')
+    assert noted(path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'["aiokafka_lite embedded broker", 2]\n', "has format 2, and .* reads only format 1"),
+        (b'["another tool", 1]\n', "is no journal of an embedded broker"),
+        (b"PK\x03\x04\n", "is no journal of an embedded broker"),
+        (b"{}\n", "is no journal of an embedded broker"),
+        (b'["aiokafka_lite embedded broker", 1]\nnonsense\n["a",[],null]\n', "line 2 is damaged"),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(path: Path, content: bytes, why: str) -> None:
+    path.write_bytes(content)
+    with pytest.raises(DataFolderError, match=why):
+        FileJournal(path)
+    assert path.read_bytes() == content
+
+
+def test_it_does_not_grow_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_file, "OUTDATED_KEPT", 10)
+    journal = FileJournal(path)
+    for number in range(1000):
+        journal.note("offset", ("a", number % 3), {"offset": number})
+        assert path.read_bytes().count(b"\n") <= 1 + 10 + 2 * 3 + 1
+    journal.close()
+    assert [value for _, value in noted(path)] == [{"offset": n} for n in (999, 997, 998)]
