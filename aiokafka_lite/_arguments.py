@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from operator import index
 from typing import Final
@@ -151,19 +151,12 @@ def check_api_version(release: object) -> None:
         )
 
 
-def check_security(
-    protocol: object,
-    ssl_context: object,
-    sasl: Mapping[str, object],
-) -> None:
-    """How connections are secured, in aiokafka's words; SASL is not there yet.
-
-    Args:
-        sasl: The `sasl_` arguments by name, as far as they were given.
+def check_security(protocol: object, ssl_context: object) -> None:
+    """How connections are secured, in aiokafka's words; what SASL needs, ``net.sasl`` checks.
 
     Raises:
         TypeError: the protocol is no str, or the context none of TLS.
-        ValueError: an unknown protocol, no TLS context where one is needed, or SASL.
+        ValueError: an unknown protocol, or no TLS context where one is needed.
     """
     if not isinstance(protocol, str):
         raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
@@ -173,26 +166,6 @@ def check_security(
         raise TypeError(f"`ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
     if protocol in ("SSL", "SASL_SSL") and ssl_context is None:
         raise ValueError("`ssl_context` is mandatory if security_protocol=='SSL'")
-    if protocol.startswith("SASL_"):
-        plain = sasl.get("sasl_mechanism") in (None, "PLAIN")
-        names = ("sasl_plain_username", "sasl_plain_password")
-        if plain and any(sasl.get(name) is None for name in names):
-            raise ValueError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
-        raise KafkaConfigurationError(f"`security_protocol` {protocol}: SASL {NOT_YET}")
-    for name, value in sasl.items():
-        if value is not None and value != _SASL_DEFAULTS[name]:
-            raise KafkaConfigurationError(f"`{name}`: SASL {NOT_YET}")
-
-
-_SASL_DEFAULTS: Final[dict[str, object]] = {
-    "sasl_mechanism": "PLAIN",
-    "sasl_plain_password": None,
-    "sasl_plain_username": None,
-    "sasl_kerberos_service_name": "kafka",
-    "sasl_kerberos_domain_name": None,
-    "sasl_oauth_token_provider": None,
-}
-"""aiokafka's defaults: naming them asks for nothing."""
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> None:

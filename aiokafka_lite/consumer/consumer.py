@@ -27,6 +27,7 @@ from aiokafka_lite.consumer.delivery import Record, RecordStream
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, ConsumerOptions, Deserializer
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.net import sasl
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.structs import TopicPartition
 
@@ -74,14 +75,18 @@ class AIOKafkaConsumer(OffsetCalls):
         consumer_timeout_ms: While some partitions of a broker have buffered records, how long its
             other ones wait, at most, to be asked for again after they had nothing.
         max_poll_records: Most records of one `getmany`, or None.
-        ssl_context: For SSL.
-        security_protocol: "PLAINTEXT" or "SSL" (SASL is not there yet).
+        ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
+        security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         api_version: Deprecated: brokers are asked what they speak.
         exclude_internal_topics: Whether a pattern leaves internal topics out.
         connections_max_idle_ms: Idle connections are closed after this time; None for never.
         isolation_level: "read_uncommitted", or "read_committed" to hide records of transactions
             that are open or were aborted.
-        sasl_mechanism: For SASL, with the other `sasl_` arguments.
+        sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
+            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not there yet).
+        sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
+        sasl_oauth_token_provider: For OAUTHBEARER; asked at each connection and renewal.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
         client_rack: Where this client is; brokers that know racks let it read from a follower
             there (KIP-392).
         buffer_memory: Bytes of fetch responses held or on their way, all brokers together (ours;
@@ -153,9 +158,9 @@ class AIOKafkaConsumer(OffsetCalls):
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
         check.refuse_groups(group_id, group_instance_id)
-        _arguments.check_security(
+        _arguments.check_security(security_protocol, ssl_context)
+        mechanism = sasl.choose(
             security_protocol,
-            ssl_context,
             {
                 "sasl_mechanism": sasl_mechanism,
                 "sasl_plain_password": sasl_plain_password,
@@ -220,6 +225,7 @@ class AIOKafkaConsumer(OffsetCalls):
                 max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
+                mechanism=mechanism,
             ),
             metadata_max_age=max_age,
             retry_backoff=consumer_options.retry_backoff,

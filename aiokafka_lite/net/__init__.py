@@ -6,7 +6,8 @@ From the ground up, each importing only those before it:
 - `frames`: received bytes in, frames out (sans-IO);
 - `transport`: the asyncio protocol: writes that leave together, frames received in place;
 - `known`: what was learned about brokers;
-- `authenticate`: the SASL step; a mechanism is a generator of tokens;
+- `authenticate`: the SASL step; a mechanism is a generator of tokens, those in `sasl`;
+- `renewal`: the same step again, before the broker's patience ends;
 - `options`: one frozen value with everything a connection can be told;
 - `dial`: names, addresses, sockets, TLS;
 - `handshake`: what does the broker speak, from 0.8.2 on;

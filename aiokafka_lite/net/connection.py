@@ -31,6 +31,7 @@ from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.net.handshake import Identity, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.renewal import Renewal
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
@@ -48,7 +49,6 @@ class Connection:
         host: As it was dialled.
         port: As it was dialled.
         versions: What the broker speaks.
-        session_lifetime: Seconds until the broker wants credentials again (KIP-368), or None.
         last_error: Why it was closed; None while it is open, and when it was closed on purpose.
         on_close: Called once, when it closes, with `last_error`.
     """
@@ -57,7 +57,6 @@ class Connection:
         self.host = host
         self.port = port
         self.versions = BrokerVersions({})
-        self.session_lifetime: float | None = None
         self.last_error: KafkaError | None = None
         self.on_close: Callable[[KafkaError | None], None] | None = None
         self._options = options
@@ -68,6 +67,7 @@ class Connection:
         self._leaving = InFlight()  # those that get no response, until the socket has taken them
         self._correlation_id = 0
         self._closed = False
+        self._renewal: Renewal | None = None
         self._last_used = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -118,7 +118,10 @@ class Connection:
                     options.known.remember(host, port, learned)
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
-                    self.session_lifetime = await authenticate(self, options.mechanism)
+                    lifetime = await authenticate(self, options.mechanism)
+                    self._renewal = Renewal(
+                        _PastHeld(self), options.mechanism, lifetime, self.close
+                    )
                 if self._closed:
                     # It was lost after the last answer, before this coroutine went on.
                     raise self._lost_error()
@@ -140,6 +143,7 @@ class Connection:
         *,
         timeout: float | None = None,
         expect_response: Literal[True] = True,
+        past_held: bool = False,
     ) -> asyncio.Future[ResponseT]: ...
     @overload
     def send(
@@ -149,6 +153,7 @@ class Connection:
         *,
         timeout: float | None = None,
         expect_response: Literal[False],
+        past_held: bool = False,
     ) -> asyncio.Future[None]: ...
     def send(
         self,
@@ -157,6 +162,7 @@ class Connection:
         *,
         timeout: float | None = None,
         expect_response: bool = True,
+        past_held: bool = False,
     ) -> asyncio.Future[Any]:
         """Send a request; the answer comes to the future.
 
@@ -169,6 +175,7 @@ class Connection:
             timeout: Seconds until the missing answer fails the whole connection; by default the
                 option `request_timeout`.
             expect_response: False for a produce request with acks=0, which gets no answer.
+            past_held: Do not wait while the session is renewed: this request renews it.
 
         Returns:
             A future of the response; without one, of None, done once the socket has taken the
@@ -191,15 +198,10 @@ class Connection:
             request.response,
             self._options.request_timeout if timeout is None else timeout,
         )
-        if self._closed:
-            self._fail(pending)
-        elif expect_response:
-            idle = not self._in_flight
-            self._in_flight.add(pending)
-            self._transport.write(data, at_once=idle)
+        if self._renewal is not None and not past_held and self._renewal.holds():
+            self._renewal.hold(lambda: self._post(pending, data, expect_response))
         else:
-            self._leaving.add(pending)
-            self._transport.write(data, self._on_written)
+            self._post(pending, data, expect_response)
         return pending.future
 
     async def request(
@@ -290,6 +292,8 @@ class Connection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._renewal is not None:
+            self._renewal.cancel()
         if error is None:
             self._transport.close()
         else:
@@ -308,6 +312,17 @@ class Connection:
         await self._transport.wait_lost()
 
     # Inside
+
+    def _post(self, pending: Pending, data: bytearray, expect_response: bool) -> None:
+        if self._closed:
+            self._fail(pending)
+        elif expect_response:
+            idle = not self._in_flight
+            self._in_flight.add(pending)
+            self._transport.write(data, at_once=idle)
+        else:
+            self._leaving.add(pending)
+            self._transport.write(data, self._on_written)
 
     def _pend(
         self,
@@ -428,6 +443,21 @@ class Connection:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.in_flight} in flight"
         return f"<Connection to {self}: {state}>"
+
+
+class _PastHeld:
+    """What renews the session of a connection speaks through this, past what waits for it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.host = connection.host
+        self.versions = connection.versions
+
+    async def request(self, request: RequestOf[ResponseT], version: int) -> ResponseT:
+        return await self._connection.send(request, version, past_held=True)
+
+    async def exchange_raw(self, token: bytes) -> bytes:
+        return await self._connection.exchange_raw(token)
 
 
 ErrorT = TypeVar("ErrorT", bound=KafkaError)

@@ -23,6 +23,7 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
     ProducerClosed,
 )
+from aiokafka_lite.net import sasl
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.accumulator import Ack, Blocked
@@ -84,10 +85,15 @@ class AIOKafkaProducer:
         buffer_memory: Bytes of all batches together; ``send`` waits when they are used up.
         max_block_ms: How long ``send`` waits for memory, or to learn about a topic.
         max_in_flight_requests_per_connection: Requests without an answer, a broker.
-        security_protocol: "PLAINTEXT" or "SSL".
-        ssl_context: How TLS is spoken; needed with "SSL".
+        security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
         connections_max_idle_ms: Connections without traffic are closed after this; None: never.
-        transactional_id, sasl_*: Not there yet; refused.
+        sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
+            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not there yet).
+        sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
+        sasl_oauth_token_provider: For OAUTHBEARER; asked at each connection and renewal.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
+        transactional_id: Not there yet; refused.
         transaction_timeout_ms: Has no effect without transactions.
         loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
         api_version: Deprecated by aiokafka, without effect.
@@ -150,9 +156,9 @@ class AIOKafkaProducer:
         if transactional_id is not None:
             raise KafkaConfigurationError(f"`transactional_id`: this {NOT_YET}")
         milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
-        _arguments.check_security(
+        _arguments.check_security(security_protocol, ssl_context)
+        mechanism = sasl.choose(
             security_protocol,
-            ssl_context,
             {
                 "sasl_mechanism": sasl_mechanism,
                 "sasl_plain_password": sasl_plain_password,
@@ -201,6 +207,7 @@ class AIOKafkaProducer:
                 else milliseconds("connections_max_idle_ms", idle, least=1, most=INT64),
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
+                mechanism=mechanism,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),
             retry_backoff=self._options.retry_backoff.base,

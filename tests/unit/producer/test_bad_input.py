@@ -49,9 +49,8 @@ BIG = 2**63
         ("client_id", [5], TypeError),
         ("loop", [5], TypeError),
         ("ssl_context", [5], TypeError),
-        ("sasl_mechanism", ["GSSAPI"], ValueError),
-        ("sasl_plain_password", ["p"], ValueError),
-        ("sasl_oauth_token_provider", [object()], ValueError),
+        ("sasl_mechanism", ["MAGIC", None], ValueError),
+        ("sasl_plain_password", [b"p"], TypeError),
     ],
 )
 async def test_options(

@@ -24,7 +24,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.murmur2 import murmur2
 from aiokafka_lite.structs import RecordMetadata
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import FakeCluster, VirtualClock
 
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, Any]]
@@ -251,7 +251,7 @@ async def test_large_batches_are_compressed_by_another_thread(
 
 
 async def test_log_append_time_is_the_broker_s(make_producer: Make) -> None:
-    async with FakeCluster(clock=lambda: 777_000) as cluster:
+    async with FakeCluster(clock=VirtualClock(777_000)) as cluster:
         cluster.create_topic("timed", 1, configs={"message.timestamp.type": "LogAppendTime"})
         producer = make_producer(cluster)
         await producer.start()
@@ -525,7 +525,11 @@ def test_a_loop_is_needed(room: dict[str, ModuleType]) -> None:
             "remember 5",
         ),
         ({"transactional_id": "t"}, KafkaConfigurationError, "transactional_id"),
-        ({"sasl_plain_username": "u"}, KafkaConfigurationError, "sasl_plain_username"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "u"},
+            ValueError,
+            "sasl_plain_password",
+        ),
         ({"linger": 5}, TypeError, "`linger_ms`"),
         ({"batch_size": 5}, TypeError, "`max_batch_size`"),
         ({"bootstrap.servers": "x"}, TypeError, "`bootstrap_servers`"),

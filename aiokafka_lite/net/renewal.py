@@ -1,0 +1,90 @@
+"""Saying again who this client is, before the broker's patience with the old word ends (KIP-368).
+
+A broker with ``connections.max.reauth.ms``, or one that was shown a token that expires, cuts a
+connection whose time is over as soon as it is used. So the first request after 85 to 95 % of that
+time is held back, and so are those behind it, while the connection authenticates once more: what
+was sent before is answered before, and nothing may come in between.
+
+Non-obvious:
+- An idle connection is left alone: it is renewed when it is used again.
+- The jitter keeps the connections of many clients from coming back together.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaError
+from aiokafka_lite.net.authenticate import Channel, Mechanism, authenticate
+
+EARLIEST: Final = 0.85  # of the session's lifetime, as the Java client does
+LATEST: Final = 0.95
+
+
+class Renewal:
+    """The session of one connection. Owns the task that renews it; ``cancel`` ends that.
+
+    Args:
+        channel: reaches the broker past everything that is held.
+        mechanism: the one that the connection was opened with.
+        lifetime: seconds that the broker gave at first; None for ever.
+        on_failure: told why it was not renewed, if so; the connection is of no more use.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        mechanism: Mechanism,
+        lifetime: float | None,
+        on_failure: Callable[[KafkaError], None],
+    ) -> None:
+        self._channel = channel
+        self._mechanism = mechanism
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._held: deque[Callable[[], None]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._due = self._next(lifetime)
+
+    def holds(self) -> bool:
+        """Whether a request has to wait: it is being renewed, or must be, which begins now."""
+        if self._task is None:
+            if self._due is None or self._loop.time() < self._due:
+                return False
+            self._task = self._loop.create_task(self._renew(), name="aiokafka_lite: renew session")
+        return True
+
+    def hold(self, send: Callable[[], None]) -> None:
+        """Call ``send`` once the session is renewed, in the order in which they came."""
+        self._held.append(send)
+
+    def cancel(self) -> None:
+        """The connection closes: nothing that is held will be sent, and each is called to see."""
+        if self._task is not None:
+            self._task.cancel()
+        self._release()
+
+    async def _renew(self) -> None:
+        try:
+            lifetime = await authenticate(self._channel, self._mechanism)
+        except KafkaError as error:
+            self._on_failure(error)
+        except Exception as error:  # a token provider may raise what it likes
+            failed = AuthenticationFailedError(f"{self._mechanism!r} failed: {error!r}")
+            failed.__cause__ = error
+            self._on_failure(failed)
+        else:
+            self._due = self._next(lifetime)
+            self._task = None
+            self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            self._held.popleft()()
+
+    def _next(self, lifetime: float | None) -> float | None:
+        if lifetime is None:
+            return None
+        return self._loop.time() + lifetime * random.uniform(EARLIEST, LATEST)

@@ -1,0 +1,65 @@
+"""SASL/OAUTHBEARER: a token that somebody else gave this client.
+
+Source: RFC 7628; KIP-255, KIP-342 (extensions).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.net.authenticate import Exchange
+
+SEPARATOR: Final = "\x01"
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token
+_NAME: Final = re.compile(r"[A-Za-z]+")
+_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
+
+
+class OAuthBearer:
+    """Asks the provider for a token at each authentication."""
+
+    name = "OAUTHBEARER"
+
+    def __init__(self, provider: AbstractTokenProvider) -> None:
+        self._provider = provider
+
+    async def begin(self, host: str) -> Exchange:
+        """An exchange with a token of now.
+
+        Raises:
+            KafkaConfigurationError: what the provider gave is no token, or no extensions.
+        """
+        token = await self._provider.token()
+        return self._exchange(first_message(token, self._provider.extensions()))
+
+    def _exchange(self, message: bytes) -> Exchange:
+        refusal = yield message
+        if refusal:
+            # A broker that refuses says why first; its error comes after this empty answer.
+            yield SEPARATOR.encode()
+            raise AuthenticationFailedError(
+                f"the broker refused the token: {refusal.decode(errors='replace')}"
+            )
+
+    def __repr__(self) -> str:
+        return "<SASL/OAUTHBEARER>"
+
+
+def first_message(token: object, extensions: Mapping[str, str]) -> bytes:
+    """What is said with a token and its extensions.
+
+    Raises:
+        KafkaConfigurationError: what cannot be said so.
+    """
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise KafkaConfigurationError("the token provider gave something that is no bearer token")
+    pairs = [f"auth=Bearer {token}"]
+    for name, value in extensions.items():
+        if not _NAME.fullmatch(name) or name == "auth":
+            raise KafkaConfigurationError(f"{name!r} cannot be the name of a SASL extension")
+        if not _VALUE.fullmatch(value):
+            raise KafkaConfigurationError(f"the SASL extension {name!r} has an illegal value")
+        pairs.append(f"{name}={value}")
+    return f"n,,{SEPARATOR}{SEPARATOR.join(pairs)}{SEPARATOR}{SEPARATOR}".encode()

@@ -1,0 +1,118 @@
+"""SASL/SCRAM: both sides prove that they know the password, and neither says it.
+
+Source: RFC 5802, RFC 7677; KIP-84. Like the Java client, names and passwords are taken as UTF-8
+as they are, without SASLprep. There is no channel binding.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from typing import Final, Literal
+
+from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.net.authenticate import Exchange
+
+LEAST_ITERATIONS: Final = 4096  # as Kafka's own client: fewer make the password easy to guess
+MOST_ITERATIONS: Final = 1_000_000  # some 0.4 s; a broker that asks for more would stop the loop
+NO_CHANNEL_BINDING: Final = "n,,"
+
+
+class Scram:
+    """One user's name and password, for one hash.
+
+    Args:
+        algorithm: "SHA-256" or "SHA-512".
+        username: as the broker knows it.
+        password: never sent.
+    """
+
+    def __init__(
+        self, algorithm: Literal["SHA-256", "SHA-512"], username: str, password: str
+    ) -> None:
+        self.name = f"SCRAM-{algorithm}"
+        self._hash = algorithm.replace("-", "").lower()
+        self._username = username
+        self._password = password.encode()
+        self._salted: tuple[bytes, int, bytes] | None = None
+
+    async def begin(self, host: str) -> Exchange:
+        return self._exchange(secrets.token_urlsafe(24))
+
+    def _exchange(self, nonce: str) -> Exchange:
+        escaped = self._username.replace("=", "=3D").replace(",", "=2C")
+        client_first = f"n={escaped},r={nonce}"
+        server_first = yield (NO_CHANNEL_BINDING + client_first).encode()
+
+        said = _attributes(server_first)
+        server_nonce = said.get("r", "")
+        if not server_nonce.startswith(nonce) or server_nonce == nonce:
+            raise AuthenticationFailedError(f"{self.name}: the broker's nonce is not built on ours")
+        salted = self._salted_password(_base64(said.get("s")), _iterations(said.get("i")))
+        client_key = self._hmac(salted, b"Client Key")
+        binding = base64.b64encode(NO_CHANNEL_BINDING.encode()).decode()
+        without_proof = f"c={binding},r={server_nonce}"
+        signed = ",".join((client_first, server_first.decode(), without_proof)).encode()
+        signature = self._hmac(hashlib.new(self._hash, client_key).digest(), signed)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        server_final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+        said = _attributes(server_final)
+        if "e" in said:
+            raise AuthenticationFailedError(f"{self.name}: the broker refused: {said['e']}")
+        expected = self._hmac(self._hmac(salted, b"Server Key"), signed)
+        if not hmac.compare_digest(_base64(said.get("v")), expected):
+            raise AuthenticationFailedError(
+                f"{self.name}: the broker could not prove that it knows the password"
+            )
+
+    def _salted_password(self, salt: bytes, iterations: int) -> bytes:
+        """Slow on purpose, so the last one is kept: every broker has the same salt."""
+        if self._salted is None or self._salted[:2] != (salt, iterations):
+            derived = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
+            self._salted = (salt, iterations, derived)
+        return self._salted[2]
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash)
+
+    def __repr__(self) -> str:
+        return f"<SASL/{self.name}>"
+
+
+def _attributes(message: bytes) -> dict[str, str]:
+    """``a=1,b=2`` by letter; what comes twice counts once, the first time."""
+    attributes: dict[str, str] = {}
+    try:
+        parts = message.decode().split(",")
+    except UnicodeDecodeError as error:
+        raise AuthenticationFailedError("the broker's SCRAM message is not UTF-8") from error
+    for part in parts:
+        letter, equals, value = part.partition("=")
+        if not equals or len(letter) != 1:
+            raise AuthenticationFailedError(f"the broker's SCRAM message is malformed: {part!r}")
+        attributes.setdefault(letter, value)
+    if "m" in attributes:
+        raise AuthenticationFailedError("the broker demands a SCRAM extension that is not known")
+    return attributes
+
+
+def _base64(value: str | None) -> bytes:
+    try:
+        decoded = base64.b64decode(value or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise AuthenticationFailedError("the broker's SCRAM message is no base64") from error
+    if not decoded:
+        raise AuthenticationFailedError("the broker's SCRAM message lacks its salt or proof")
+    return decoded
+
+
+def _iterations(value: str | None) -> int:
+    count = int(value) if value and value.isascii() and value.isdecimal() else 0
+    if not LEAST_ITERATIONS <= count <= MOST_ITERATIONS:
+        raise AuthenticationFailedError(
+            f"the broker asks for {value} SCRAM iterations; from {LEAST_ITERATIONS} to"
+            f" {MOST_ITERATIONS} are accepted"
+        )
+    return count

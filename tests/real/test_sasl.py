@@ -1,0 +1,140 @@
+"""Our clients prove to a real Kafka who they are, by each mechanism, and again in time."""
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.net.connection import Connection
+from tools.kafka import KafkaCluster, Security
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+SESSION_MS = 1500
+"""After this long without a word of who it is, the broker cuts a connection that is used."""
+PASSWORD = "alice-secret, =\N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    listener = "listener.name.sasl_plaintext"
+    login = f'{module} required unsecuredLoginStringClaim_sub="x";'
+    config = {
+        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{listener}.oauthbearer.sasl.jaas.config": login,
+        "connections.max.reauth.ms": SESSION_MS,
+    }
+    security = Security(("SASL_PLAINTEXT", "SASL_SSL"), {"alice": "alice-secret"})
+    with KafkaCluster(config=config, security=security) as cluster:
+        cluster.create_topic("guarded")
+        yield cluster
+
+
+class Unsecured(AbstractTokenProvider):
+    """Tokens without a signature, which a broker takes that was not told whom to trust."""
+
+    def __init__(self, lifetime: float = 3600) -> None:
+        self.asked = 0
+        self._lifetime = lifetime
+
+    async def token(self) -> str:
+        self.asked += 1
+        now = int(time.time())
+        claims = {"sub": "alice", "iat": now, "exp": now + self._lifetime}
+        parts = [json.dumps({"alg": "none"}), json.dumps(claims)]
+        return (
+            ".".join(
+                base64.urlsafe_b64encode(part.encode()).rstrip(b"=").decode() for part in parts
+            )
+            + "."
+        )
+
+
+def arguments(cluster: KafkaCluster, mechanism: str, protocol: str) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_of(protocol),
+        "security_protocol": protocol,
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "alice-secret",
+    }
+    if mechanism == "OAUTHBEARER":
+        chosen["sasl_oauth_token_provider"] = Unsecured()
+    if protocol == "SASL_SSL":
+        assert cluster.security is not None
+        chosen["ssl_context"] = ssl.create_default_context(cafile=cluster.security.ca_file)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "protocol"),
+    [
+        ("PLAIN", "SASL_PLAINTEXT"),
+        ("PLAIN", "SASL_SSL"),
+        ("SCRAM-SHA-256", "SASL_PLAINTEXT"),
+        ("SCRAM-SHA-512", "SASL_SSL"),
+        ("OAUTHBEARER", "SASL_PLAINTEXT"),
+    ],
+)
+async def test_there_and_back_through_several_sessions(
+    guarded: KafkaCluster, mechanism: str, protocol: str
+) -> None:
+    """Records flow for three lifetimes of a session, on the connections they began on."""
+    chosen = arguments(guarded, mechanism, protocol)
+    consumer = AIOKafkaConsumer(**chosen, auto_offset_reset="latest")
+    async with AIOKafkaProducer(**chosen) as producer, consumer:
+        consumer.assign([TopicPartition("guarded", 0)])
+        await consumer.seek_to_end()
+        sent = []
+
+        async def exchange(seconds: float) -> None:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                sent.append(str(len(sent)).encode())
+                await producer.send_and_wait("guarded", sent[-1])
+                assert (await asyncio.wait_for(consumer.getone(), 20)).value == sent[-1]
+                await asyncio.sleep(0.02)
+
+        await exchange(0.2)
+        connections = connections_of(producer._cluster) + connections_of(consumer._core.cluster)
+        await exchange(3 * SESSION_MS / 1000)
+        assert not any(connection.closed for connection in connections)
+    if mechanism == "OAUTHBEARER":
+        provider = chosen["sasl_oauth_token_provider"]
+        assert provider.asked > len(connections)  # the sessions were renewed, on what was open
+
+
+def connections_of(cluster: Cluster) -> list[Connection]:
+    brokers = [cluster.broker(node_id) for node_id in cluster.metadata.brokers]
+    return [connection for broker in brokers for connection in broker._connections.values()]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_a_wrong_password_is_told_at_once(guarded: KafkaCluster, mechanism: str) -> None:
+    chosen = arguments(guarded, mechanism, "SASL_PLAINTEXT")
+    chosen["sasl_plain_password"] = PASSWORD
+    began = time.monotonic()
+    for client in (AIOKafkaProducer(**chosen), AIOKafkaConsumer(**chosen)):
+        with pytest.raises(AuthenticationFailedError, match="Authentication failed"):
+            await client.start()
+        await client.stop()
+    assert time.monotonic() - began < 20
+
+
+async def test_an_expired_token_is_refused_with_the_broker_s_reason(guarded: KafkaCluster) -> None:
+    chosen = arguments(guarded, "OAUTHBEARER", "SASL_PLAINTEXT")
+    chosen["sasl_oauth_token_provider"] = Unsecured(lifetime=-60)
+    producer = AIOKafkaProducer(**chosen)
+    with pytest.raises(AuthenticationFailedError, match="invalid_token"):
+        await producer.start()
+    await producer.stop()

@@ -1,0 +1,73 @@
+"""aiokafka's ``sasl_*`` arguments: what they make, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.net.sasl import choose
+
+DEFAULTS: dict[str, object] = {
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": None,
+    "sasl_plain_password": None,
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_domain_name": None,
+    "sasl_oauth_token_provider": None,
+}
+ALICE = {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+
+
+class Provider(AbstractTokenProvider):
+    async def token(self) -> str:
+        return "t"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"sasl_mechanism": "PLAIN", **ALICE}, "PLAIN"),
+        ({"sasl_mechanism": "SCRAM-SHA-256", **ALICE}, "SCRAM-SHA-256"),
+        ({"sasl_mechanism": "SCRAM-SHA-512", **ALICE}, "SCRAM-SHA-512"),
+        (
+            {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider()},
+            "OAUTHBEARER",
+        ),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_what_is_asked_for(protocol: str, given: dict[str, object], name: str) -> None:
+    mechanism = choose(protocol, {**DEFAULTS, **given})
+    assert mechanism is not None
+    assert mechanism.name == name
+    assert "secret" not in repr(mechanism)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_without_sasl_credentials_are_let_be(protocol: str) -> None:
+    assert choose(protocol, DEFAULTS) is None
+    assert choose(protocol, {**DEFAULTS, **ALICE}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({}, ValueError, "sasl_plain_username and sasl_plain_password required for PLAIN sasl"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, ValueError, "required for SCRAM-SHA-256 sasl"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, ValueError, "sasl_oauth_token_provider"),
+        (
+            {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": object()},
+            ValueError,
+            "sasl_oauth_token_provider",
+        ),
+        ({"sasl_mechanism": "GSSAPI"}, KafkaConfigurationError, "not there yet"),
+        ({"sasl_mechanism": "MAGIC"}, ValueError, "only PLAIN, GSSAPI"),
+        ({"sasl_mechanism": None}, ValueError, "only PLAIN, GSSAPI"),
+        ({**ALICE, "sasl_plain_password": b"p"}, TypeError, "`sasl_plain_password`"),
+        ({**ALICE, "sasl_plain_username": 5}, TypeError, "`sasl_plain_username`"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        choose("SASL_PLAINTEXT", {**DEFAULTS, **given})

@@ -1,0 +1,59 @@
+"""SASL/OAUTHBEARER by its RFC, and providers that give nonsense."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
+
+
+class Provider(AbstractTokenProvider):
+    def __init__(self, token: object = "abc.DEF-1==", **extensions: str) -> None:
+        self._token = token
+        self._extensions = extensions
+        self.asked = 0
+
+    async def token(self) -> str:
+        self.asked += 1
+        return self._token  # type: ignore[return-value]  # some of the tests give nonsense
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._extensions
+
+
+async def test_a_token_with_extensions_asked_for_each_time() -> None:
+    provider = Provider(traceId="1 2", org="x")
+    mechanism = OAuthBearer(provider)
+    for _ in range(2):
+        exchange = await mechanism.begin("any")
+        said = b"n,,\x01auth=Bearer abc.DEF-1==\x01traceId=1 2\x01org=x\x01\x01"
+        assert next(exchange) == said
+        with pytest.raises(StopIteration):
+            exchange.send(b"")
+    assert provider.asked == 2
+
+
+async def test_a_refusal_is_acknowledged_and_told() -> None:
+    exchange = await OAuthBearer(Provider()).begin("any")
+    next(exchange)
+    assert exchange.send(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(AuthenticationFailedError, match="invalid_token"):
+        exchange.send(b"")
+
+
+@pytest.mark.parametrize(
+    ("provider", "text"),
+    [
+        (Provider(""), "no bearer token"),
+        (Provider(b"bytes"), "no bearer token"),
+        (Provider("two words"), "no bearer token"),
+        (Provider(auth="x"), "'auth'"),
+        (Provider(a1="x"), "'a1'"),
+        (Provider(a="\x01"), "illegal value"),
+    ],
+)
+async def test_what_cannot_be_said(provider: Provider, text: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=text):
+        await OAuthBearer(provider).begin("any")

@@ -1,0 +1,93 @@
+"""SASL/SCRAM by the examples of its RFCs, and what a broker could say wrongly."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.net.authenticate import Exchange
+from aiokafka_lite.net.sasl.scram import Scram
+
+# RFC 7677, section 3: user "user", password "pencil".
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+SERVER_FIRST = f"r={SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+CLIENT_FINAL = f"c=biws,r={SERVER_NONCE},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+SERVER_FINAL = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def begun() -> tuple[Exchange, bytes]:
+    exchange = Scram("SHA-256", "user", "pencil")._exchange(NONCE)
+    return exchange, next(exchange)
+
+
+def test_the_example_of_the_rfc() -> None:
+    exchange, first = begun()
+    assert first == CLIENT_FIRST
+    assert exchange.send(SERVER_FIRST.encode()) == CLIENT_FINAL.encode()
+    with pytest.raises(StopIteration):
+        exchange.send(SERVER_FINAL.encode())
+
+
+async def test_each_exchange_has_its_nonce_and_names_are_escaped() -> None:
+    scram = Scram("SHA-512", "a=b,c", "p")
+    firsts = [next(await scram.begin("any")) for _ in range(2)]
+    assert firsts[0] != firsts[1]
+    assert firsts[0].startswith(b"n,,n=a=3Db=2Cc,r=")
+    assert scram.name == "SCRAM-SHA-512"
+
+
+def test_sha_512_and_a_salt_that_changes() -> None:
+    scram = Scram("SHA-512", "user", "pencil")
+    for salt in (b"one", b"one", b"two"):
+        exchange = scram._exchange(NONCE)
+        first = next(exchange)[3:]
+        said = f"r={NONCE}x,s={base64.b64encode(salt).decode()},i=4096"
+        final = exchange.send(said.encode())
+        salted = hashlib.pbkdf2_hmac("sha512", b"pencil", salt, 4096)
+        signed = b",".join((first, said.encode(), final.rpartition(b",p=")[0]))
+        key = hmac.digest(salted, b"Server Key", "sha512")
+        proof = base64.b64encode(hmac.digest(key, signed, "sha512"))
+        with pytest.raises(StopIteration):
+            exchange.send(b"v=" + proof)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (SERVER_FIRST.replace(f"r={NONCE}", "r=another"), "nonce"),
+        (SERVER_FIRST.replace(SERVER_NONCE, NONCE), "nonce"),
+        (SERVER_FIRST.replace("i=4096", "i=4095"), "iterations"),
+        (SERVER_FIRST.replace("i=4096", "i=99999999"), "iterations"),
+        (SERVER_FIRST.replace("i=4096", "i=-1"), "iterations"),
+        (SERVER_FIRST.replace(",i=4096", ""), "iterations"),
+        (SERVER_FIRST.replace("s=W22ZaJ0SNY7soEsUEjb6gQ==", "s=???"), "base64"),
+        (SERVER_FIRST.replace("s=W22ZaJ0SNY7soEsUEjb6gQ==", "s="), "lacks"),
+        ("m=must," + SERVER_FIRST, "extension"),
+        ("nonsense", "malformed"),
+        ("", "malformed"),
+    ],
+)
+def test_a_first_answer_that_is_wrong(said: str, text: str) -> None:
+    exchange, _ = begun()
+    with pytest.raises(AuthenticationFailedError, match=text):
+        exchange.send(said.encode())
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (b"e=invalid-proof", "invalid-proof"),
+        (b"v=" + base64.b64encode(bytes(32)), "could not prove"),
+        (b"x=1", "lacks"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_last_answer_that_is_wrong(said: bytes, text: str) -> None:
+    exchange, _ = begun()
+    exchange.send(SERVER_FIRST.encode())
+    with pytest.raises(AuthenticationFailedError, match=text):
+        exchange.send(said)

@@ -1,0 +1,134 @@
+"""A session that ends is renewed before it does, and nothing gets in between or lost (KIP-368)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from aiokafka_lite.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from aiokafka_lite.protocol.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from tests.unit.net.mechanisms import Password
+from tests.unit.net.scripted import Peer
+
+Serve = Callable[..., Any]
+Connect = Callable[..., Any]
+
+LIFETIME_MS = 100
+SASL_AUTHENTICATION_FAILED = 58
+HEARTBEAT = HeartbeatRequest("g", 0, "m")
+
+
+async def believe(peer: Peer, lifetime_ms: int, error_code: int = 0) -> None:
+    """Answer one authentication by the mechanism of these tests."""
+    header, asked = await peer.read()
+    assert isinstance(asked, SaslHandshakeRequest)
+    peer.answer(header, SaslHandshakeResponse(mechanisms=["PASSWORD"]))
+    header, asked = await peer.read()
+    assert isinstance(asked, SaslAuthenticateRequest)
+    if error_code:
+        peer.answer(header, SaslAuthenticateResponse(error_code, "no longer"))
+        return
+    peer.answer(header, SaslAuthenticateResponse(auth_bytes=b"who?"))
+    header, _ = await peer.read()
+    answer = SaslAuthenticateResponse(auth_bytes=b"welcome", session_lifetime_ms=lifetime_ms)
+    peer.answer(header, answer)
+
+
+async def answer_heartbeats(peer: Peer, *numbers: int) -> None:
+    for number in numbers:
+        header, asked = await peer.read()
+        assert isinstance(asked, HeartbeatRequest)
+        peer.answer(header, HeartbeatResponse(throttle_time_ms=number))
+
+
+def options() -> dict[str, Any]:
+    return {"security_protocol": "SASL_PLAINTEXT", "mechanism": Password()}
+
+
+async def beat(connection: Connection) -> int:
+    version = connection.versions.range_of(ApiKey.HEARTBEAT)
+    assert version is not None
+    return (await connection.request(HEARTBEAT, version[1])).throttle_time_ms
+
+
+async def test_requests_wait_behind_the_renewal_in_order(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await answer_heartbeats(peer, 1)
+        await believe(peer, 0)
+        await answer_heartbeats(peer, 2, 3, 4)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    assert await beat(connection) == 1
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    beats = [asyncio.ensure_future(beat(connection)) for _ in range(3)]
+    beats.append(asyncio.ensure_future(beat(connection)))
+    beats.pop().cancel()  # whoever gives up does not hold up the others
+    assert await asyncio.gather(*beats) == [2, 3, 4]
+
+
+async def test_a_renewal_that_is_refused_ends_the_connection(
+    serve: Serve, connect: Connect
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await believe(peer, 0, SASL_AUTHENTICATION_FAILED)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    with pytest.raises(KafkaConnectionError, match="no longer"):
+        await beat(connection)
+    assert connection.closed
+    assert isinstance(connection.last_error, AuthenticationFailedError)
+
+
+async def test_a_mechanism_that_fails_ends_it_too(serve: Serve, connect: Connect) -> None:
+    class Forgetful(Password):
+        async def begin(self, host: str) -> Any:
+            if self.hosts:
+                raise LookupError("the token is nowhere")
+            return await super().begin(host)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        header, _ = await peer.read()
+        peer.answer(header, SaslHandshakeResponse(mechanisms=["PASSWORD"]))
+        await peer.silence()
+
+    chosen = {**options(), "mechanism": Forgetful()}
+    connection = await connect(await serve(script), **chosen)
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    with pytest.raises(KafkaConnectionError, match="the token is nowhere"):
+        await beat(connection)
+    assert isinstance(connection.last_error, AuthenticationFailedError)
+
+
+async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    held = asyncio.ensure_future(beat(connection))
+    await asyncio.sleep(0)
+    connection.close()
+    with pytest.raises(KafkaConnectionError, match="closed"):
+        await held
