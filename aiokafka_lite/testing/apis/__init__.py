@@ -16,7 +16,26 @@ from typing import Any, Final, TypeAlias
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.context import Answer, ApiRanges, RequestContext
 
-__all__ = ["SERVED", "Handle", "handle_of"]
+__all__ = ["NOT_ENABLED", "SERVED", "Handle", "handle_of"]
+
+NOT_ENABLED: Final[ApiRanges] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: (0, 1),
+    ApiKey.DELETE_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (0, 1),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 1),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: (0, 0),
+}
+"""Offered but refused: ``not_enabled`` answers for all of them."""
 
 SERVED: Final[ApiRanges] = {
     ApiKey.PRODUCE: (0, 13),
@@ -35,10 +54,25 @@ SERVED: Final[ApiRanges] = {
     ApiKey.DELETE_TOPICS: (0, 6),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.DESCRIBE_CONFIGS: (0, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.DELETE_GROUPS: (0, 3),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    **NOT_ENABLED,
 }
 """The versions served of each API; a cluster that poses as a release offers what both have."""
 
@@ -48,6 +82,7 @@ Handle: TypeAlias = Callable[[Any, RequestContext], Answer]  # Any: each takes i
 @cache
 def handle_of(api_key: int) -> Handle:
     """What answers the requests of an API that is served."""
-    module = import_module(f"{__name__}.{ApiKey(api_key).name.lower()}")
+    name = "not_enabled" if api_key in NOT_ENABLED else ApiKey(api_key).name.lower()
+    module = import_module(f"{__name__}.{name}")
     handle: Handle = module.handle
     return handle

@@ -1,0 +1,126 @@
+"""ConsumerGroupDescribe, v0-v1: the consumer groups (KIP-848) and their members.
+
+v1 tells which members speak the classic protocol.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    GroupIdNotFound,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.consumer import ConsumerGroup
+from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
+
+_CLASSIC_MEMBER: Final = 0
+_CONSUMER_MEMBER: Final = 1
+
+
+def handle(
+    request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    described = [_describe(group_id, context) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = context.authorized_operations(
+                    Resource.GROUP, group.group_id
+                )
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    try:
+        context.check()
+        if not context.state.features.level("group.version"):
+            raise UnsupportedVersionError("the feature group.version is not enabled")
+        context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
+        context.check_coordinator(CoordinatorType.GROUP, group_id)
+        group = context.state.groups.get(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+        described = _described(group)
+        _check_topics(described.members, context)
+    except BrokerResponseError as error:
+        return DescribedGroup(error_code=error.errno, error_message=str(error), group_id=group_id)
+    return described
+
+
+def _described(group: ConsumerGroup) -> DescribedGroup:
+    names = group.topic_names()
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor,
+        members=[_member(member, group, names) for member in group.members.values()],
+    )
+
+
+def _member(member: ConsumerMember, group: ConsumerGroup, names: Mapping[UUID, str]) -> Member:
+    # What it has yet to give up is still its own.
+    owned = {
+        topic_id: {*member.assigned.get(topic_id, ()), *member.revoking.get(topic_id, ())}
+        for topic_id in [*member.assigned, *member.revoking]
+    }
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topics),
+        subscribed_topic_regex=member.subscribed_regex,
+        assignment=_assignment(owned, names),
+        target_assignment=_assignment(group.targets.get(member.member_id, {}), names),
+        member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[UUID, Iterable[int]], names: Mapping[UUID, str]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id, names[topic_id], sorted(numbers))
+            for topic_id, numbers in partitions.items()
+            if topic_id in names
+        ]
+    )
+
+
+def _check_topics(members: Iterable[Member], context: RequestContext) -> None:
+    """Refuse to tell of topics that the client may not describe.
+
+    Raises:
+        TopicAuthorizationFailedError
+    """
+    for member in members:
+        told = {
+            topic.topic_name
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        }
+        for name in {*told, *member.subscribed_topic_names}:
+            if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+                raise TopicAuthorizationFailedError(
+                    "The group has described topic(s) that the client is not authorized to"
+                    " describe."
+                )

@@ -1,0 +1,51 @@
+"""ListGroups, v0-v5: the groups that this broker coordinates.
+
+v4 tells their states and lists those of some states only (KIP-518); v5 does the same with their
+types (KIP-848). Neither states nor types tell capitals from small letters.
+"""
+
+from aiokafka_lite.errors import BrokerResponseError
+from aiokafka_lite.protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.classic import ClassicGroup
+from aiokafka_lite.testing.groups.group import Group
+
+
+def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    try:
+        context.check()
+    except BrokerResponseError as error:
+        return ListGroupsResponse(error_code=error.errno)
+    sees_all = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    coordinators = context.state.coordinators
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=_protocol_type(group),
+                group_state=group.state,
+                group_type=group.kind,
+            )
+            for group in context.state.groups.all()
+            if (not states or group.state.lower() in states)
+            and (not types or group.kind in types)
+            and coordinators.node_of(CoordinatorType.GROUP, group.group_id).node_id
+            == context.node_id
+            and (sees_all or context.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id))
+        ]
+    )
+
+
+def _protocol_type(group: Group) -> str:
+    """ "" of a classic group that only ever kept offsets."""
+    if isinstance(group, ClassicGroup):
+        return group.protocol_type or ""
+    return "consumer"

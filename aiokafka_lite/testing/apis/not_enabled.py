@@ -1,0 +1,80 @@
+"""The APIs of share groups (KIP-932) and streams groups (KIP-1071): offered, as a release offers
+them, and refused with UNSUPPORTED_VERSION, as by a cluster that has not enabled them
+(``share.version`` and ``streams.version`` at level 0).
+
+``NOT_ENABLED`` is all that there is to say about them; the documentation is made from it.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from aiokafka_lite.errors import BrokerResponseError, UnsupportedVersionError
+from aiokafka_lite.protocol.message import Request, Response
+from aiokafka_lite.protocol.registry import ApiKey, response_class
+from aiokafka_lite.testing.context import RequestContext
+
+__all__ = ["NOT_ENABLED", "handle"]
+
+_Refuse = Callable[[Any, ModuleType, int], list[Any]]  # Any: each takes its own request class
+
+
+def handle(request: Request, context: RequestContext) -> Response:
+    code = UnsupportedVersionError.errno
+    try:
+        context.check()
+    except BrokerResponseError as error:
+        code = error.errno
+    response: Callable[..., Response] = response_class(request.api_key)
+    _, refuse = NOT_ENABLED[ApiKey(request.api_key)]
+    if refuse is None:
+        return response(error_code=code)
+    refused = refuse(request, sys.modules[type(request).__module__], code)
+    return response(**{"results" if refuse is _each_partition else "groups": refused})
+
+
+def _each_id(request: Any, messages: ModuleType, code: int) -> list[Any]:
+    return [messages.DescribedGroup(error_code=code, group_id=one) for one in request.group_ids]
+
+
+def _each_group(request: Any, messages: ModuleType, code: int) -> list[Any]:
+    group = messages.DescribeShareGroupOffsetsResponseGroup
+    return [group(error_code=code, group_id=one.group_id) for one in request.groups]
+
+
+def _each_partition(request: Any, messages: ModuleType, code: int) -> list[Any]:
+    """Of the states that share coordinators keep: ReadStateResult, WriteStateResult, ..."""
+    prefix = type(request).__name__.partition("ShareGroupState")[0]
+    summary = "Summary" if "Summary" in type(request).__name__ else ""
+    result = getattr(messages, f"{prefix}State{summary}Result")
+    return [
+        result(
+            topic_id=topic.topic_id,
+            partitions=[
+                messages.PartitionResult(partition=one.partition, error_code=code)
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: ("share.version", None),
+    ApiKey.SHARE_GROUP_DESCRIBE: ("share.version", _each_id),
+    ApiKey.SHARE_FETCH: ("share.version", None),
+    ApiKey.SHARE_ACKNOWLEDGE: ("share.version", None),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: ("share.version", _each_partition),
+    ApiKey.READ_SHARE_GROUP_STATE: ("share.version", _each_partition),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ("share.version", _each_partition),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ("share.version", _each_partition),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ("share.version", _each_partition),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ("streams.version", None),
+    ApiKey.STREAMS_GROUP_DESCRIBE: ("streams.version", _each_id),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ("share.version", _each_group),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("share.version", None),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("share.version", None),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("streams.version", None),
+}
+"""The feature that would enable each, and where its answer has error codes (None: at the top)."""

@@ -1,0 +1,85 @@
+"""OffsetDelete, v0: forget what a group committed for what nobody in it reads (KIP-496)."""
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    GroupIdNotFound,
+    GroupSubscribedToTopicError,
+    InvalidGroupIdError,
+    NonEmptyGroup,
+)
+from aiokafka_lite.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.classic import ClassicGroup
+from aiokafka_lite.testing.groups.consumer_protocol import PROTOCOL_TYPE
+from aiokafka_lite.testing.groups.group import Group
+
+
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    try:
+        context.check()
+        context.authorize(Operation.DELETE, Resource.GROUP, request.group_id)
+        if not request.group_id:
+            raise InvalidGroupIdError("a group has a name")
+        refused = {topic.name: _refusal(topic.name, context) for topic in request.topics}
+        group = None
+        if not all(refused.values()):
+            group = _group(request.group_id, context)
+    except BrokerResponseError as error:
+        return OffsetDeleteResponse(error_code=error.errno)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name, partitions=_delete(topic, refused[topic.name], group)
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refusal(name: str, context: RequestContext) -> int:
+    """The error code of a topic that the client may not read, or that is not there; or 0."""
+    try:
+        context.authorize(Operation.READ, Resource.TOPIC, name)
+        context.topic(name)
+    except BrokerResponseError as error:
+        return error.errno
+    return 0
+
+
+def _group(group_id: str, context: RequestContext) -> Group:
+    """The group, if its offsets may be deleted.
+
+    Raises:
+        GroupIdNotFound, NotCoordinatorForGroupError
+        NonEmptyGroup: it has members of which nobody here knows what they read.
+    """
+    context.check_coordinator(CoordinatorType.GROUP, group_id)
+    group = context.state.groups.get(group_id)
+    if group is None:
+        raise GroupIdNotFound(f"Group {group_id} not found.")
+    others = isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE
+    if others and not group.is_empty:
+        raise NonEmptyGroup(f"group {group_id} still has members")
+    return group
+
+
+def _delete(
+    topic: OffsetDeleteRequestTopic, refusal: int, group: Group | None
+) -> list[OffsetDeleteResponsePartition]:
+    if group is not None and not refusal and group.is_subscribed(topic.name):
+        refusal = GroupSubscribedToTopicError.errno
+    for partition in topic.partitions:
+        if group is not None and not refusal:
+            group.offsets.delete(topic.name, partition.partition_index)
+    return [
+        OffsetDeleteResponsePartition(partition.partition_index, refusal)
+        for partition in topic.partitions
+    ]

@@ -1,0 +1,70 @@
+"""What a consumer group goes by: its own configurations, or else the brokers'. No I/O."""
+
+from aiokafka_lite.testing.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.group_configs import GroupConfigs
+
+__all__ = ["ConsumerSettings"]
+
+
+class ConsumerSettings:
+    """Looked up at each use, as they may be changed while the group lives.
+
+    Args:
+        group_id: the group.
+        brokers: the configurations of the brokers.
+        groups: those of groups that have their own.
+    """
+
+    def __init__(self, group_id: str, brokers: BrokerConfigs, groups: GroupConfigs) -> None:
+        self._group_id = group_id
+        self._brokers = brokers
+        self._groups = groups
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long a member may be silent."""
+        return self._groups.integer(self._group_id, "consumer.session.timeout.ms")
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """How often members are told to report."""
+        return self._groups.integer(self._group_id, "consumer.heartbeat.interval.ms")
+
+    @property
+    def assignment_interval_ms(self) -> int:
+        """The least time between two target assignments: one takes in several joins (KIP-1263)."""
+        return self._groups.integer(self._group_id, "consumer.assignment.interval.ms")
+
+    @property
+    def max_size(self) -> int:
+        """The most members of a group."""
+        return self._brokers.integer("group.consumer.max.size")
+
+    @property
+    def classic_max_size(self) -> int:
+        """The most members of a classic group."""
+        return self._brokers.integer("group.max.size")
+
+    @property
+    def assignors(self) -> list[str]:
+        """Those that members may ask for; the first is the default."""
+        return self._brokers.members("group.consumer.assignors")
+
+    @property
+    def may_upgrade(self) -> bool:
+        """A classic group with members may become a consumer group."""
+        return self._migration in ("upgrade", "bidirectional")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """A consumer group whose members are all classic ones may become a classic group."""
+        return self._migration in ("downgrade", "bidirectional")
+
+    @property
+    def may_mix(self) -> bool:
+        """Members of the classic protocol may join a consumer group."""
+        return self._migration != "disabled"
+
+    @property
+    def _migration(self) -> str:
+        return self._brokers("group.consumer.migration.policy").lower()

@@ -1,0 +1,160 @@
+"""Subscriptions by regular expression (KIP-848): checked as RE2 takes them, matched by Python's.
+
+The brokers of Kafka use RE2/J, which knows neither look-around nor back references and refuses
+repetitions of repetitions. Where Python's ``re`` writes a thing differently it is translated:
+``\\z``, ``\\Q...\\E``, ``\\pL`` and POSIX classes for ASCII. What ``re`` cannot say at all
+(``\\p`` of a script, flags that begin in the middle) is refused here though RE2 takes it.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from aiokafka_lite.errors import InvalidRegularExpressionError
+
+__all__ = ["compile_regex"]
+
+
+LARGEST_REPEAT: Final = 1000
+LAZY: Final = 2  # a repetition and its "?"
+
+_TOKEN: Final = re.compile(
+    r"(?P<quoted>\\Q(?P<text>.*?)(?:\\E|\Z))"
+    r"|(?P<unicode>\\(?P<negated>[pP])(?:\{(?P<long>\^?\w+)\}|(?P<short>\w)))"
+    r"|(?P<escape>\\(?:x\{[0-9a-fA-F]+\}|.|\Z))"
+    r"|(?P<posix>\[:(?P<caret>\^?)(?P<name>\w+):\])"
+    r"|(?P<group>\(\?(?:P?<(?![=!])\w+>|(?P<flags>[imsU]*(?:-[imsU]+)?)(?P<end>[:)])|(?P<odd>.?)))"
+    r"|(?P<repeat>\{(?P<least>\d+)(?:,(?P<most>\d*))?\})"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_ESCAPES: Final = frozenset("abBdDfnrsStvwWAz0123456789x")
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_UNICODE: Final = {  # topic names are ASCII, so that is all that these may match
+    "L": "A-Za-z",
+    "Lu": "A-Z",
+    "Ll": "a-z",
+    "N": "0-9",
+    "Nd": "0-9",
+    "Z": " ",
+}
+
+
+@lru_cache(maxsize=256)
+def compile_regex(regex: str) -> re.Pattern[str]:
+    """A pattern that has to match a topic's whole name.
+
+    Raises:
+        InvalidRegularExpressionError: RE2 does not take it, or ``re`` cannot say it.
+    """
+    try:
+        return re.compile(_translate(regex))
+    except (re.error, _Refused, OverflowError) as error:
+        raise InvalidRegularExpressionError(
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
+        ) from error
+
+
+class _Refused(Exception):
+    """What RE2 says of it."""
+
+
+def _translate(regex: str) -> str:
+    """The same in the words of ``re``.
+
+    Raises:
+        _Refused: it has what RE2 lacks.
+    """
+    out: list[str] = []
+    in_class = False
+    repetitions = 0  # of what stands before
+    for token in _TOKEN.finditer(regex):
+        text = token[0]
+        if token["quoted"] is not None:
+            out.append(re.escape(token["text"]))
+        elif token["unicode"] is not None:
+            out.append(_unicode_class(token, in_class))
+        elif token["escape"] is not None:
+            out.append(_escape(text))
+        elif token["posix"] is not None and in_class:
+            out.append(_posix_class(token))
+        elif token["group"] is not None and not in_class:
+            out.append(_group(token))
+        elif not in_class and (token["repeat"] is not None or text in ("*", "+", "?")):
+            # One that follows another repeats a repetition, but for "?", which makes it lazy.
+            if repetitions == LAZY or (repetitions and text != "?"):
+                raise _Refused("invalid nested repetition operator")
+            _check_repeat(token)
+            out.append(text)
+            repetitions += 1
+            continue
+        else:
+            in_class = text == "[" or (in_class and text != "]")
+            out.append(text)
+        repetitions = 0
+    return "".join(out)
+
+
+def _escape(text: str) -> str:
+    letter = text[1:2]
+    if letter == "z":
+        return r"\Z"
+    if text.startswith(r"\x{"):
+        return re.escape(chr(int(text[3:-1], 16)))
+    if not letter or (letter.isalnum() and letter not in _ESCAPES) or letter in "123456789":
+        raise _Refused("invalid escape sequence")
+    return text
+
+
+def _unicode_class(token: re.Match[str], in_class: bool) -> str:
+    name = token["long"] or token["short"]
+    characters = _UNICODE.get(name.removeprefix("^"))
+    if characters is None:
+        raise _Refused(f"invalid character class range: {token[0]}")
+    if (token["negated"] == "P") == name.startswith("^"):
+        return characters if in_class else f"[{characters}]"
+    if in_class:
+        raise _Refused(f"unsupported character class range: {token[0]}")
+    return f"[^{characters}]"
+
+
+def _posix_class(token: re.Match[str]) -> str:
+    characters = _POSIX.get(token["name"])
+    if characters is None or token["caret"]:
+        raise _Refused(f"invalid character class range: {token[0]}")
+    return characters
+
+
+def _group(token: re.Match[str]) -> str:
+    text = token[0]
+    if token["flags"] is None and token["odd"] is None:
+        return text if text.startswith("(?P<") else text.replace("(?<", "(?P<", 1)
+    if token["odd"] is not None:
+        raise _Refused("invalid or unsupported Perl syntax")
+    if token["end"] == ")" and token.start():
+        raise _Refused("flags that begin within the expression are not supported here")
+    flags = token["flags"].replace("U", "").rstrip("-")  # greedy or not, the whole name matches
+    return f"(?{flags}{token['end']}" if flags or token["end"] == ":" else ""
+
+
+def _check_repeat(token: re.Match[str]) -> None:
+    if token["repeat"] is None:
+        return
+    least, most = int(token["least"]), int(token["most"] or token["least"])
+    if max(least, most) > LARGEST_REPEAT or most < least:
+        raise _Refused("invalid repeat count")
