@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 
 COMMANDS = {
+    "broker": "a Kafka for development: no Java, no Docker, in memory or in a folder",
     "demo": "200,000 records from 1,000 coroutines through Kafka and back, every one checked",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status: 0 when it did its work, 1 when not, 2 for bad usage."""
+    argv = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = {}
-    for name, purpose in COMMANDS.items():
-        modules[name] = importlib.import_module(f"aiokafka_lite.cli.{name}")
-        modules[name].add_arguments(commands.add_parser(name, help=purpose, description=purpose))
-    args = parser.parse_args(argv)
-    status: int = modules[args.command].run(args)
+    parsers = {
+        name: commands.add_parser(name, help=purpose, description=purpose)
+        for name, purpose in COMMANDS.items()
+    }
+    wanted = argv[0] if argv else ""
+    if wanted not in COMMANDS:
+        parser.parse_args(argv)  # prints the help, or what is wrong, and leaves
+    module = importlib.import_module(f"aiokafka_lite.cli.{wanted}")
+    module.add_arguments(parsers[wanted])
+    status: int = module.run(parser.parse_args(argv))
     return status

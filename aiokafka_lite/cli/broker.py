@@ -1,0 +1,149 @@
+"""The embedded broker on its own: ``python -m aiokafka_lite broker --listen 127.0.0.1:9092``.
+
+Prints one line when it is ready, and runs until SIGINT or SIGTERM; a second one is not needed, and
+changes nothing. With ``--data-dir`` the next start goes on where this one ended, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import logging
+import signal
+import sys
+from typing import NamedTuple
+
+from aiokafka_lite.testing import FakeCluster
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class TopicSpec(NamedTuple):
+    name: str
+    partitions: int
+
+
+class User(NamedTuple):
+    name: str
+    password: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--listen",
+        metavar="HOST:PORT",
+        type=_address,
+        default=Address("127.0.0.1", 9092),
+        help="where the first broker listens, the others on the ports after it;"
+        " port 0 takes free ones; default: 127.0.0.1:9092",
+    )
+    add("--brokers", metavar="N", type=_positive, default=1, help="default: 1")
+    add(
+        "--topics",
+        metavar="NAME[:PARTITIONS]",
+        type=_topic,
+        nargs="+",
+        action="extend",
+        default=[],
+        help="topics to begin with: orders:6 payments",
+    )
+    add("--data-dir", metavar="DIR", help="keep everything there; without, it is in memory")
+    add("--fsync", action="store_true", help="write through to the disk before acknowledging")
+    add("--version", metavar="RELEASE", help="offer only what this Kafka offered: 2.8, 3.9, ...")
+    add(
+        "--user",
+        metavar="NAME:PASSWORD",
+        type=_user,
+        action="append",
+        dest="users",
+        help="clients have to authenticate by SASL, PLAIN or SCRAM; may be repeated",
+    )
+    add("--advertise", metavar="HOST", help="the host that clients are told, if not the one above")
+    add("--default-partitions", metavar="N", type=_positive, default=1, help="default: 1")
+    add("--no-auto-create", action="store_true", help="create no topic just for being asked for")
+    add("--log-level", choices=LOG_LEVELS, default="warning", help="default: warning")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes: 0; 1 if it could not begin, 2 for senseless arguments."""
+    logging.basicConfig(
+        level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        cluster = FakeCluster(
+            args.brokers,
+            {topic.name: topic.partitions for topic in args.topics},
+            version=args.version,
+            default_partitions=args.default_partitions,
+            auto_create_topics=not args.no_auto_create,
+            users=dict(args.users) if args.users else None,
+            host=args.listen.host,
+            port=args.listen.port,
+            advertise=args.advertise,
+            data_dir=args.data_dir,
+            fsync=args.fsync,
+        )
+    except (ValueError, OSError) as error:
+        return _complain(error, 2)
+    serving = _serve(cluster, args.data_dir)
+    try:
+        if importlib.util.find_spec("uvloop") is not None:
+            import uvloop
+
+            return uvloop.run(serving)
+        return asyncio.run(serving)
+    except (ValueError, OSError, RuntimeError) as error:
+        return _complain(error, 1)
+
+
+async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with cluster:
+        where = f"kept in {data_dir}" if data_dir else "in memory"
+        print(
+            f"Kafka is ready at {cluster.bootstrap_servers} ({where}; Ctrl-C ends it)", flush=True
+        )
+        await ended.wait()
+    return 0
+
+
+def _complain(error: Exception, status: int) -> int:
+    print(f"broker: {error}", file=sys.stderr)
+    return status
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _topic(text: str) -> TopicSpec:
+    name, colon, partitions = text.partition(":")
+    if not name or (colon and not (partitions.isdecimal() and int(partitions))):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME or NAME:PARTITIONS")
+    return TopicSpec(name, int(partitions) if colon else -1)
+
+
+def _user(text: str) -> User:
+    name, _, password = text.partition(":")
+    if not name or not password:
+        raise argparse.ArgumentTypeError("a user is NAME:PASSWORD")
+    return User(name, password)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)

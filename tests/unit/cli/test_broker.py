@@ -1,0 +1,212 @@
+"""The standalone broker: what it prints, how it ends, what it refuses, what it does not lose."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite.cli import main
+from aiokafka_lite.testing import FakeCluster
+
+COMMAND = (sys.executable, "-m", "aiokafka_lite", "broker")
+PATIENCE = 30  # seconds for a process to start or to end
+
+Start = Callable[..., tuple["subprocess.Popen[str]", str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts brokers: ``process, bootstrap = start("--brokers", "3")``; ends what is left."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(*options: str, prefix: tuple[str, ...] = ()) -> tuple[Any, str]:
+        if "--listen" not in options:
+            options = ("--listen", "127.0.0.1:0", *options)
+        process = subprocess.Popen(
+            [*prefix, *COMMAND, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("Kafka is ready at "), end(process)
+        return process, line.split()[4]
+
+    yield start_one
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        end(process)
+
+
+def end(process: "subprocess.Popen[str]", number: int | None = None) -> tuple[int, str, str]:
+    """Exit status, and what was printed after the first line."""
+    if number is not None:
+        process.send_signal(number)
+    if process.stdout is not None and process.stdout.closed:
+        return process.returncode, "", ""
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+async def round_trip(servers: str, topic: str, **security: Any) -> list[bytes | None]:
+    async with AIOKafkaProducer(bootstrap_servers=servers, **security) as producer:
+        await producer.send_and_wait(topic, b"one tea")
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=servers, auto_offset_reset="earliest", **security
+    ) as consumer:
+        return [(await consumer.getone()).value]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_serves_until_it_is_told_to_end(start: Start, number: int) -> None:
+    process, servers = start("--brokers", "3", "--topics", "orders:6", "--topics", "payments")
+    assert servers.count(",") == 2
+    assert await round_trip(servers, "orders") == [b"one tea"]
+    assert await round_trip(servers, "made-when-asked-for") == [b"one tea"]
+    async with AIOKafkaConsumer("payments", bootstrap_servers=servers):
+        assert end(process, number) == (0, "", "")  # though somebody is connected
+
+
+def test_a_background_shell_ignores_sigint_but_the_broker_does_not(start: Start) -> None:
+    process, _ = start(prefix=("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))
+    assert end(process, signal.SIGINT) == (0, "", "")
+
+
+def test_it_listens_where_it_was_told_and_nowhere_else(start: Start) -> None:
+    _, servers = start("--advertise", "kafka.example")
+    host, port = servers.split(":")
+    assert host == "kafka.example"
+    socket.create_connection(("127.0.0.1", int(port))).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", int(port)))
+
+
+def test_ports_count_from_the_one_that_was_asked_for(start: Start) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        first = free.getsockname()[1]
+    if first > 65000:
+        first -= 1000
+    _, servers = start("--listen", f"127.0.0.1:{first}", "--brokers", "2")
+    assert servers == f"127.0.0.1:{first},127.0.0.1:{first + 1}"
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["broker", "--listen", address]) == 1
+    told = capsys.readouterr().err
+    assert f"broker 0 cannot listen on {address}: Address already in use" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--topics", "orders:six"], "'orders:six' is not NAME or NAME:PARTITIONS"),
+        (["--topics", "orders:0"], "'orders:0' is not NAME or NAME:PARTITIONS"),
+        (["--listen", "9092"], "'9092' is not HOST:PORT"),
+        (["--listen", "localhost:70000"], "'localhost:70000' is not HOST:PORT"),
+        (["--brokers", "0"], "'0' is not a number of at least 1"),
+        (["--user", "alice"], "a user is NAME:PASSWORD"),
+        (["--log-level", "loud"], "invalid choice: 'loud'"),
+        (["--no-such-thing"], "unrecognized arguments: --no-such-thing"),
+    ],
+)
+def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["broker", *arguments])
+    assert left.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "why"),
+    [
+        (["--version", "9.9"], 2, "unknown Kafka release '9.9'"),
+        (["--topics", "a b", "--listen", "127.0.0.1:0"], 1, "Topic name is invalid: 'a b'"),
+        (["--listen", "127.0.0.1:65535", "--brokers", "2"], 2, "2 ports from there on"),
+        (["--data-dir", "/proc/nothing"], 2, "/proc/nothing"),
+    ],
+)
+def test_what_cannot_be(
+    arguments: list[str], status: int, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["broker", *arguments]) == status
+    told = capsys.readouterr().err
+    assert told.startswith("broker: ")
+    assert why in told
+    assert told.count("\n") == 1
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert "broker" in told
+    assert "demo" in told
+
+
+def test_no_auto_create_and_versions(start: Start) -> None:
+    _, servers = start("--no-auto-create", "--version", "2.8", "--topics", "orders:3")
+
+    async def look() -> None:
+        async with AIOKafkaConsumer("orders", bootstrap_servers=servers) as consumer:
+            assert await consumer.topics() == {"orders"}
+            assert consumer.partitions_for_topic("orders") == {0, 1, 2}
+        with pytest.raises(Exception, match="unasked"):
+            async with AIOKafkaProducer(
+                bootstrap_servers=servers, max_block_ms=300, request_timeout_ms=300
+            ) as producer:
+                await producer.send_and_wait("unasked", b"x")
+
+    asyncio.run(look())
+
+
+def test_a_data_dir_in_use(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("--data-dir", str(tmp_path / "data"))
+    assert main(["broker", "--data-dir", str(tmp_path / "data")]) == 2
+    assert "is in use by another cluster" in capsys.readouterr().err
+
+
+async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_path: Path) -> None:
+    """The producer goes on over three deaths of its broker, and neither loses nor doubles."""
+    folder = tmp_path / "data"
+    arguments = ("--data-dir", str(folder), "--topics", "orders:3")
+    process, servers = start(*arguments)
+    acknowledged: dict[tuple[int, int], bytes] = {}
+    sent = 0
+    async with AIOKafkaProducer(bootstrap_servers=servers, retry_backoff_ms=20) as producer:
+        for death in range(4):
+            acks = []
+            for _ in range(4000):
+                value = b"%0100d" % sent
+                acks.append((value, await producer.send("orders", value, b"%d" % (sent % 100))))
+                sent += 1
+            if death < 3:
+                await acks[500][1]  # some are written, some are on the way, some have not left
+                process.kill()
+                await asyncio.to_thread(process.wait, PATIENCE)
+                process, _ = start("--listen", servers, *arguments)
+            for value, ack in acks:
+                done = await ack
+                acknowledged[done.partition, done.offset] = value
+    assert end(process, signal.SIGTERM)[0] == 0
+    with FakeCluster(data_dir=folder) as cluster:
+        kept = {
+            (record.partition, record.offset): record.value for record in cluster.records("orders")
+        }
+    assert kept == acknowledged
+    assert len(set(kept.values())) == sent
