@@ -1,7 +1,7 @@
 """The answer to a request that waits until a group, or whoever else was asked, has decided."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.testing.context import Delayed
@@ -12,25 +12,37 @@ __all__ = ["when_answered"]
 R = TypeVar("R", bound=Response)
 
 
-class _Waiting(Delayed):
+class _Waiting(Delayed, Generic[R]):
     timeout = None  # whoever was asked has timers of its own
 
-    def __init__(self, reply: Reply[Response]) -> None:
+    def __init__(self, reply: Reply[R], finish: Callable[[R], R]) -> None:
         self._reply = reply
+        self._finish = finish
         self.watched = [reply.watchers]
 
-    def take_if_ready(self) -> Response | None:
-        return self._reply.answer
-
-    def take_now(self) -> Response:
+    def take_if_ready(self) -> R | None:
         answer = self._reply.answer
-        if answer is None:
-            raise RuntimeError("nothing but the answer ends this wait")
-        return answer
+        return None if answer is None else self._finish(answer)
+
+    def take_now(self) -> R:
+        raise RuntimeError("nothing but the answer ends this wait")
 
 
-def when_answered(ask: Callable[[Reply[R]], None]) -> R | Delayed:
-    """Ask for something; the answer if it is there at once, else a wait for it."""
+def _as_it_is(response: R) -> R:
+    return response
+
+
+def when_answered(
+    ask: Callable[[Reply[R]], None], finish: Callable[[R], R] = _as_it_is
+) -> R | Delayed:
+    """Ask for something; the answer if it is there at once, else a wait for it.
+
+    Args:
+        ask: fills the reply, now or later.
+        finish: brings the answer into the form of the request's version.
+    """
     reply: Reply[R] = Reply()
     ask(reply)
-    return _Waiting(reply) if reply.answer is None else reply.answer  # type: ignore[arg-type]
+    if reply.answer is None:
+        return _Waiting(reply, finish)
+    return finish(reply.answer)

@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import Delayed, RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.group import NO_MEMBER, Group, Joiner
+from aiokafka_lite.testing.groups.group import NO_MEMBER, Group, Joiner, refused_join
 from aiokafka_lite.testing.groups.reply import Reply
 from aiokafka_lite.testing.waiting import when_answered
 
@@ -31,22 +31,18 @@ _SKIP_ASSIGNMENT_SINCE: Final = 9
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Delayed:
-    try:
-        context.check()
-        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
-    except BrokerResponseError as error:
-        named = None if context.version >= _NULL_PROTOCOL_SINCE else ""
-        return JoinGroupResponse(error_code=error.errno, protocol_name=named)
     if context.version < _REBALANCE_TIMEOUT_SINCE:
         request.rebalance_timeout_ms = request.session_timeout_ms
     try:
+        context.check()
+        context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         _check_request(request, context)
         context.check_coordinator(CoordinatorType.GROUP, request.group_id)
         group = _group(request, context)
     except (InvalidGroupIdError, InvalidSessionTimeoutError, UnknownMemberIdError) as error:
-        return JoinGroupResponse(error_code=error.errno, member_id=request.member_id)
+        return _in_version(refused_join(error.errno, request.member_id), context.version)
     except BrokerResponseError as error:
-        return JoinGroupResponse(error_code=error.errno)
+        return _in_version(refused_join(error.errno), context.version)
     joiner = Joiner(
         context.client_id or "",
         context.session.client_host,
@@ -57,7 +53,13 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupRespo
     def join(reply: Reply[JoinGroupResponse]) -> None:
         group.on_join(request, joiner, reply)
 
-    return when_answered(join)
+    return when_answered(join, lambda response: _in_version(response, context.version))
+
+
+def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    if version < _NULL_PROTOCOL_SINCE and response.protocol_name is None:
+        response.protocol_name = ""
+    return response
 
 
 def _check_request(request: JoinGroupRequest, context: RequestContext) -> None:

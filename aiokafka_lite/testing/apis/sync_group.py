@@ -1,10 +1,17 @@
 """SyncGroup, v0-v5: a member asks for its share, and the leader brings everybody's.
 
 - v3: static members (KIP-345);
-- v5: the protocol's type and name, which must be the group's (KIP-559).
+- v5: the protocol's type and name, which must be told and be the group's (KIP-559).
 """
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownMemberIdError
+from typing import Final
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    UnknownMemberIdError,
+)
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import Delayed, RequestContext
@@ -12,10 +19,15 @@ from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.reply import Reply
 from aiokafka_lite.testing.waiting import when_answered
 
+_PROTOCOL_SINCE: Final = 5
+
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Delayed:
     try:
         context.check()
+        told = (request.protocol_type, request.protocol_name)
+        if context.version >= _PROTOCOL_SINCE and None in told:
+            raise InconsistentGroupProtocolError("the protocol's type and name have to be told")
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         if not request.group_id:
             raise InvalidGroupIdError("a group has a name")

@@ -13,6 +13,7 @@ Non-obvious, and as in Kafka:
 - a rebalance that nobody joins is never completed: it is looked at again after another timeout.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from aiokafka_lite.errors import (
@@ -53,7 +54,7 @@ from aiokafka_lite.testing.groups.classic_roster import (
 )
 from aiokafka_lite.testing.groups.classic_snapshot import Snapshot
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group import NO_MEMBER, Joiner
+from aiokafka_lite.testing.groups.group import NO_MEMBER, Joiner, refused_join
 from aiokafka_lite.testing.groups.offsets import GroupOffsets
 from aiokafka_lite.testing.groups.reply import Reply
 
@@ -95,7 +96,7 @@ class ClassicGroup(ClassicRoster):
             else:
                 self._rejoin(request, reply)
         except BrokerResponseError as error:
-            reply.send(JoinGroupResponse(error_code=error.errno, member_id=request.member_id))
+            reply.send(refused_join(error.errno, request.member_id))
 
     def _has_room_for(self, member_id: str) -> bool:
         limit = self.environment.config("group.max.size")
@@ -121,8 +122,7 @@ class ClassicGroup(ClassicRoster):
             self.pending_members[member_id] = self.environment.clock.call_later(
                 request.session_timeout_ms / 1000, lambda: self._on_pending_expired(member_id)
             )
-            refusal = JoinGroupResponse(error_code=MemberIdRequired.errno, member_id=member_id)
-            reply.send(refusal)
+            reply.send(refused_join(MemberIdRequired.errno, member_id))
         else:
             self._add(member_id, request, joiner, reply)
 
@@ -152,15 +152,7 @@ class ClassicGroup(ClassicRoster):
         self._rebalance()
 
     def _rejoin(self, request: JoinGroupRequest, reply: Reply[JoinGroupResponse]) -> None:
-        try:
-            member = self.check_member(request.member_id, request.group_instance_id)
-        except BrokerResponseError as error:
-            reply.send(
-                JoinGroupResponse(
-                    error_code=error.errno, member_id=request.member_id, protocol_name=None
-                )
-            )
-            return
+        member = self.check_member(request.member_id, request.group_instance_id)
         changed = member.protocols != _protocols(request)
         if self._state == EMPTY:
             raise UnknownMemberIdError("the group is empty")
@@ -192,13 +184,8 @@ class ClassicGroup(ClassicRoster):
         led_before = self.leader
         member = self.members[old_member_id]
         fenced = FencedInstanceIdError.errno
-        self._answer_join(
-            member,
-            JoinGroupResponse(error_code=fenced, member_id=old_member_id, protocol_name=None),
-        )
-        self._answer_sync(
-            member, SyncGroupResponse(error_code=fenced, protocol_type=None, protocol_name=None)
-        )
+        self._answer_join(member, refused_join(fenced, old_member_id))
+        self._answer_sync(member, SyncGroupResponse(error_code=fenced))
         self.rename_static(member, member_id)
         member.is_new = False
         self._update(member, request, reply)
@@ -467,7 +454,7 @@ class ClassicGroup(ClassicRoster):
 
     def _drop(self, member: ClassicMember) -> None:
         """Take a member out, and tell it if it still waits to join."""
-        self._answer_join(member, JoinGroupResponse(error_code=UnknownMemberIdError.errno))
+        self._answer_join(member, refused_join(UnknownMemberIdError.errno))
         self.remove(member.member_id)
 
     def _answer_join(self, member: ClassicMember, answer: JoinGroupResponse) -> None:
@@ -480,6 +467,27 @@ class ClassicGroup(ClassicRoster):
         if reply is not None:
             reply.send(answer)
         return reply is not None
+
+    # From and to a consumer group (KIP-848); ``migration`` decides when
+
+    def begin_with(self, generation: int, members: Iterable[ClassicMember]) -> None:
+        """Go on where a consumer group was whose members are all of this protocol."""
+        for member in members:
+            self.add(member)
+            self._expect(member)
+        self.generation = generation
+        self.protocol_name = self.select_protocol()
+        self.read_subscriptions()
+        self.enter(STABLE)
+        self._persist()
+
+    def rebalance(self) -> None:
+        """Have all members join again."""
+        self._rebalance()
+
+    def make_way(self) -> None:
+        """A consumer group takes this one's place: who waits for an answer joins that."""
+        self._end(RebalanceInProgressError.errno)
 
     # The cluster's life
 
@@ -502,9 +510,7 @@ class ClassicGroup(ClassicRoster):
         self._cancel_join_deadline()
         self._forget_syncs()
         for member in list(self.members.values()):
-            self._answer_join(
-                member, JoinGroupResponse(error_code=error_code, member_id=member.member_id)
-            )
+            self._answer_join(member, refused_join(error_code, member.member_id))
             self._answer_sync(member, SyncGroupResponse(error_code=error_code))
         for member_id in [*self.members, *self.pending_members]:
             self.remove(member_id)

@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGro
 from aiokafka_lite.testing.groups.offsets import GroupOffsets
 from aiokafka_lite.testing.groups.reply import Reply
 
-__all__ = ["NO_MEMBER", "Group", "GroupKind", "Joiner", "PartitionCheck"]
+__all__ = ["NO_MEMBER", "Group", "GroupKind", "Joiner", "PartitionCheck", "refused_join"]
 
 GroupKind: TypeAlias = Literal["classic", "consumer"]
 PartitionCheck: TypeAlias = Callable[[str, int], None]
@@ -144,7 +144,7 @@ class Group(ABC):
         self, request: JoinGroupRequest, joiner: Joiner, reply: Reply[JoinGroupResponse]
     ) -> None:
         """JoinGroup; ``reply`` may stay open until the others have joined."""
-        reply.send(JoinGroupResponse(error_code=InconsistentGroupProtocolError.errno))
+        reply.send(refused_join(InconsistentGroupProtocolError.errno))
 
     def on_sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
         """SyncGroup; ``reply`` may stay open until the leader has shared out."""
@@ -182,3 +182,8 @@ class Group(ABC):
 
     def close(self) -> None:  # noqa: B027 (most have no timer)
         """The group is deleted or replaced: cancel its timers, answer who still waits."""
+
+
+def refused_join(error_code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
+    """The answer to a join that failed."""
+    return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
