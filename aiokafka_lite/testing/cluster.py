@@ -32,6 +32,8 @@ from aiokafka_lite.testing.thread import DONE, LoopThread, call_in, run_in
 from aiokafka_lite.testing.views import Views
 
 if TYPE_CHECKING:
+    from aiokafka_lite.testing.acls import AclTable
+    from aiokafka_lite.testing.authorizer import Authorizer
     from aiokafka_lite.testing.server import BrokerServer
     from aiokafka_lite.testing.storage import Storage
 
@@ -62,6 +64,13 @@ class FakeCluster(Levers, Views, Faults):
         clock: the time that sessions, transactions and retention go by; with a
             ``VirtualClock`` they do only when ``advance`` is called.
         ssl_context: makes every listener a TLS one.
+        users: names and passwords: clients have to authenticate by SASL. With a ``data_dir`` they
+            are added to those that are kept.
+        sasl_mechanisms: those offered then; by default PLAIN and both of SCRAM.
+        sasl_session_lifetime: seconds after which a client has to authenticate again.
+        super_users: principals ("User:admin") that may do everything; nobody else may do anything
+            but what ``acls`` allow.
+        authorizer: decides who may do what, in place of the table that ``super_users`` begins.
         host: address to listen on.
         port: where the first broker listens, and the others on the ports after it; 0 for any
             that are free.
@@ -93,6 +102,11 @@ class FakeCluster(Levers, Views, Faults):
         seed: int = 0,
         clock: Clock | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        users: Mapping[str, str] | None = None,
+        sasl_mechanisms: Sequence[str] | None = None,
+        sasl_session_lifetime: float | None = None,
+        super_users: Iterable[str] | None = None,
+        authorizer: "Authorizer | None" = None,
         host: str = LOOPBACK,
         port: int = 0,
         advertise: str | None = None,
@@ -133,6 +147,10 @@ class FakeCluster(Levers, Views, Faults):
                 features=features,
                 broker_configs=broker_configs,
             )
+            if users is not None:
+                self._admit_only(users, sasl_mechanisms, sasl_session_lifetime)
+            if authorizer is not None or super_users is not None:
+                self._authorize_by(authorizer, super_users)
         except BaseException:
             self._close_storage()
             raise
@@ -273,6 +291,19 @@ class FakeCluster(Levers, Views, Faults):
         run_in(loop, self._restart(node_id))
         return DONE
 
+    def pause(self, node_id: int) -> None:
+        """Stop a broker as SIGSTOP does: it is there, and says nothing until ``resume``.
+
+        Connections stay open and new ones seem to be accepted; nothing is read or answered.
+        """
+        self._node(node_id)
+        self._in_loop(lambda: self._servers[node_id].pause())
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused broker go on where it was. Nothing happens if it is not paused."""
+        self._node(node_id)
+        self._in_loop(lambda: self._servers[node_id].resume())
+
     def disconnect(self, node_id: int | None = None) -> None:
         """Cut the connections of one broker or of all; it goes on listening."""
         if node_id is not None:
@@ -284,6 +315,18 @@ class FakeCluster(Levers, Views, Faults):
                     server.cut_connections()
 
         self._in_loop(cut)
+
+    @property
+    def acls(self) -> "AclTable":
+        """Who may do what, to be changed at any time.
+
+        Raises:
+            RuntimeError: everything is allowed, because neither ``super_users`` nor an
+                ``authorizer`` was given.
+        """
+        if self.state.authorizer is None:
+            raise RuntimeError("acls need FakeCluster(super_users=...) or an authorizer")
+        return self.state.authorizer.acls
 
     @property
     def failures(self) -> list[Exception]:
@@ -312,13 +355,48 @@ class FakeCluster(Levers, Views, Faults):
             self.state.on_node_down(node_id)
             self._servers[node_id].kill()
 
+    def _admit_only(
+        self, users: Mapping[str, str], mechanisms: Sequence[str] | None, lifetime: float | None
+    ) -> None:
+        from aiokafka_lite.testing.security.authentication import Sasl
+        from aiokafka_lite.testing.security.users import MECHANISMS
+
+        for name, password in users.items():
+            self.state.users.put(name, password)
+        self.state.sasl = Sasl(
+            self.state.users,
+            MECHANISMS if mechanisms is None else mechanisms,
+            clock=self.state.clock,
+            new_nonce=lambda: self.state.new_uuid().hex,
+            session_lifetime=lifetime,
+        )
+
+    def _authorize_by(
+        self, authorizer: "Authorizer | None", super_users: Iterable[str] | None
+    ) -> None:
+        from aiokafka_lite.testing.acls import AclTable
+        from aiokafka_lite.testing.authorizer import Authorizer
+
+        if authorizer is not None and super_users is not None:
+            raise ValueError("super_users are the authorizer's own: give them to it")
+        table = AclTable(self.state.journal)
+        self.state.authorizer = authorizer or Authorizer(super_users or (), acls=table)
+
     def _close_storage(self) -> None:
         if self._storage is not None:
             self._storage.close()
 
     async def _restart(self, node_id: int) -> None:
         if not self.state.nodes[node_id].alive:
-            await self._servers[node_id].start()
+            try:
+                await self._servers[node_id].start()
+            except OSError as error:
+                node = self.state.nodes[node_id]
+                where = f"{node.listens_on}:{node.port}"
+                why = error.strerror or str(error)
+                raise OSError(
+                    error.errno, f"broker {node_id} cannot listen on {where}: {why}"
+                ) from error
             self.state.on_node_up(node_id)
 
     def _in_loop(self, function: Callable[[], T]) -> T:

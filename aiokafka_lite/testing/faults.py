@@ -92,3 +92,28 @@ class Faults(Face):
         )
         self._in_loop(lambda: self._control.faults.append(fault))
         return fault
+
+    def throttle(
+        self,
+        seconds: float,
+        *,
+        api_key: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        """Do as if clients had exceeded a quota: answer, and then not listen for a while.
+
+        Args:
+            seconds: how long, after each request that fits; 0 ends it.
+            api_key: only requests of this API.
+            client_id: only those of clients that call themselves so.
+            principal: only those of this principal ("User:alice").
+
+        Raises:
+            ValueError: a negative time.
+        """
+        self._in_loop(
+            lambda: self.state.throttles.set(
+                seconds, api_key=api_key, client_id=client_id, principal=principal
+            )
+        )

@@ -3,7 +3,7 @@
 Each lever is what an operator's command, another client or mere time would do, done at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.coordinators import CoordinatorType
@@ -68,7 +68,19 @@ class Levers(Face):
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Move the log start of a partition to offset ``before``."""
         found = self.partition(topic, partition)
-        self._in_loop(lambda: found.log.delete_before(before))
+        self._in_loop(lambda: found.delete_before(before))
+
+    def truncate(self, topic: str, partition: int, to_offset: int) -> int:
+        """Lose the end of a log, as an unclean leader election does.
+
+        What is at ``to_offset`` or after it is gone, and the whole batch that holds it, though it
+        was acknowledged; a new leader epoch begins there (KIP-101, KIP-320).
+
+        Returns:
+            Where the log ends now.
+        """
+        found = self.partition(topic, partition)
+        return self._in_loop(lambda: found.truncate(to_offset))
 
     # Who leads, who coordinates
 
@@ -101,3 +113,30 @@ class Levers(Face):
         """
         self._node(node_id)
         self._in_loop(lambda: self.state.coordinators.move(kind, key, node_id))
+
+    def shrink_isr(self, topic: str, partition: int, node_ids: Iterable[int]) -> None:
+        """Let replicas fall behind; with fewer than ``min.insync.replicas`` left, acks=all fails.
+
+        Raises:
+            ValueError: the leader cannot fall behind; or there is no such broker.
+        """
+        found, nodes = self.partition(topic, partition), self._checked(node_ids)
+        self._in_loop(lambda: found.shrink_isr(nodes))
+
+    def expand_isr(self, topic: str, partition: int, node_ids: Iterable[int]) -> None:
+        """Let replicas that fell behind catch up."""
+        found, nodes = self.partition(topic, partition), self._checked(node_ids)
+        self._in_loop(lambda: found.expand_isr(nodes))
+
+    def _checked(self, node_ids: Iterable[int]) -> list[int]:
+        return [self._node(node_id).node_id for node_id in node_ids]
+
+    # What time would do
+
+    def expire_offsets(self) -> None:
+        """Forget committed offsets that are older than ``offsets.retention.minutes``, now."""
+        self._in_loop(lambda: self.state.groups.expire_offsets())
+
+    def expire_producer_id(self, producer_id: int) -> None:
+        """Forget a producer's sequences in every partition; its transactional id stays."""
+        self._in_loop(lambda: self.state.transactions.expire_producer_id(producer_id))

@@ -13,7 +13,7 @@ from aiokafka_lite.testing.face import Face
 from aiokafka_lite.testing.topics import Partition
 
 if TYPE_CHECKING:
-    from aiokafka_lite.structs import ConsumerRecord
+    from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
 __all__ = ["Views"]
 
@@ -88,6 +88,24 @@ class Views(Face):
         return self._in_loop(
             lambda: [record for one in chosen for record in _records_of(one, committed_only)]
         )
+
+    def committed(self, group: str) -> "dict[TopicPartition, int]":
+        """The offsets that a group has committed; empty for one that there is not.
+
+        Those of a transaction that is still open are not among them.
+        """
+        from aiokafka_lite.structs import TopicPartition
+
+        def look() -> dict[TopicPartition, int]:
+            found = self.state.groups.get(group)
+            if found is None:
+                return {}
+            return {
+                TopicPartition(topic, partition): committed.offset
+                for (topic, partition), committed in found.offsets.all().items()
+            }
+
+        return self._in_loop(look)
 
 
 def _records_of(partition: Partition, committed_only: bool) -> "list[ConsumerRecord[bytes, bytes]]":
