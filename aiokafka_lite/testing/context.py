@@ -6,7 +6,7 @@ An answer is a response message, ``None`` (there is no response: Produce with ac
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from aiokafka_lite.errors import for_code
@@ -19,7 +19,17 @@ from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.watchers import Watchers
 
-__all__ = ["Answer", "ApiRanges", "CloseConnection", "Delayed", "InjectedError", "RequestContext"]
+__all__ = [
+    "Answer",
+    "ApiRanges",
+    "CloseConnection",
+    "Delayed",
+    "Farewell",
+    "InjectedError",
+    "RequestContext",
+]
+
+FAREWELL_DELAY: Final = 0.1  # seconds
 
 ApiRanges: TypeAlias = dict[int, tuple[int, int]]
 """Versions offered, first and last, by api key."""
@@ -43,10 +53,12 @@ class Delayed(ABC):
     Attributes:
         timeout: seconds that it may wait; None for as long as ``take_if_ready`` gives nothing.
         watched: what can make it ready.
+        ends_connection: whether the response is the last that the client gets.
     """
 
     timeout: float | None
     watched: Sequence[Watchers]
+    ends_connection = False
 
     @abstractmethod
     def take_if_ready(self) -> Response | None:
@@ -58,6 +70,30 @@ class Delayed(ABC):
 
     def cancel(self) -> None:  # noqa: B027 (most have nothing to undo)
         """The client is gone: undo what only this request wanted."""
+
+
+class Farewell(Delayed):
+    """The last response of a connection, to a client that did not prove who it is.
+
+    It comes a moment later, so that guessing takes time
+    (``connection.failed.authentication.delay.ms``).
+
+    Args:
+        response: what it is told.
+    """
+
+    ends_connection = True
+    watched: Sequence[Watchers] = ()
+    timeout: float | None = FAREWELL_DELAY
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def take_if_ready(self) -> Response | None:
+        return None
+
+    def take_now(self) -> Response:
+        return self._response
 
 
 Answer: TypeAlias = Response | Delayed | None
@@ -116,6 +152,11 @@ class RequestContext:
         code = self._injected_error(topic, partition)
         if code:
             raise for_code(code)("injected by a test")
+
+    @property
+    def is_struck(self) -> bool:
+        """Whether a fault may put errors on parts of the answer."""
+        return self._injected_error is not _no_error
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """The topic of an id, or without one of a name; see ``ClusterState.topic``."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
-    FencedLeaderEpochError,
     InvalidPartitionsError,
     InvalidReplicationAssignmentError,
     InvalidReplicationFactorError,
@@ -19,7 +18,6 @@ from aiokafka_lite.errors import (
     InvalidTopicError,
     NotLeaderForPartitionError,
     TopicAlreadyExistsError,
-    UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -29,19 +27,25 @@ from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
 from aiokafka_lite.testing.configs import TopicDefaults, check_configs
-from aiokafka_lite.testing.coordinators import Coordinators
+from aiokafka_lite.testing.coordinators import Coordinators, slot_of
 from aiokafka_lite.testing.features import Features
+from aiokafka_lite.testing.fetch_sessions import FetchSessionCache
 from aiokafka_lite.testing.group_configs import GroupConfigs
 from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
-from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic, check_topic_name
+from aiokafka_lite.testing.quotas import QuotaTable
+from aiokafka_lite.testing.security.authentication import Sasl
+from aiokafka_lite.testing.security.users import Users
+from aiokafka_lite.testing.throttles import Throttles
+from aiokafka_lite.testing.topics import ANY_EPOCH, NO_LEADER, Partition, Topic, check_topic_name
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.groups.registry import Groups
+    from aiokafka_lite.testing.storage import Storage
+    from aiokafka_lite.testing.transactions.coordinator import Transactions
 
 __all__ = ["ClusterState"]
 
-ANY_EPOCH: Final = -1
 LARGEST_REPLICATION: Final = 3  # of topics that do not say
 
 
@@ -57,6 +61,7 @@ class ClusterState:
             (``auto.create.topics.enable``).
         check_records: decode every batch that is produced and refuse what is wrong in it.
         journal: what remembers over a restart; by default nothing does.
+        storage: what keeps topics and records over a restart, and has the journal.
         version: the Kafka release that it poses as; None for the newest.
         features: finalized levels that differ from those of a fresh cluster.
         broker_configs: what the brokers are started with, by Kafka's names.
@@ -72,14 +77,20 @@ class ClusterState:
         auto_create_topics: bool = True,
         check_records: bool = False,
         journal: Journal | None = None,
+        storage: "Storage | None" = None,
         version: str | None = None,
         features: Mapping[str, int] | None = None,
         broker_configs: Mapping[str, object] | None = None,
     ) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.clock = clock
-        self.journal = journal or Journal()
+        self.journal = journal or (storage.journal if storage else Journal())
+        self._storage = storage
         self.authorizer: Authorizer | None = None  # everything is allowed
+        self.quotas = QuotaTable(self.journal)
+        self.throttles = Throttles(self.quotas, clock)
+        self.users = Users(lambda: self.new_uuid().bytes, self.journal)
+        self.sasl: Sasl | None = None  # nobody has to authenticate
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features)
         self.configs = ConfigStore(self.journal)
@@ -100,8 +111,19 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self._random = random
-        self._next_producer_id = 0
+        self.fetch_sessions = {
+            node_id: FetchSessionCache(
+                self.broker_config.integer("max.incremental.fetch.session.cache.slots", node_id),
+                self._new_session_id,
+            )
+            for node_id in self.nodes
+        }
         self.cluster_id = base64.urlsafe_b64encode(self.new_uuid().bytes).rstrip(b"=").decode()
+        if storage is not None:
+            self.cluster_id = storage.cluster_id(fresh=self.cluster_id)
+            for topic in storage.load_topics(self._new_topic, self.nodes):
+                self.topics[topic.name] = topic
+                self.topics_by_id[topic.topic_id] = topic
 
     @property
     def alive(self) -> list[Node]:
@@ -123,6 +145,22 @@ class ClusterState:
             self.clock, self.journal, self.topics, self.new_uuid, self.broker_config.integer
         )
         return Groups(environment, self.coordinators)
+
+    @cached_property
+    def transactions(self) -> "Transactions":
+        """The transactional ids; imported and made when a producer first asks for an id."""
+        from aiokafka_lite.testing.transactions.coordinator import Transactions
+
+        return Transactions(
+            self.clock,
+            self.journal,
+            self.coordinators,
+            self.broker_config.integer,
+            lambda: self.features.level("transaction.version"),
+            self._find_partition,
+            self._all_partitions,
+            self._end_offsets,
+        )
 
     # Topics
 
@@ -156,23 +194,20 @@ class ClusterState:
         for other in self.topics:
             if other.replace(".", "_") == collided:
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
-        topic = Topic(
-            name,
-            self.new_uuid(),
-            check_configs(configs or {}, self.topic_defaults),
-            check_records=self.check_records,
-            defaults=self.topic_defaults,
-        )
+        checked = check_configs(configs or {}, self.topic_defaults)
+        topic = self._new_topic(name, self.new_uuid(), checked)
         for replicas in self._place(partitions, replication_factor, assignments):
             self._add_partition(topic, replicas)
         if not validate_only:
             self.topics[name] = topic
             self.topics_by_id[topic.topic_id] = topic
+            self._keep(topic)
         return topic
 
     def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Give a topic other configurations, which were checked; they count at once."""
         topic.configure(configs)
+        self._keep(topic)
 
     def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
         """Give a broker (or all), a group or client metrics other configurations, checked ones."""
@@ -187,6 +222,8 @@ class ClusterState:
         del self.topics_by_id[topic.topic_id]
         for partition in topic.partitions:
             partition.lead(NO_LEADER)
+        if self._storage is not None:
+            self._storage.forget_topic(topic)
         self.groups.on_topic_deleted(name)
 
     def add_partitions(self, name: str, total: int) -> None:
@@ -200,6 +237,7 @@ class ClusterState:
         factor = len(topic.partitions[0].replicas)
         for replicas in self._place(total, factor, None)[len(topic.partitions) :]:
             self._add_partition(topic, replicas)
+        self._keep(topic)
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """The topic of an id, or without one of a name.
@@ -234,13 +272,10 @@ class ClusterState:
             FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer.
         """
         partition = topic.partition(index)
+        if node_id in partition.replicas:
+            partition.check_epoch(leader_epoch)
         if partition.leader != node_id:
             raise NotLeaderForPartitionError(f"broker {node_id} does not lead {partition}")
-        if leader_epoch != ANY_EPOCH and leader_epoch != partition.leader_epoch:
-            detail = f"{partition} is in leader epoch {partition.leader_epoch}, not {leader_epoch}"
-            if leader_epoch < partition.leader_epoch:
-                raise FencedLeaderEpochError(detail)
-            raise UnknownLeaderEpochError(detail)
         return partition
 
     # Nodes
@@ -251,19 +286,29 @@ class ClusterState:
         alive = [node.node_id for node in self.alive]
         for partition in self._partitions_on(node_id):
             partition.on_node_up(node_id, alive)
+        if len(alive) == 1 and any(self.journal.entries("transaction")):
+            self.transactions.resume()
 
     def on_node_down(self, node_id: int) -> None:
         """A broker was killed."""
         self.nodes[node_id].alive = False
+        self.fetch_sessions[node_id].clear()
         for partition in self._partitions_on(node_id):
             partition.on_node_down(node_id)
         self.coordinators.on_node_down()
 
-    def next_producer_id(self) -> int:
-        """An id that no producer has had."""
-        producer_id = self._next_producer_id
-        self._next_producer_id += 1
-        return producer_id
+    def _find_partition(self, topic: str, index: int) -> Partition | None:
+        partitions = self.topics[topic].partitions if topic in self.topics else []
+        return partitions[index] if 0 <= index < len(partitions) else None
+
+    def _all_partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+    def _end_offsets(self, slot: int, producer_id: int, committed: bool) -> None:
+        """A producer's transaction ended in a partition of ``__consumer_offsets``."""
+        for group in self.groups.all():
+            if slot_of(group.group_id) == slot:
+                group.offsets.on_marker(producer_id, committed=committed)
 
     def _place(
         self,
@@ -333,6 +378,20 @@ class ClusterState:
             if not node.alive and node.node_id in replicas and self.alive:
                 partition.on_node_down(node.node_id)
 
+    def _new_topic(self, name: str, topic_id: UUID, configs: Mapping[str, str]) -> Topic:
+        return Topic(
+            name,
+            topic_id,
+            configs,
+            check_records=self.check_records,
+            defaults=self.topic_defaults,
+        )
+
+    def _keep(self, topic: Topic) -> None:
+        """Let a topic that is new or changed outlive the process, where anything does."""
+        if self._storage is not None:
+            self._storage.keep_topic(topic)
+
     def _partitions_on(self, node_id: int) -> list[Partition]:
         return [
             partition
@@ -344,3 +403,6 @@ class ClusterState:
     def new_uuid(self) -> UUID:
         """A random id: of a topic, a group's member, a fetch session; the seed decides which."""
         return UUID(int=self._random.getrandbits(128), version=4)
+
+    def _new_session_id(self) -> int:
+        return self._random.randrange(1, 2**31)

@@ -10,9 +10,10 @@ from typing import Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
+    FencedLeaderEpochError,
     InvalidTopicError,
-    InvalidTxnState,
     NotEnoughReplicasError,
+    UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.record.header import BatchHeader
@@ -20,11 +21,13 @@ from aiokafka_lite.testing.batches import check_batch, last_sequence
 from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
 from aiokafka_lite.testing.log import PartitionLog
 from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
+from aiokafka_lite.testing.transactions.partition import EndMarker
 from aiokafka_lite.testing.watchers import Watchers
 
 __all__ = ["NO_LEADER", "Partition", "Topic", "check_topic_name"]
 
 NO_LEADER: Final = -1
+ANY_EPOCH: Final = -1
 ALL_IN_SYNC: Final = -1  # acks=all
 FAR_FUTURE: Final = 2**63 - 1  # ms
 
@@ -92,7 +95,13 @@ class Partition:
         self.watchers = Watchers()
 
     def append(
-        self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        acks: int,
+        now_ms: int,
+        *,
+        verified: bool = False,
     ) -> AppendedBatch:
         """Check a client's v2 batch and append it, or recognise it as one already appended.
 
@@ -101,6 +110,7 @@ class Partition:
             header: its header, already read.
             acks: the request's acks; -1 (all) asks for ``min.insync.replicas``.
             now_ms: the broker's clock, ms since the epoch.
+            verified: the coordinator said that the partition is part of the batch's transaction.
 
         Returns:
             Where it lies, with its log append time (-1 where the records' own times are kept).
@@ -110,17 +120,12 @@ class Partition:
             RecordsRefused: the same, for single records.
         """
         topic = self.topic
-        if acks == ALL_IN_SYNC and len(self.isr) < topic.min_insync_replicas:
-            raise NotEnoughReplicasError(
-                f"the size of the current ISR {self.isr} is insufficient to satisfy the min.isr"
-                f" requirement of {topic.min_insync_replicas} for {self}"
-            )
+        if acks == ALL_IN_SYNC:
+            self._check_in_sync()
         check_batch(batch, header, topic.max_message_bytes)
         self._check_records(batch, header, now_ms)
-        if header.transactional:
-            raise InvalidTxnState("record was not part of an ongoing transaction")
         if header.producer_id >= 0:
-            duplicate = self.producers.find_duplicate(header)
+            duplicate = self.producers.check(header, verified=verified)
             if duplicate is not None:
                 return duplicate
         append_time = now_ms if topic.log_append_time else None
@@ -150,15 +155,111 @@ class Partition:
                 batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
             )
 
+    def append_marker(
+        self,
+        producer_id: int,
+        epoch: int,
+        marker: EndMarker,
+        transaction_version: int,
+        now_ms: int,
+    ) -> None:
+        """End a producer's transaction in this partition, as its coordinator tells.
+
+        Args:
+            producer_id: whose.
+            epoch: the producer epoch that the marker carries.
+            marker: how it ended.
+            transaction_version: since 2 the epoch has to be a new one.
+            now_ms: the broker's clock, ms since the epoch.
+
+        Raises:
+            NotEnoughReplicasError: fewer are in sync than ``min.insync.replicas``.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: it comes too late.
+        """
+        from aiokafka_lite.testing.transactions.markers import marker_batch  # rare: import late
+
+        self._check_in_sync()
+        self.producers.check_marker(
+            producer_id, epoch, marker.coordinator_epoch, transaction_version
+        )
+        batch = marker_batch(producer_id, epoch, marker, now_ms)
+        append_time = now_ms if self.topic.log_append_time else None
+        offset = self.log.append(batch, BatchHeader.read(batch), self.leader_epoch, append_time)
+        self.producers.on_marker(producer_id, epoch, marker, offset, now_ms)
+        self.watchers.notify()
+
     @property
     def last_stable_offset(self) -> int:
         """Where the first transaction that is still open begins; else the high watermark."""
-        return self.log.high_watermark
+        undecided = self.producers.transactions.first_undecided
+        if undecided is None:
+            return self.log.high_watermark
+        return max(undecided, self.log.start_offset)
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that reach into
-        ``first <= offset < end``, by their first offset."""
-        return []
+        ``first <= offset < end``, in the order in which they were aborted."""
+        return self.producers.transactions.aborted_between(first, end)
+
+    def restore_producers(self) -> None:
+        """Learn anew from the log who wrote what, after a restart or a truncation."""
+        self.producers.restore(self.log.batches())
+
+    def _check_in_sync(self) -> None:
+        if len(self.isr) < self.topic.min_insync_replicas:
+            raise NotEnoughReplicasError(
+                f"the size of the current ISR {self.isr} is insufficient to satisfy the min.isr"
+                f" requirement of {self.topic.min_insync_replicas} for {self}"
+            )
+
+    def check_epoch(self, leader_epoch: int) -> None:
+        """Refuse a client that knows another leader epoch than this one (KIP-320).
+
+        Raises:
+            FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer;
+                -1 is any.
+        """
+        if leader_epoch not in (ANY_EPOCH, self.leader_epoch):
+            detail = f"{self} is in leader epoch {self.leader_epoch}, not {leader_epoch}"
+            if leader_epoch < self.leader_epoch:
+                raise FencedLeaderEpochError(detail)
+            raise UnknownLeaderEpochError(detail)
+
+    def delete_before(self, offset: int) -> None:
+        """Let the log begin at ``offset``, or at its end if that is before it."""
+        if offset > self.log.start_offset:
+            self.log.delete_before(offset)
+            self.watchers.notify()
+
+    def truncate(self, to_offset: int) -> int:
+        """Lose the end of the log in an unclean leader election: a new epoch begins there.
+
+        Args:
+            to_offset: what is at or after it is gone, and the batch that it is in the midst of.
+
+        Returns:
+            Where the log ends now.
+        """
+        end = self.log.truncate(to_offset)
+        self.restore_producers()
+        self.lead(self.leader)
+        return end
+
+    def shrink_isr(self, nodes: Collection[int]) -> None:
+        """Let these nodes fall behind; acks=all is refused below ``min.insync.replicas``.
+
+        Raises:
+            ValueError: the leader is always in sync.
+        """
+        if self.leader in nodes:
+            raise ValueError(f"{self.leader} leads {self}, so it cannot fall behind")
+        self.isr = [node for node in self.isr if node not in nodes]
+        self.watchers.notify()
+
+    def expand_isr(self, nodes: Collection[int]) -> None:
+        """Let these nodes, as far as they are replicas, catch up."""
+        self.isr = [node for node in self.replicas if node in self.isr or node in nodes]
+        self.watchers.notify()
 
     def lead(self, leader: int) -> None:
         """Make a node (or ``NO_LEADER``) the leader of a new epoch."""

@@ -13,6 +13,9 @@ class Watchers:
     def __init__(self) -> None:
         self._callbacks: list[Callable[[], None]] = []
 
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
     def add(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 

@@ -35,12 +35,13 @@ def make_batch(
 class SocketlessBroker:
     """Every request through the real bytes, both ways, but through no socket."""
 
-    def __init__(self, nodes: int = 1) -> None:
+    def __init__(self, nodes: int = 1, **options: Any) -> None:
         self.clock = VirtualClock(NOW_MS)
         self.state = ClusterState(
             [Node(node_id, "127.0.0.1", None) for node_id in range(nodes)],
             clock=self.clock,
             random=Random(0),
+            **options,
         )
         for node_id in range(nodes):
             self.state.nodes[node_id].port = 9092 + node_id

@@ -165,11 +165,75 @@ def test_leader_and_epochs(three_brokers: SocketlessBroker) -> None:
         return int(partitions_of(broker.ask(request, 16, node))[0].error_code)
 
     assert [error(epoch) for epoch in (-1, 0, 1, 2)] == [0, 74, 0, 75]
+    partition.replicas = [2, 1]
     response = broker.ask(request_for(broker, 16, 0, current_leader_epoch=1), 16, node=0)
     data = partitions_of(response)[0]
     assert data.error_code == 6
     assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 1)
     assert [node.node_id for node in response.node_endpoints] == [2]
+
+
+def test_followers_serve_since_version_11(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    fill(broker.state.create_topic("orders", 1).partitions[0], 1)
+
+    def error(version: int, epoch: int = -1) -> int:
+        request = request_for(broker, version, 0, current_leader_epoch=epoch)
+        return int(partitions_of(broker.ask(request, version, 1))[0].error_code)
+
+    assert [error(version) for version in (10, 11, 12)] == [6, 0, 0]
+    assert [error(12, epoch) for epoch in (0, 1)] == [0, 75]
+
+
+def rack_aware(version: int, rack: str, offset: int = 0) -> int:
+    """The replica preferred by a leader in rack "a", of followers in "b" and "b"."""
+    broker = SocketlessBroker(3, broker_configs=RACK_AWARE)
+    for node_id, name in enumerate("abb"):
+        broker.state.nodes[node_id].rack = name
+    partition = broker.state.create_topic("orders", 1).partitions[0]
+    fill(partition, 1)
+    partition.log.delete_before(1)
+    request = request_for(broker, version, offset, rack_id=rack, max_wait_ms=999, min_bytes=999)
+    answer = broker.begin(request, version)
+    if isinstance(answer, Delayed):
+        answer = answer.take_now()
+    (data,) = partitions_of(answer)
+    if data.preferred_read_replica >= 0:
+        assert (data.error_code, bytes(data.records), data.high_watermark) == (0, b"", 2)
+    return int(data.preferred_read_replica)
+
+
+RACK_AWARE = {
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+
+
+def test_a_replica_in_the_clients_rack_is_preferred() -> None:
+    assert [rack_aware(11, rack, 1) for rack in ("", "a", "b", "c")] == [-1, -1, 2, -1]
+    assert rack_aware(11, "b", 0) == -1  # no replica has that offset any more
+
+
+def test_without_a_selector_the_leader_is_read(three_brokers: SocketlessBroker) -> None:
+    three_brokers.state.nodes[1].rack = "b"
+    three_brokers.state.create_topic("orders", 1)
+    request = request_for(three_brokers, 11, 0, rack_id="b")
+    assert partitions_of(three_brokers.ask(request, 11))[0].preferred_read_replica == -1
+
+
+def test_truncation_is_told_by_the_epoch_that_was_fetched(broker: SocketlessBroker) -> None:
+    partition = broker.state.create_topic("orders", 1).partitions[0]
+    fill(partition, 3)
+    request = request_for(broker, 12, 6, last_fetched_epoch=0, max_wait_ms=999, min_bytes=1)
+    waiting = broker.begin(request, 12)
+    assert isinstance(waiting, Delayed)
+    assert partition.truncate(3) == 2
+    told = waiting.take_if_ready()
+    assert told is not None
+    (data,) = partitions_of(told)
+    assert (data.error_code, bytes(data.records)) == (0, b"")
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)
+    without = broker.ask(request_for(broker, 12, 6), 12)
+    assert partitions_of(without)[0].error_code == 1
 
 
 def test_diverging_epoch(broker: SocketlessBroker) -> None:
@@ -193,16 +257,6 @@ def test_diverging_epoch(broker: SocketlessBroker) -> None:
     assert partitions_of(unknown)[0].error_code == 1
 
 
-def test_sessions_are_declined(broker: SocketlessBroker) -> None:
-    broker.state.create_topic("orders", 1)
-    asked = broker.ask(request_for(broker, 11, 0, session_epoch=0), 11)
-    assert (asked.error_code, asked.session_id, len(asked.responses)) == (0, 0, 1)
-    unknown = broker.ask(request_for(broker, 11, 0, session_id=5, session_epoch=1), 11)
-    assert (unknown.error_code, unknown.session_id) == (70, 0)
-    closed = broker.ask(request_for(broker, 11, 0, session_id=5, session_epoch=-1), 11)
-    assert (closed.error_code, len(closed.responses)) == (0, 1)
-
-
 def test_read_committed_lists_no_aborted_transaction(broker: SocketlessBroker) -> None:
     broker.state.create_topic("orders", 1)
     for level, expected in ((0, None), (1, [])):
@@ -217,10 +271,9 @@ def test_waits_for_enough_bytes(broker: SocketlessBroker) -> None:
     waiting = broker.begin(request, 11)
     assert isinstance(waiting, Delayed)
     assert waiting.timeout == 0.5
-    assert len(waiting.watched) == 2
     assert waiting.take_if_ready() is None
     woken = []
-    waiting.watched[1].add(lambda: woken.append(1))
+    waiting.watched[0].add(lambda: woken.append(1))
     fill(topic.partitions[1], 1)
     assert woken == [1]
     ready = waiting.take_if_ready()
