@@ -8,7 +8,7 @@ finalized those that a freshly formatted cluster has. The features of what is no
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from aiokafka_lite.errors import FeatureUpdateFailedError, InvalidRequestError
+from aiokafka_lite.errors import FeatureUpdateFailedError
 from aiokafka_lite.protocol.versions import versions_of
 
 __all__ = ["Features", "Levels", "release_number"]
@@ -93,33 +93,33 @@ class Features:
         """The finalized level of a feature; 0 when there is none."""
         return self.finalized.get(name, 0)
 
-    def check_update(self, name: str, level: int, *, may_lower: bool, unsafe: bool) -> None:
+    def check_update(self, name: str, level: int, *, may_lower: bool) -> None:
         """Refuse a level that the controller would not finalize.
 
         Args:
             name: the feature.
             level: its new level; 0 takes it out.
             may_lower: the request allows a downgrade.
-            unsafe: and one that loses metadata.
 
         Raises:
-            InvalidRequestError: unknown or unsupported, or lower without being allowed to.
-            FeatureUpdateFailedError: what cannot be lowered at all.
+            FeatureUpdateFailedError: unknown or unsupported; or lower without being allowed to,
+                or where Kafka never allows it.
         """
-        refusal = self._refusal(name, level)
-        if refusal is not None:
-            raise InvalidRequestError(
-                f"Invalid update version {level} for feature {name}. {refusal}"
-            )
         current = self.level(name)
-        if level < current and not may_lower:
-            raise InvalidRequestError(
-                f"Invalid update version {level} for feature {name}. Can't downgrade the version"
-                " of this feature without setting the upgrade type to either safe or unsafe"
-                " downgrade."
+        refusal = self._refusal(name, level)
+        if refusal is None and level < current:
+            if not may_lower:
+                refusal = (
+                    "Can't downgrade the version of this feature without setting the upgrade type"
+                    " to either safe or unsafe downgrade."
+                )
+            elif name == METADATA_VERSION:
+                refusal = "Refusing to perform a downgrade that might delete metadata information."
+        if refusal is not None:
+            raise FeatureUpdateFailedError(
+                "The update failed for all features since the following feature had an error:"
+                f" Invalid update version {level} for feature {name}. {refusal}"
             )
-        if name == METADATA_VERSION and level < current and not unsafe:
-            raise FeatureUpdateFailedError(f"{name} would lose metadata at level {level}")
 
     def update(self, name: str, level: int) -> None:
         """Finalize a checked level."""

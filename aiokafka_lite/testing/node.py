@@ -10,9 +10,10 @@ class Node:
         host: where clients are told that it is.
         listens_on: the address that it really listens on; ``host`` unless told otherwise.
         port: 0 until it listens for the first time.
+        registered: the controller knows it, dead or alive, until it is unregistered.
     """
 
-    __slots__ = ("alive", "host", "listens_on", "node_id", "port", "rack")
+    __slots__ = ("alive", "host", "listens_on", "node_id", "port", "rack", "registered")
 
     def __init__(
         self,
@@ -29,3 +30,4 @@ class Node:
         self.port = port
         self.rack = rack
         self.alive = False
+        self.registered = True

@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
-    InvalidPartitionsError,
-    InvalidReplicationAssignmentError,
-    InvalidReplicationFactorError,
-    InvalidRequestError,
     InvalidTopicError,
     NotLeaderForPartitionError,
     TopicAlreadyExistsError,
@@ -33,6 +29,7 @@ from aiokafka_lite.testing.fetch_sessions import FetchSessionCache
 from aiokafka_lite.testing.group_configs import GroupConfigs
 from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.placement import check_replicas, place, place_as_told, place_more
 from aiokafka_lite.testing.quotas import QuotaTable
 from aiokafka_lite.testing.security.authentication import Sasl
 from aiokafka_lite.testing.security.users import Users
@@ -226,18 +223,49 @@ class ClusterState:
             self._storage.forget_topic(topic)
         self.groups.on_topic_deleted(name)
 
-    def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow to ``total`` partitions."""
+    def add_partitions(
+        self,
+        name: str,
+        total: int,
+        replicas: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Let a topic grow to ``total`` partitions.
+
+        Args:
+            name: of the topic.
+            total: how many it shall have.
+            replicas: node ids for each new partition, the leader first; None: go on round.
+            validate_only: check only.
+
+        Raises:
+            InvalidPartitionsError, InvalidReplicationAssignmentError, PolicyViolationError
+        """
         topic = self.topics[name]
-        if total <= len(topic.partitions):
-            raise InvalidPartitionsError(
-                f"The topic {name} currently has {len(topic.partitions)} partition(s);"
-                f" {total} would not be an increase."
-            )
-        factor = len(topic.partitions[0].replicas)
-        for replicas in self._place(total, factor, None)[len(topic.partitions) :]:
-            self._add_partition(topic, replicas)
-        self._keep(topic)
+        node_ids = list(self.nodes)
+        for nodes in place_more(node_ids, topic, total, replicas):
+            if not validate_only:
+                self._add_partition(topic, nodes)
+        if not validate_only:
+            self._keep(topic)
+
+    def check_replicas(self, nodes: Sequence[int]) -> None:
+        """Refuse node ids that no partition may be given.
+
+        Raises:
+            InvalidReplicationAssignmentError
+        """
+        check_replicas(nodes, list(self.nodes))
+
+    def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
+        """Give a partition other replicas, checked ones; the leader stays if it is one of them."""
+        alive = [node for node in replicas if self.nodes[node].alive]
+        partition.replicas = list(replicas)
+        partition.isr = alive or [replicas[0]]
+        if partition.leader not in alive:
+            partition.lead(alive[0] if alive else NO_LEADER)
+        self._keep(partition.topic)
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """The topic of an id, or without one of a name.
@@ -282,7 +310,7 @@ class ClusterState:
 
     def on_node_up(self, node_id: int) -> None:
         """A broker listens (again)."""
-        self.nodes[node_id].alive = True
+        self.nodes[node_id].alive = self.nodes[node_id].registered = True
         alive = [node.node_id for node in self.alive]
         for partition in self._partitions_on(node_id):
             partition.on_node_up(node_id, alive)
@@ -317,60 +345,14 @@ class ClusterState:
         assignments: Mapping[int, Sequence[int]] | None,
     ) -> list[Sequence[int]]:
         """The replicas of each partition, by its number."""
-        if assignments:
-            return self._place_as_told(partitions, replication_factor, assignments)
-        if partitions == 0 or partitions < -1:
-            raise InvalidPartitionsError(
-                "Number of partitions was set to an invalid non-positive value."
-            )
         node_ids = list(self.nodes)
-        if replication_factor == 0 or replication_factor < -1:
-            raise InvalidReplicationFactorError(
-                "Replication factor must be larger than 0, or -1 to use the default value."
-            )
-        if replication_factor > len(node_ids):
-            raise InvalidReplicationFactorError(
-                f"Unable to replicate the partition {replication_factor} time(s): only"
-                f" {len(node_ids)} broker(s) are registered."
-            )
-        count, factor = partitions, replication_factor
-        if count == -1:
-            count = self.broker_config.integer("num.partitions")
-        if factor == -1:
-            factor = self.broker_config.integer("default.replication.factor")
-        twice = node_ids * 2
-        starts = (partition % len(node_ids) for partition in range(count))
-        return [twice[start : start + factor] for start in starts]
-
-    def _place_as_told(
-        self,
-        partitions: int,
-        replication_factor: int,
-        assignments: Mapping[int, Sequence[int]],
-    ) -> list[Sequence[int]]:
-        if replication_factor != -1 or partitions != -1:
-            raise InvalidRequestError(
-                "A manual partition assignment was specified, but replication factor or"
-                " numPartitions was not set to -1."
-            )
-        if sorted(assignments) != list(range(len(assignments))):
-            raise InvalidReplicationAssignmentError(
-                "partitions should be a consecutive 0-based integer sequence"
-            )
-        replicas = [assignments[index] for index in range(len(assignments))]
-        for nodes in replicas:
-            if not nodes or len(set(nodes)) != len(nodes) or len(nodes) != len(replicas[0]):
-                raise InvalidReplicationAssignmentError(
-                    f"the replicas {list(nodes)} are empty, repeated or not as many as those of"
-                    " partition 0"
-                )
-            unknown = [node for node in nodes if node not in self.nodes]
-            if unknown:
-                raise InvalidReplicationAssignmentError(
-                    f"The manual partition assignment includes broker {unknown[0]}, but no such"
-                    " broker is registered."
-                )
-        return replicas
+        if assignments:
+            return place_as_told(node_ids, partitions, replication_factor, assignments)
+        if partitions == -1:
+            partitions = self.broker_config.integer("num.partitions")
+        if replication_factor == -1:
+            replication_factor = self.broker_config.integer("default.replication.factor")
+        return place(node_ids, partitions, replication_factor)
 
     def _add_partition(self, topic: Topic, replicas: Sequence[int]) -> None:
         partition = topic.add_partition(replicas)

@@ -1,13 +1,18 @@
 """CreateTopics, v0-v7: any broker takes it, as in KRaft.
 
 v1 adds ``validate_only``; v4 lets partitions and replication factor be the defaults (-1); v5
-answers what was made, with its configurations (KIP-525); v7 with the topic's id.
+answers what was made, with its configurations (KIP-525), as far as the client may see them; v6
+may be throttled (KIP-599), which it never is here; v7 answers the topic's id.
 """
 
 from collections import Counter
 from typing import Final
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    TopicAuthorizationFailedError,
+)
 from aiokafka_lite.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -15,12 +20,13 @@ from aiokafka_lite.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.config_store import ConfigSource
+from aiokafka_lite.testing.configs import TOPIC_SETTINGS, broker_names
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import Topic
 
-_DEFAULT_CONFIG: Final = 5  # KIP-226: where a configuration comes from
-_TOPIC_CONFIG: Final = 1
+_METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
@@ -37,38 +43,45 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
 def _create(
     wanted: CreatableTopic, times_named: int, validate_only: bool, context: RequestContext
 ) -> CreatableTopicResult:
+    name = wanted.name
+    assignments = {item.partition_index: item.broker_ids for item in wanted.assignments}
     try:
-        context.check(wanted.name)
+        context.check(name)
         if times_named > 1:
             raise InvalidRequestError("Duplicate topic name.")
+        if name == _METADATA_TOPIC:
+            raise InvalidRequestError(f"Creation of internal topic {name} is prohibited.")
+        if not context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+            context.authorize(Operation.CREATE, Resource.TOPIC, name)
+        if len(assignments) < len(wanted.assignments):
+            raise InvalidRequestError(f"a partition of {name} is assigned more than once")
         topic = context.state.create_topic(
-            wanted.name,
+            name,
             wanted.num_partitions,
             wanted.replication_factor,
-            {item.partition_index: item.broker_ids for item in wanted.assignments},
+            assignments,
             {config.name: config.value for config in wanted.configs},
             validate_only=validate_only,
         )
     except BrokerResponseError as error:
         return CreatableTopicResult(
-            name=wanted.name, error_code=error.errno, error_message=str(error), configs=[]
+            name=name, error_code=error.errno, error_message=str(error), configs=[]
         )
-    return CreatableTopicResult(
-        name=wanted.name,
-        topic_id=topic.topic_id,
-        error_message=None,
-        num_partitions=len(topic.partitions),
-        replication_factor=len(topic.partitions[0].replicas),
-        configs=_configs(topic),
-    )
+    made = CreatableTopicResult(name=name, topic_id=topic.topic_id, error_message=None)
+    if context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
+        made.num_partitions = len(topic.partitions)
+        made.replication_factor = len(topic.partitions[0].replicas)
+        made.configs = [_config(topic, name, context) for name in TOPIC_SETTINGS]
+    else:
+        made.topic_config_error_code = TopicAuthorizationFailedError.errno
+    return made
 
 
-def _configs(topic: Topic) -> list[CreatableTopicConfigs]:
-    return [
-        CreatableTopicConfigs(
-            name=name,
-            value=topic.config(name),
-            config_source=_TOPIC_CONFIG if name in topic.configs else _DEFAULT_CONFIG,
-        )
-        for name in TOPIC_DEFAULTS
-    ]
+def _config(topic: Topic, name: str, context: RequestContext) -> CreatableTopicConfigs:
+    """A configuration in force, and where it comes from."""
+    source = ConfigSource.TOPIC_CONFIG
+    if name not in topic.configs:
+        brokers = context.state.broker_config
+        found = [brokers.synonyms(known, context.node_id) for known in broker_names(name)]
+        source = next((told[0][0] for told in found if told), ConfigSource.DEFAULT_CONFIG)
+    return CreatableTopicConfigs(name=name, value=topic.config(name), config_source=source)

@@ -1,18 +1,28 @@
-"""DeleteTopics, v0-v6: by name, since v6 also by id (KIP-516); v5 adds the error message."""
+"""DeleteTopics, v0-v6: by name, since v6 also by id (KIP-516); v5 adds the error message.
+
+Before v3 there was no word for brokers that delete no topics (``delete.topic.enable``).
+"""
 
 from collections import Counter
 from typing import Final
 from uuid import UUID
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    TopicAuthorizationFailedError,
+    TopicDeletionDisabledError,
+)
 from aiokafka_lite.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 
+_DISABLED_SINCE: Final = 3
 _STATES_SINCE: Final = 6
 
 
@@ -38,11 +48,26 @@ def _delete(
             raise InvalidRequestError("Duplicate topic name or id.")
         if (name is None) == (topic_id == ZERO_UUID):
             raise InvalidRequestError("a topic is named either by its name or by its id")
+        if name is not None:
+            context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
         topic = context.topic(name, topic_id)
-        context.check(topic.name)
-        context.state.delete_topic(topic.name)
+        if name is None and not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            raise TopicAuthorizationFailedError("the topic of this id may not be seen")
+        name = topic.name  # whoever may see a topic may know its name
+        context.check(name)
+        context.authorize(Operation.DELETE, Resource.TOPIC, name)
+        if not context.state.broker_config.boolean("delete.topic.enable"):
+            raise _disabled(context.version)
+        context.state.delete_topic(name)
     except BrokerResponseError as error:
         return DeletableTopicResult(
             name=name, topic_id=topic_id, error_code=error.errno, error_message=str(error)
         )
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _disabled(version: int) -> BrokerResponseError:
+    detail = "Topic deletion is disabled."
+    if version < _DISABLED_SINCE:
+        return InvalidRequestError(detail)
+    return TopicDeletionDisabledError(detail)

@@ -1,0 +1,27 @@
+"""AddRaftVoter: refused, as where the controllers are fixed (kraft.version 0, KIP-853)."""
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InconsistentClusterIdError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.messages.add_raft_voter import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+
+def handle(request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVoterResponse:
+    try:
+        context.check()
+        context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+        if request.cluster_id not in (None, context.state.cluster_id):
+            raise InconsistentClusterIdError(
+                f'The given id "{request.cluster_id}" does not match the cluster id'
+                f' "{context.state.cluster_id}"'
+            )
+        raise UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
+    except BrokerResponseError as error:
+        return AddRaftVoterResponse(error_code=error.errno, error_message=str(error))

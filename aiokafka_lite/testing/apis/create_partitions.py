@@ -1,0 +1,46 @@
+"""CreatePartitions, v0-v3: let topics grow; v3 may be throttled (KIP-599), never done here."""
+
+from collections import Counter
+
+from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
+from aiokafka_lite.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+
+def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    times_named = Counter(topic.name for topic in request.topics)
+    wanted = {topic.name: topic for topic in request.topics}
+    return CreatePartitionsResponse(
+        results=[
+            _create(topic, times_named[name], context, validate_only=request.validate_only)
+            for name, topic in wanted.items()
+        ]
+    )
+
+
+def _create(
+    wanted: CreatePartitionsTopic, times_named: int, context: RequestContext, *, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    replicas = None
+    if wanted.assignments is not None:
+        replicas = [assignment.broker_ids for assignment in wanted.assignments]
+    try:
+        context.check(wanted.name)
+        if times_named > 1:
+            raise InvalidRequestError("Duplicate topic name.")
+        context.authorize(Operation.ALTER, Resource.TOPIC, wanted.name)
+        context.topic(wanted.name)
+        context.state.add_partitions(
+            wanted.name, wanted.count, replicas, validate_only=validate_only
+        )
+    except BrokerResponseError as error:
+        return CreatePartitionsTopicResult(
+            name=wanted.name, error_code=error.errno, error_message=str(error)
+        )
+    return CreatePartitionsTopicResult(name=wanted.name)

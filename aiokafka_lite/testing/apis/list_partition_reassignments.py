@@ -1,0 +1,20 @@
+"""ListPartitionReassignments, v0: none, ever; each is done at once (KIP-455)."""
+
+from aiokafka_lite.errors import BrokerResponseError
+from aiokafka_lite.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    try:
+        context.check()
+        context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    except BrokerResponseError as error:
+        return ListPartitionReassignmentsResponse(error_code=error.errno, error_message=str(error))
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,0 +1,53 @@
+"""UpdateFeatures, v0-v2: finalize other feature levels (KIP-584): all that are named, or none.
+
+v1 can validate only and says how a level may fall; v2 tells no result for each feature any more.
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import BrokerResponseError, FeatureUpdateFailedError
+from aiokafka_lite.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
+_NO_RESULTS_SINCE: Final = 2
+
+
+def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    features = context.state.features
+    try:
+        context.check()
+        context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+        for update in request.feature_updates:
+            features.check_update(
+                update.feature, update.max_version_level, may_lower=_may_lower(update, context)
+            )
+    except BrokerResponseError as error:
+        return UpdateFeaturesResponse(error_code=error.errno, error_message=str(error))
+    if not request.validate_only:
+        for update in request.feature_updates:
+            features.update(update.feature, update.max_version_level)
+    told = request.feature_updates if context.version < _NO_RESULTS_SINCE else []
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[UpdatableFeatureResult(feature=update.feature) for update in told],
+    )
+
+
+def _may_lower(update: FeatureUpdateKey, context: RequestContext) -> bool:
+    if context.version == 0:
+        return update.allow_downgrade
+    if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        raise FeatureUpdateFailedError(
+            f"Invalid update version {update.max_version_level} for feature {update.feature}. The"
+            " controller does not support the given upgrade type."
+        )
+    return update.upgrade_type != _UPGRADE
