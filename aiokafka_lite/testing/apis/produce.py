@@ -2,18 +2,24 @@
 
 - v0-v2 carry message sets (magic 0 or 1), which are converted to v2 as brokers since 3.0 do;
 - v3+ carry exactly one v2 batch a partition; zstd since v7 (KIP-110);
+- v3+ transactional batches need a transactional id, and a partition that is part of its open
+  transaction: added before (v3-v11), or by the batch itself (v12+, KIP-890);
 - v8: why what was refused, record by record (KIP-467); v10: the new leader (KIP-951);
+- v11: TRANSACTION_ABORTABLE instead of INVALID_TXN_STATE (KIP-890);
 - v13: topics by id (KIP-516);
 - acks=0 has no response: after an error the connection is closed instead.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
     CorruptRecordException,
+    InvalidProducerIdMapping,
     InvalidRecordError,
     InvalidRequiredAcksError,
+    InvalidTopicError,
     MessageSizeTooLargeError,
     NotLeaderForPartitionError,
     TransactionalIdAuthorizationFailed,
@@ -31,24 +37,34 @@ from aiokafka_lite.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.batches import RecordsRefused, only_batch
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
 from aiokafka_lite.testing.topics import Partition, Topic
+from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 
 _BATCHES_SINCE: Final = 3
+_ABORTABLE_SINCE: Final = 11
+_ADDS_PARTITIONS_SINCE: Final = 12
 _LEADER_HINT_SINCE: Final = 10
 _ACKS: Final = (-1, 0, 1)
 _START_UNTOLD: Final = (CorruptRecordException, MessageSizeTooLargeError)
 
+ADMIN_CLIENT: Final = "__admin_client"
+"""The client id that may write to internal topics."""
+
 _Parsed: TypeAlias = tuple[memoryview, BatchHeader] | BrokerResponseError
+_Verdicts: TypeAlias = Mapping[TopicPartitionKey, BrokerResponseError | None]
+"""What the coordinator said: an error, or None to a partition that is part of the transaction."""
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     try:
         parsed = [
-            [_parse(request, data, context.version) for data in topic.partition_data]
+            [_parse(data, context.version) for data in topic.partition_data]
             for topic in request.topic_data
         ]
+        verdicts = _verdicts(request, parsed, context)
     except BrokerResponseError as error:
         answers = [
             [_refused(data.index, error) for data in topic.partition_data]
@@ -56,7 +72,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
         ]
     else:
         answers = [
-            _produce_topic(request, topic, batches, context)
+            _produce_topic(request, topic, batches, verdicts, context)
             for topic, batches in zip(request.topic_data, parsed, strict=True)
         ]
     response = ProduceResponse(
@@ -80,12 +96,12 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
     return response
 
 
-def _parse(request: ProduceRequest, data: PartitionProduceData, version: int) -> _Parsed:
+def _parse(data: PartitionProduceData, version: int) -> _Parsed:
     """A partition's batch, or the error that only this partition is answered.
 
     Raises:
-        CorruptRecordException, TransactionalIdAuthorizationFailed: the whole request is refused,
-            as a real broker looks through it before it appends anything.
+        CorruptRecordException: the whole request is refused, as a real broker looks through it
+            before it appends anything.
     """
     if version < _BATCHES_SINCE:
         from aiokafka_lite.testing.conversion import to_batch  # old clients are rare: import late
@@ -96,42 +112,127 @@ def _parse(request: ProduceRequest, data: PartitionProduceData, version: int) ->
             return error
         return batch, BatchHeader.read(batch)
     try:
-        batch, header = only_batch(data.records, version)
+        return only_batch(data.records, version)
     except (InvalidRecordError, UnsupportedCompressionTypeError) as error:
         return error
-    if header.transactional and request.transactional_id is None:
+
+
+def _verdicts(
+    request: ProduceRequest, parsed: list[list[_Parsed]], context: RequestContext
+) -> _Verdicts:
+    """Ask the coordinator about the partitions that the transaction has not written to yet.
+
+    Raises:
+        TransactionalIdAuthorizationFailed: no transactional id, or one that is not allowed.
+        InvalidProducerIdMapping: batches of more than one producer.
+    """
+    headers = [
+        batch[1]
+        for batches in parsed
+        for batch in batches
+        if isinstance(batch, tuple) and batch[1].transactional
+    ]
+    if not headers:
+        return {}
+    transactional_id = request.transactional_id
+    if transactional_id is None:
         raise TransactionalIdAuthorizationFailed("transactional records without a transactional id")
-    return batch, header
+    context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+    # As on a real broker, a transactional batch without a producer is no part of a transaction.
+    producers = {
+        ProducerIdentity(header.producer_id, header.producer_epoch)
+        for header in headers
+        if header.producer_id >= 0
+    }
+    if len(producers) > 1:
+        raise InvalidProducerIdMapping("transactional records of more than one producer")
+
+    from aiokafka_lite.testing.transactions.verification import Asker, verify  # not all need it
+
+    asker = Asker.OLD if context.version < _ABORTABLE_SINCE else Asker.KNOWS_ABORTABLE
+    asker = Asker.ADDS_BY_WRITING if context.version >= _ADDS_PARTITIONS_SINCE else asker
+    verdicts: dict[TopicPartitionKey, BrokerResponseError | None] = {}
+    to_verify = []
+    for key, partition, header in _transactional(request, parsed, context):
+        try:
+            if partition.producers.needs_verification(
+                header, bumps_epoch=asker is Asker.ADDS_BY_WRITING
+            ):
+                to_verify.append(key)
+        except BrokerResponseError as error:
+            verdicts[key] = error
+    if to_verify:
+        producer = producers.pop()
+        transactions = context.state.transactions
+        verdicts.update(verify(transactions, transactional_id, producer, to_verify, asker))
+    return verdicts
+
+
+def _transactional(
+    request: ProduceRequest, parsed: list[list[_Parsed]], context: RequestContext
+) -> Iterator[tuple[TopicPartitionKey, Partition, BatchHeader]]:
+    """The transactional batches, as far as this broker leads their partitions."""
+    for asked, batches in zip(request.topic_data, parsed, strict=True):
+        for data, batch in zip(asked.partition_data, batches, strict=True):
+            if isinstance(batch, tuple) and batch[1].transactional and batch[1].producer_id >= 0:
+                try:
+                    partition = context.led_partition(_topic(asked, context), data.index)
+                except BrokerResponseError:
+                    continue  # whoever appends it meets the same error, and answers with it
+                yield (partition.topic.name, data.index), partition, batch[1]
+
+
+def _topic(asked: TopicProduceData, context: RequestContext) -> Topic:
+    """The topic, if the client may write to it."""
+    if not asked.name:
+        topic = context.topic(None, asked.topic_id)
+        context.authorize(Operation.WRITE, Resource.TOPIC, topic.name)
+        return topic
+    context.authorize(Operation.WRITE, Resource.TOPIC, asked.name)
+    return context.topic(asked.name)
 
 
 def _produce_topic(
     request: ProduceRequest,
     asked: TopicProduceData,
     parsed: list[_Parsed],
+    verdicts: _Verdicts,
     context: RequestContext,
 ) -> list[PartitionProduceResponse]:
     try:
-        topic = context.topic(asked.name, asked.topic_id)
+        topic = _topic(asked, context)
     except BrokerResponseError as error:
         return [_refused(data.index, error) for data in asked.partition_data]
     return [
-        _produce(request.acks, topic, data.index, batch, context)
+        _produce(request.acks, topic, data.index, batch, verdicts, context)
         for data, batch in zip(asked.partition_data, parsed, strict=True)
     ]
 
 
 def _produce(
-    acks: int, topic: Topic, index: int, parsed: _Parsed, context: RequestContext
+    acks: int,
+    topic: Topic,
+    index: int,
+    parsed: _Parsed,
+    verdicts: _Verdicts,
+    context: RequestContext,
 ) -> PartitionProduceResponse:
     partition: Partition | None = None
+    key = (topic.name, index)
+    verdict = verdicts.get(key)
+    if verdict is not None:
+        return _refused(index, verdict)
     try:
         if isinstance(parsed, BrokerResponseError):
             topic.partition(index)  # that it does not exist would come first
             raise parsed
         if acks not in _ACKS:
             raise InvalidRequiredAcksError(f"acks={acks} is not one of {_ACKS}")
+        if topic.is_internal and context.client_id != ADMIN_CLIENT:
+            raise InvalidTopicError(f"Cannot append to internal topic {topic.name}")
         partition = context.led_partition(topic, index)
-        appended = partition.append(*parsed, acks, context.state.clock.now_ms())
+        now_ms = context.state.clock.now_ms()
+        appended = partition.append(*parsed, acks, now_ms, verified=key in verdicts)
     except RecordsRefused as refusal:
         refused = _refused(index, refusal.error, partition)
         refused.record_errors = [

@@ -5,8 +5,8 @@ import pytest
 from aiokafka_lite.protocol.framing import decode_response, encode_request
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
 from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
-from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
+from aiokafka_lite.protocol.messages.push_telemetry import PushTelemetryRequest
 from aiokafka_lite.protocol.registry import request_class
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.context import CloseConnection
@@ -72,7 +72,7 @@ def test_the_broker_that_was_meant(
 
 def test_what_is_not_served_ends_the_connection(broker: SocketlessBroker) -> None:
     with pytest.raises(CloseConnection):
-        broker.begin(HeartbeatRequest(), 0)
+        broker.begin(PushTelemetryRequest(), 0)
     frame = bytearray(encode_request(FindCoordinatorRequest(), 0, 7, "test")[4:])
     for damaged in (frame[:3], frame[:9], frame + b"!", b"\x7f\xff" + frame[2:]):
         with pytest.raises(CloseConnection):
@@ -94,8 +94,8 @@ def test_producer_ids(broker: SocketlessBroker, version: int) -> None:
 
 def test_producer_ids_refused(broker: SocketlessBroker) -> None:
     half = InitProducerIdRequest(transactional_id=None, producer_id=3)
-    transactional = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=1)
-    for request in (half, transactional):
+    nameless = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1)
+    for request in (half, nameless):
         answer = broker.ask(request, 4)
         assert (answer.error_code, answer.producer_id) == (42, -1)
 

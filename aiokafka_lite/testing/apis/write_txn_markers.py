@@ -1,0 +1,78 @@
+"""WriteTxnMarkers, v0-v2: end transactions in the partitions that this broker leads.
+
+It is what coordinators send to other brokers, and what an admin sends to abort a transaction that
+hangs without a coordinator (KIP-664).
+
+- v2: the marker's transaction.version, which decides how its epoch is checked (KIP-890).
+"""
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    ClusterAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC
+from aiokafka_lite.testing.transactions.partition import EndMarker
+from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
+
+
+def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    refusal = _refusal(context)
+    results: dict[int, WritableTxnMarkerResult] = {}
+    for marker in request.markers:
+        result = results.setdefault(
+            marker.producer_id, WritableTxnMarkerResult(marker.producer_id, [])
+        )
+        for topic in marker.topics:
+            partitions = [
+                WritableTxnMarkerPartitionResult(
+                    index, refusal or _write(marker, topic.name, index, context)
+                )
+                for index in topic.partition_indexes
+            ]
+            result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+    return WriteTxnMarkersResponse(list(results.values()))
+
+
+def _refusal(context: RequestContext) -> int:
+    """The error code for all of it, 0 for none."""
+    operations = (Operation.ALTER, Operation.CLUSTER_ACTION)
+    if not any(context.allows(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations):
+        return ClusterAuthorizationFailedError.errno
+    try:
+        context.check()
+    except BrokerResponseError as error:
+        return error.errno
+    return 0
+
+
+def _write(asked: WritableTxnMarker, topic: str, index: int, context: RequestContext) -> int:
+    """Write one marker; its error code."""
+    producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)
+    marker = EndMarker(asked.transaction_result, asked.coordinator_epoch)
+    now_ms = context.state.clock.now_ms()
+    version = asked.transaction_version
+    try:
+        if topic == OFFSETS_TOPIC:
+            context.check(topic, index)
+            offsets = context.state.transactions.offsets
+            offsets.append_marker(index, producer, marker, version, now_ms)
+        else:
+            partition = context.topic(topic).partition(index)
+            if context.node_id not in partition.replicas:
+                raise UnknownTopicOrPartitionError(f"broker {context.node_id} has no {partition}")
+            context.led_partition(partition.topic, index)
+            partition.append_marker(*producer, marker, version, now_ms)
+    except BrokerResponseError as error:
+        return error.errno
+    return 0

@@ -1,0 +1,117 @@
+"""What EndTxn does in each state: end the transaction, nothing, or refuse it.
+
+Two tables: a producer of old keeps its epoch from one transaction to the next, one that speaks
+EndTxn v5 gets a new one at each end (KIP-890, part 2), so that a repeated request can be told from
+the next one.
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    ProducerFenced,
+)
+from aiokafka_lite.testing.transactions.transaction import (
+    LARGEST_EPOCH,
+    ProducerIdentity,
+    Transaction,
+    TransactionState,
+)
+
+__all__ = ["must_end"]
+
+LARGEST_TOLD: Final = LARGEST_EPOCH - 1  # no producer is ever told the largest epoch
+
+
+def must_end(
+    transaction: Transaction, producer: ProducerIdentity, *, committed: bool, bumps: bool
+) -> bool:
+    """Whether a producer's request ends the transaction; False: it has ended that way before.
+
+    Args:
+        transaction: as it stands.
+        producer: who asks.
+        committed: how it shall end.
+        bumps: by EndTxn v5 or later, which ends in a new epoch.
+
+    Raises:
+        InvalidProducerIdMapping: the id belongs to another producer.
+        ProducerFenced: another epoch is in force.
+        ConcurrentTransactions: it is ending that way already.
+        InvalidTxnState: it cannot end that way.
+    """
+    if bumps:
+        return _must_end_with_bump(transaction, producer, committed=committed)
+    _check_identity(transaction, producer)
+    if transaction.state is TransactionState.ONGOING:
+        return True
+    if transaction.state is _complete(committed=committed):
+        return False
+    raise _refusal(transaction, committed=committed)
+
+
+def _must_end_with_bump(
+    transaction: Transaction, producer: ProducerIdentity, *, committed: bool
+) -> bool:
+    state, current = transaction.state, transaction.producer
+    after_overflow = (
+        transaction.previous_producer_id == producer.producer_id
+        and producer.epoch == LARGEST_TOLD
+        and current.epoch == 0
+    )
+    repeated = after_overflow or current.epoch == producer.epoch + 1
+    if current.producer_id != producer.producer_id and not after_overflow:
+        raise _other_producer(transaction, producer)
+    if state.is_ending:
+        valid = repeated and not after_overflow
+    elif state.is_over:
+        valid = repeated or producer.epoch == current.epoch
+    else:
+        valid = producer.epoch == current.epoch
+    if not valid:
+        raise _fenced(transaction, producer)
+    if state is TransactionState.ONGOING:
+        return True
+    if state.is_over and repeated and state is _complete(committed=committed):
+        return False
+    if not state.is_ending and not repeated and not committed:
+        return True  # the producer may not know whether anything of its transaction arrived
+    raise _refusal(transaction, committed=committed)
+
+
+def _complete(*, committed: bool) -> TransactionState:
+    return TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+
+
+def _check_identity(transaction: Transaction, producer: ProducerIdentity) -> None:
+    if transaction.producer.producer_id != producer.producer_id:
+        raise _other_producer(transaction, producer)
+    if transaction.producer.epoch != producer.epoch:
+        raise _fenced(transaction, producer)
+
+
+def _refusal(transaction: Transaction, *, committed: bool) -> BrokerResponseError:
+    wanted = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+    if transaction.state is wanted:
+        return ConcurrentTransactions(f"{transaction} is still ending")
+    return InvalidTxnState(
+        f"{transaction} cannot be {'committed' if committed else 'aborted'} in the state"
+        f" {transaction.state}"
+    )
+
+
+def _other_producer(
+    transaction: Transaction, producer: ProducerIdentity
+) -> InvalidProducerIdMapping:
+    return InvalidProducerIdMapping(
+        f"producer id {producer.producer_id} is not that of {transaction}"
+    )
+
+
+def _fenced(transaction: Transaction, producer: ProducerIdentity) -> ProducerFenced:
+    return ProducerFenced(
+        f"epoch {producer.epoch} is not that of {transaction}, {transaction.producer.epoch}"
+    )

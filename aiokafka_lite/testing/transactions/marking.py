@@ -1,0 +1,130 @@
+"""Writes the markers that end a transaction, now or as soon as its partitions can take them.
+
+Source: Kafka's ``TransactionMarkerChannelManager``.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite.errors import (
+    GroupCoordinatorNotAvailableError,
+    InvalidProducerEpoch,
+    NotEnoughReplicasError,
+    TransactionCoordinatorFenced,
+)
+from aiokafka_lite.testing.clock import Clock
+from aiokafka_lite.testing.coordinators import Coordinators, CoordinatorType, slot_of
+from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC, OffsetSlots
+from aiokafka_lite.testing.transactions.partition import EndMarker
+from aiokafka_lite.testing.transactions.transaction import (
+    TopicPartitionKey,
+    Transaction,
+    TransactionState,
+)
+from aiokafka_lite.testing.watchers import Watchers
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.topics import Partition
+
+__all__ = ["Marking"]
+
+NO_LEADER: Final = -1
+_TOO_LATE: Final = (InvalidProducerEpoch, TransactionCoordinatorFenced)
+
+
+class Marking:
+    """Writes markers into partitions.
+
+    Args:
+        clock: the time.
+        coordinators: who coordinates: another broker does so in another coordinator epoch.
+        partition_of: a partition by topic and number; None if there is none.
+        offsets: the partitions of ``__consumer_offsets``.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        coordinators: Coordinators,
+        partition_of: "Callable[[str, int], Partition | None]",
+        offsets: OffsetSlots,
+    ) -> None:
+        self._clock = clock
+        self._coordinators = coordinators
+        self._partition_of = partition_of
+        self._offsets = offsets
+        self._epochs: dict[int, tuple[int, int]] = {}  # slot -> (node id, coordinator epoch)
+
+    def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
+        """Write the markers that are missing; the last one calls ``on_done``, perhaps later."""
+        committed = transaction.state is TransactionState.PREPARE_COMMIT
+        marker = EndMarker(committed, self._coordinator_epoch(transaction.transactional_id))
+        for key in sorted(transaction.unmarked):
+            if self._is_marked(transaction, marker, key):
+                transaction.unmarked.discard(key)
+        if not transaction.unmarked:
+            on_done()
+            return
+        changed = (self._watchers(key) for key in transaction.unmarked)
+        _Once(changed, lambda: self._mark_again(transaction, on_done))
+
+    def _mark_again(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
+        if transaction.state.is_ending:
+            self.mark(transaction, on_done)
+
+    def _is_marked(
+        self, transaction: Transaction, marker: EndMarker, key: TopicPartitionKey
+    ) -> bool:
+        """Write one marker; False: not now."""
+        topic, index = key
+        now_ms = self._clock.now_ms()
+        version = 2 if transaction.bumps_epoch else 0
+        try:
+            if topic == OFFSETS_TOPIC:
+                self._offsets.append_marker(index, transaction.producer, marker, version, now_ms)
+                return True
+            partition = self._partition_of(topic, index)
+            if partition is None:
+                return True  # it was deleted
+            if partition.leader == NO_LEADER:
+                return False
+            partition.append_marker(*transaction.producer, marker, version, now_ms)
+        except NotEnoughReplicasError:
+            return False
+        except _TOO_LATE:
+            return True  # whoever fenced this marker has ended the transaction there
+        return True
+
+    def _watchers(self, key: TopicPartitionKey) -> Watchers:
+        partition = self._partition_of(*key)
+        return Watchers() if partition is None else partition.watchers
+
+    def _coordinator_epoch(self, transactional_id: str) -> int:
+        """Grows with each broker that takes the id over, as the epoch of a partition's leader."""
+        slot = slot_of(transactional_id)
+        before, epoch = self._epochs.get(slot, (NO_LEADER, -1))
+        try:
+            node_id = self._coordinators.node_of(CoordinatorType.TRANSACTION, transactional_id)
+        except GroupCoordinatorNotAvailableError:
+            return max(epoch, 0)
+        if node_id.node_id != before:
+            epoch += 1
+            self._epochs[slot] = (node_id.node_id, epoch)
+        return epoch
+
+
+class _Once:
+    """Calls back at the first change of any of several things."""
+
+    def __init__(self, watched: Iterable[Watchers], callback: Callable[[], None]) -> None:
+        self._watched = list(watched)
+        self._callback = callback
+        for watchers in self._watched:
+            watchers.add(self._on_change)
+
+    def _on_change(self) -> None:
+        watched, self._watched = self._watched, []
+        for watchers in watched:
+            watchers.remove(self._on_change)
+        if watched:  # the round of notices that called before may still call again
+            self._callback()

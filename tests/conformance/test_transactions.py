@@ -1,0 +1,325 @@
+"""Transactions in both generations of the protocol: who is fenced, what is visible, what refused.
+
+A real coordinator writes markers after it has answered; a scenario waits until they are written
+before it goes on.
+"""
+
+import pytest
+
+from aiokafka_lite.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    TopicRequest,
+)
+from aiokafka_lite.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from aiokafka_lite.protocol.messages.list_transactions import ListTransactionsRequest
+from aiokafka_lite.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.conformance.conftest import Compare
+from tests.conformance.requests import fetch
+from tests.conformance.target import Target
+from tests.conformance.transactional import Writer, transactional
+
+READ_COMMITTED = 1
+
+
+async def look(target: Target, topic: str, version: int = 11) -> None:
+    """Note what each kind of consumer sees of partition 0, and who has written to it."""
+    for isolation in (0, READ_COMMITTED):
+        await target.ask(fetch(topic, 0, isolation=isolation), version)
+        wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=-1)])]
+        await target.ask(ListOffsetsRequest(-1, isolation, wanted), 5)
+    await target.ask(DescribeProducersRequest([TopicRequest(topic, [0])]), 0)
+
+
+async def writer_on(target: Target, prefix: str = "txn", on: str = "main") -> Writer:
+    writer = Writer(target, target.unique(prefix), on)
+    await writer.await_coordinator()
+    return writer
+
+
+async def test_transactions_of_old(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        writer = await writer_on(target)
+        await writer.init()
+        await writer.describe()
+        sequence = 0
+        for committed in (True, False, True, False, False):
+            await writer.add(topic, 0, 1)
+            await writer.describe()
+            for _ in range(2):
+                await writer.produce(topic, sequence, count=3)
+                sequence += 3
+            await look(target, topic)
+            await writer.end(committed=committed)
+            await look(target, topic)
+
+    await compare(scenario)
+
+
+async def test_transactions_with_an_epoch_each(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        writer = await writer_on(target)
+        await writer.init()
+        for committed in (True, False, True, False, False):
+            await writer.produce(topic, 0, version=12)
+            await writer.describe()
+            await writer.produce(topic, 1, version=12, count=2)
+            await look(target, topic)
+            await writer.end(committed=committed, version=5)
+            await look(target, topic)
+
+    await compare(scenario)
+
+
+async def test_two_producers_at_once(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        one, other = await writer_on(target), await writer_on(target)
+        await one.init()
+        await other.init()
+        await one.produce(topic, 0, version=12)
+        await other.produce(topic, 0, version=12)
+        await one.produce(topic, 1, version=12)
+        await look(target, topic)
+        await other.end(committed=False, version=5)
+        await look(target, topic)
+        await one.end(committed=False, version=5)
+        await look(target, topic)
+        for start in range(6):
+            await target.ask(fetch(topic, start, isolation=READ_COMMITTED), 11)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("versions", [(5, 3, 11, 4), (2, 1, 10, 1)])
+async def test_what_an_old_producer_is_refused(
+    compare: Compare, versions: tuple[int, int, int, int]
+) -> None:
+    init, add, produce, end = versions
+
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        group = target.unique("group")
+        writer = await writer_on(target)
+        await writer.add(topic, 0, version=add)
+        await writer.end(committed=True, version=end)
+        await writer.init(version=init, timeout_ms=900_001)
+        await writer.init(version=init, timeout_ms=0)
+        await writer.init(version=init)
+        await writer.end(committed=True, version=end)
+        await writer.end(committed=False, version=end)
+        await writer.produce(topic, 0, version=produce)
+        await writer.add(topic, 0, 7, version=add)
+        await writer.add("no-such-topic", 0, version=add)
+        await writer.add("__consumer_offsets", 0, version=add)
+        await writer.add(topic, 0, version=add)
+        await writer.produce(topic, 0, version=produce, partition=1)
+        await writer.produce(topic, 5, version=produce)
+        await writer.produce(topic, 0, version=produce)
+        await writer.produce(topic, 0, version=produce)
+        await writer.produce(topic, 4, version=produce)
+        plain = transactional(writer.producer, 1, transactional=False)
+        await writer.produce_batch(topic, plain, version=produce)
+        await writer.commit_offsets(group, topic, 5, version=min(add, 3))
+        true = writer.producer
+        for false in ((true[0] + 1000, true[1]), (true[0], true[1] + 1), (true[0], true[1] - 1)):
+            writer.producer = false
+            await writer.add(topic, 1, version=add)
+            await writer.add_offsets(group, version=min(add, 3))
+            await writer.commit_offsets(group, topic, 5, version=min(add, 3))
+            await writer.produce(topic, 1, version=produce)
+            await writer.produce(topic, 0, version=produce, partition=1)
+            await writer.end(committed=True, version=end)
+        writer.producer = true
+        await writer.end(committed=True, version=end)
+        await writer.end(committed=True, version=end)
+        await writer.end(committed=False, version=end)
+        await writer.produce(topic, 1, version=produce)
+        await look(target, topic)
+
+    await compare(scenario)
+
+
+async def test_what_a_new_producer_is_refused(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        group = target.unique("group")
+        writer = await writer_on(target)
+        await writer.produce(topic, 0, version=12)
+        await writer.end(committed=True, version=5)
+        await writer.init()
+        await writer.end(committed=True, version=5)
+        await writer.end(committed=False, version=5)
+        first = writer.producer
+        await writer.produce(topic, 3, version=12)
+        await writer.produce(topic, 0, version=12, partition=7)
+        await writer.produce("no-such-topic", 0, version=12)
+        await writer.produce(topic, 0, version=12)
+        await writer.produce(topic, 2, version=12)
+        for false in ((first[0] + 1000, first[1]), (first[0], first[1] + 1), (first[0], 0)):
+            writer.producer = false
+            await writer.produce(topic, 1, version=12)
+            await writer.produce(topic, 0, version=12, partition=1)
+            await writer.commit_offsets(group, topic, 5, version=5)
+            await writer.end(committed=True, version=5)
+        writer.producer = first
+        await writer.end(committed=True, version=5)
+        for committed in (True, False):
+            await writer.end(committed=committed, version=5, producer=first)
+        await writer.end(committed=True, version=5)
+        await writer.end(committed=False, version=5)
+        aborted = writer.producer
+        await writer.end(committed=False, version=5)
+        await writer.end(committed=True, version=5, producer=aborted)
+        await writer.end(committed=False, version=5, producer=aborted)
+        await writer.produce(topic, 0, version=12)
+        writer.producer = first
+        await writer.produce(topic, 0, version=12)
+        await writer.produce(topic, 0, version=12, partition=1)
+        await writer.end(committed=True, version=5)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize(("produce", "end"), [(11, 4), (12, 5)])
+async def test_who_comes_later_fences_who_was_there(
+    compare: Compare, produce: int, end: int
+) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        old = await writer_on(target)
+        new = Writer(target, old.name, "new")
+        await old.init()
+        await new.init()
+        await old.add(topic, 0)
+        await old.add(topic, 0, version=1)
+        await old.produce(topic, 0, version=produce)
+        await old.end(committed=True, version=end)
+        await old.end(committed=True, version=1)
+        await old.init(expected=old.producer)
+        await old.init(version=3, expected=old.producer)
+        await new.add(topic, 0)
+        await new.produce(topic, 0, version=produce)
+        await old.init()
+        await old.init_after_abort()
+        await new.produce(topic, 1, version=produce)
+        await new.end(committed=True, version=end)
+        await look(target, topic)
+        await old.add(topic, 0)
+        await old.produce(topic, 0, version=produce)
+        await old.end(committed=True, version=end)
+        await look(target, topic)
+
+    await compare(scenario)
+
+
+async def test_a_producer_goes_on_after_an_error(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        writer = await writer_on(target)
+        await writer.init(expected=(7, -1))
+        await writer.init(expected=(-1, 7))
+        await writer.init(expected=(12345678, 3))
+        first = writer.producer
+        await writer.init(expected=first)
+        await writer.init(expected=first)
+        await writer.init(expected=(first[0], 9))
+        await writer.init(expected=(first[0] + 1000, 1))
+        await writer.add(topic, 0)
+        await writer.produce(topic, 0)
+        before = writer.producer
+        await writer.init(expected=before)
+        await writer.settled()
+        await writer.init(expected=before)
+        await writer.describe()
+        nameless = Writer(target, "")
+        await nameless.init()
+        await nameless.add(topic, 0)
+        await nameless.end(committed=True)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+async def test_offsets_of_a_group(compare: Compare, version: int) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        group = target.unique("group")
+        await target.coordinator_of(group)
+        writer = await writer_on(target)
+        await writer.init()
+
+        async def committed(*, stable: bool) -> None:
+            topics = [OffsetFetchRequestTopics(topic, partition_indexes=[0, 1])]
+            request = OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group, topics=topics)], require_stable=stable
+            )
+            await target.ask(request, 8)
+
+        end = 5 if version >= 5 else 4
+        for commits in (True, False):
+            if version < 5:
+                await writer.commit_offsets(group, topic, 4, version)
+                await writer.add_offsets(group)
+            await writer.commit_offsets(group, topic, 5 if commits else 9, version)
+            await writer.commit_offsets(group, topic, 5, version, partition=7)
+            await writer.commit_offsets(group, "no-such-topic", 5, version)
+            if version > 2:
+                for member in ((3, "nobody", None), (-1, "nobody", None), (3, "", None)):
+                    await writer.commit_offsets(group, topic, 5, version, member)
+            if version >= 5:  # of old, it depends on whether both groups share a coordinator
+                await writer.commit_offsets(target.unique("none"), topic, 5, version, (3, "", None))
+            await writer.commit_offsets("", topic, 5, version)
+            described = await target.quietly(DescribeTransactionsRequest([writer.name]), 0)
+            told = described.transaction_states[0]
+            target.note("it is", (told.transaction_state, [each.topic for each in told.topics]))
+            for stable in (False, True):
+                await committed(stable=stable)
+            await writer.end(committed=commits, version=end)
+            for stable in (False, True):
+                await committed(stable=stable)
+
+    await compare(scenario)
+
+
+async def test_what_is_told_of_transactions(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        writer = await writer_on(target, prefix="told.of")
+        await writer.describe()
+        await Writer(target, "").describe()
+        await writer.init()
+        await writer.produce(topic, 0, version=12)
+        quiet = Writer(target, target.unique("told.of"))
+        await quiet.init()
+        mine = [writer.producer[0], quiet.producer[0]]
+        for states, ids, duration in [
+            ([], mine, -1),
+            (["Ongoing"], mine, -1),
+            (["Empty", "NoSuchState"], mine, -1),
+            (["NoSuchState"], mine, -1),
+            (["Dead"], mine, -1),
+            ([], [999_999_999], -1),
+            ([], mine, 100_000),
+        ]:
+            await target.ask(ListTransactionsRequest(states, ids, duration), 1)
+        for pattern in (
+            *(writer.name, "told[.]of-.*", "old.of", "no-such.*", "told.(", "", None),
+            writer.name[:-1],
+        ):
+            await target.ask(ListTransactionsRequest([], mine, -1, pattern), 2)
+        wanted = [TopicRequest(topic, [0, 5]), TopicRequest("no-such-topic", [0])]
+        await target.ask(DescribeProducersRequest([*wanted, TopicRequest("a b", [0])]), 0)
+        await writer.end(committed=True, version=5)
+
+    await compare(scenario)
