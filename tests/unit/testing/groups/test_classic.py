@@ -1,0 +1,262 @@
+"""The classic protocol in time that a test moves: what expires, what waits for what."""
+
+import pytest
+
+from aiokafka_lite.errors import (
+    FencedInstanceIdError,
+    GroupCoordinatorNotAvailableError,
+    GroupMaxSizeReachedError,
+    IllegalGenerationError,
+    NotCoordinatorForGroupError,
+    RebalanceInProgressError,
+    UnknownError,
+    UnknownMemberIdError,
+)
+from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.classic import ClassicGroup
+from tests.unit.testing.groups.members import FakeMember, form
+from tests.unit.testing.raw import RawClient, SocketlessBroker
+
+UNKNOWN = UnknownMemberIdError.errno
+REBALANCE = RebalanceInProgressError.errno
+
+
+def group_of(broker: SocketlessBroker, group_id: str = "g") -> ClassicGroup:
+    group = broker.state.groups.get(group_id)
+    assert isinstance(group, ClassicGroup)
+    return group
+
+
+def test_member_ids_are_the_same_under_the_same_seed() -> None:
+    found = []
+    for _ in range(2):
+        member = FakeMember(SocketlessBroker())
+        member.join()
+        found.append(member.member_id)
+    assert found[0] == found[1]
+    assert found[0].startswith("test-")
+    static = FakeMember(SocketlessBroker(), instance_id="one")
+    static.join()
+    assert static.member_id.startswith("one-")
+
+
+def test_a_member_lives_as_long_as_it_is_heard_of(broker: SocketlessBroker) -> None:
+    member = FakeMember(broker, session_timeout_ms=10_000)
+    form(member)
+    for _ in range(5):
+        broker.clock.advance(9.999)
+        assert member.beat() == 0
+    broker.clock.advance(9.999)
+    assert group_of(broker).state == "Stable"
+    broker.clock.advance(0.001)
+    assert group_of(broker).state == "Empty"
+    assert member.beat() == UNKNOWN
+
+
+def test_the_others_join_again_when_one_falls_silent(broker: SocketlessBroker) -> None:
+    loud, silent = FakeMember(broker), FakeMember(broker)
+    form(loud, silent)
+    broker.clock.advance(6)
+    assert loud.beat() == 0
+    broker.clock.advance(4)
+    assert loud.beat() == REBALANCE
+    assert loud.join().generation_id == 3
+    assert [each.member_id for each in loud.joined().members] == [loud.member_id]
+
+
+def test_who_waits_need_not_be_heard_of(broker: SocketlessBroker) -> None:
+    first = FakeMember(broker, session_timeout_ms=300_000)
+    form(first)
+    newcomer = FakeMember(broker, session_timeout_ms=10_000)
+    joining = newcomer.begin_join()
+    broker.clock.advance(59)
+    assert joining.answer is None
+    broker.clock.advance(1)  # the first one's rebalance timeout
+    assert joining.code == 0
+    assert newcomer.joined().members[0].member_id == newcomer.member_id
+
+
+def test_a_new_member_gives_up_its_join_after_five_minutes(broker: SocketlessBroker) -> None:
+    first = FakeMember(broker, rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
+    form(first)
+    newcomer = FakeMember(broker)
+    joining = newcomer.begin_join()
+    broker.clock.advance(299.9)
+    assert joining.answer is None
+    broker.clock.advance(0.1)
+    assert joining.code == UNKNOWN
+    assert list(group_of(broker).members) == [first.member_id]
+
+
+def test_a_member_id_that_nobody_comes_back_with_is_forgotten(broker: SocketlessBroker) -> None:
+    first = FakeMember(broker, session_timeout_ms=100_000)
+    form(first)
+    absent = FakeMember(broker, session_timeout_ms=6_000)
+    refusal = absent._join()
+    assert refusal.code == 79
+    joining = first.begin_join()
+    assert joining.answer is None
+    broker.clock.advance(6)
+    assert joining.code == 0
+    absent.member_id = refusal.answer.member_id
+    assert absent.begin_join().code == UNKNOWN
+
+
+def test_a_pending_member_cannot_become_static(broker: SocketlessBroker) -> None:
+    member = FakeMember(broker)
+    member.member_id = member._join().answer.member_id
+    member.instance_id = "one"
+    assert member.begin_join().code == UnknownError.errno
+
+
+def test_who_does_not_sync_in_time_is_out(broker: SocketlessBroker) -> None:
+    leader, lazy = FakeMember(broker), FakeMember(broker, rebalance_timeout_ms=5_000)
+    leader.rebalance_timeout_ms = 5_000
+    form(leader)
+    lazy.begin_join()
+    leader.join()
+    lazy.joined()
+    assert leader.begin_sync((leader.member_id, b"all")).code == 0
+    broker.clock.advance(4.9)
+    assert leader.beat() == 0
+    broker.clock.advance(0.1)
+    assert leader.beat() == REBALANCE
+    assert lazy.beat() == UNKNOWN
+
+
+def test_a_rebalance_that_nobody_joins_is_looked_at_again(broker: SocketlessBroker) -> None:
+    a = FakeMember(broker, instance_id="a", rebalance_timeout_ms=5_000, session_timeout_ms=60_000)
+    b = FakeMember(broker, instance_id="b", rebalance_timeout_ms=5_000, session_timeout_ms=6_000)
+    form(a, b)
+    broker.clock.advance(6)  # b is out, a should join
+    assert group_of(broker).state == "PreparingRebalance"
+    broker.clock.advance(20)
+    assert group_of(broker).state == "PreparingRebalance"
+    assert a.join().generation_id == 3
+
+
+def test_the_first_rebalance_waits_for_more_members() -> None:
+    broker = SocketlessBroker(broker_configs={"group.initial.rebalance.delay.ms": 3000})
+    a, b, c = (FakeMember(broker, rebalance_timeout_ms=7_000) for _ in range(3))
+    first = a.begin_join()
+    broker.clock.advance(2)
+    second = b.begin_join()
+    broker.clock.advance(2)  # 4: prolonged by b
+    assert (first.answer, second.answer) == (None, None)
+    third = c.begin_join()
+    broker.clock.advance(2.9)  # 6.9: prolonged by c, but not beyond the rebalance timeout
+    assert third.answer is None
+    broker.clock.advance(0.1)
+    assert [each.joined().generation_id for each in (a, b, c)] == [1, 1, 1]
+    assert len(first.answer.members) == 3
+
+
+def test_a_full_group_takes_nobody() -> None:
+    broker = SocketlessBroker(broker_configs={"group.max.size": 2})
+    a, b, c = (FakeMember(broker) for _ in range(3))
+    form(a, b)
+    assert c.begin_join().code == GroupMaxSizeReachedError.errno
+    joining = a.begin_join()
+    assert joining.answer is None
+    assert c.begin_join().answer is None  # b has not come back yet: who comes first is in
+    assert b.begin_join().code == GroupMaxSizeReachedError.errno
+    assert joining.answer is None  # as in Kafka, nobody looks that all who are left have joined
+    broker.clock.advance(60)
+    assert joining.code == 0
+    assert c.joined().generation_id == 3
+
+
+def test_one_timeout_serves_for_both_in_v0(broker: SocketlessBroker) -> None:
+    member = FakeMember(broker, version=0, session_timeout_ms=12_000)
+    member.join()
+    (known,) = group_of(broker).members.values()
+    assert (known.rebalance_timeout_ms, known.client_id) == (12_000, "test")
+    assert known.client_host == "/127.0.0.1"
+
+
+async def test_a_fault_is_answered_before_anything_happens() -> None:
+    refused = GroupCoordinatorNotAvailableError.errno
+    async with FakeCluster() as cluster:
+        client = await RawClient.connect(cluster.address(0))
+        cluster.control(ApiKey.JOIN_GROUP, error=refused)
+        request = JoinGroupRequest("g", 10_000, protocol_type="consumer")
+        assert (await client.ask(request, 9)).error_code == refused
+        assert cluster.state.groups.get("g") is None
+        await client.close()
+
+
+# Another coordinator
+
+
+def test_another_broker_does_not_coordinate(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    member = FakeMember(broker, node=(here + 1) % 3)
+    wrong = NotCoordinatorForGroupError.errno
+    assert member.begin_join().code == wrong
+    assert member.begin_sync().code == wrong
+    assert member.beat() == wrong
+
+
+def test_who_takes_over_knows_the_last_generation(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    there = (here + 1) % 3
+    a, b = FakeMember(broker, node=here), FakeMember(broker, node=here)
+    form(a)
+    joining = b.begin_join()
+    broker.state.coordinators.move(CoordinatorType.GROUP, "g", there)
+    assert joining.code == NotCoordinatorForGroupError.errno
+    assert a.beat() == NotCoordinatorForGroupError.errno
+    a.node = b.node = there
+    assert a.beat() == 0
+    assert a.begin_sync().answer.assignment == a.member_id.encode()
+    assert b.begin_join().code == UNKNOWN  # what was not shared out is forgotten
+    broker.clock.advance(10)
+    assert a.beat() == UNKNOWN
+
+
+def test_who_waits_to_sync_is_told_of_the_move(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    a, b = FakeMember(broker, node=here), FakeMember(broker, node=here)
+    form(a)
+    b.begin_join()
+    a.join()
+    b.joined()
+    syncing = b.begin_sync()
+    assert syncing.answer is None
+    broker.state.on_node_down(here)
+    assert syncing.code == NotCoordinatorForGroupError.errno
+    assert group_of(broker).generation == 1
+
+
+def test_a_static_member_keeps_its_new_id_over_a_move(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    old = FakeMember(broker, node=here, instance_id="one")
+    form(old)
+    back = FakeMember(broker, node=here, instance_id="one")
+    back.join()
+    broker.state.coordinators.move(CoordinatorType.GROUP, "g", (here + 1) % 3)
+    old.node = back.node = (here + 1) % 3
+    assert old.beat() == FencedInstanceIdError.errno
+    assert back.beat() == 0
+    back.generation += 1
+    assert back.beat() == IllegalGenerationError.errno
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_no_timer_of_a_deleted_group_goes_off(broker: SocketlessBroker, leaves: bool) -> None:
+    member = FakeMember(broker)
+    form(member)
+    joining = FakeMember(broker).begin_join()
+    if leaves:
+        member.leave()
+    broker.state.groups.delete("g")
+    assert joining.code in (0, GroupCoordinatorNotAvailableError.errno)
+    broker.clock.advance(10_000)
+    assert broker.state.groups.get("g") is None
