@@ -10,6 +10,7 @@ from uuid import UUID
 from aiokafka_lite.errors import (
     BrokerResponseError,
     GroupIdNotFound,
+    InvalidGroupIdError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
@@ -50,6 +51,8 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         if not context.state.features.level("group.version"):
             raise UnsupportedVersionError("the feature group.version is not enabled")
         context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
+        if not group_id:
+            raise InvalidGroupIdError("a group has a name")
         context.check_coordinator(CoordinatorType.GROUP, group_id)
         group = context.state.groups.get(group_id)
         if group is None:

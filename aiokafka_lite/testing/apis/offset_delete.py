@@ -28,16 +28,13 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
         context.authorize(Operation.DELETE, Resource.GROUP, request.group_id)
         if not request.group_id:
             raise InvalidGroupIdError("a group has a name")
-        refused = {topic.name: _refusal(topic.name, context) for topic in request.topics}
-        group = None
-        if not all(refused.values()):
-            group = _group(request.group_id, context)
+        group = _group(request.group_id, context)
     except BrokerResponseError as error:
         return OffsetDeleteResponse(error_code=error.errno)
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(
-                name=topic.name, partitions=_delete(topic, refused[topic.name], group)
+                name=topic.name, partitions=_delete(topic, _refusal(topic.name, context), group)
             )
             for topic in request.topics
         ]
@@ -72,12 +69,12 @@ def _group(group_id: str, context: RequestContext) -> Group:
 
 
 def _delete(
-    topic: OffsetDeleteRequestTopic, refusal: int, group: Group | None
+    topic: OffsetDeleteRequestTopic, refusal: int, group: Group
 ) -> list[OffsetDeleteResponsePartition]:
-    if group is not None and not refusal and group.is_subscribed(topic.name):
+    if not refusal and group.is_subscribed(topic.name):
         refusal = GroupSubscribedToTopicError.errno
     for partition in topic.partitions:
-        if group is not None and not refusal:
+        if not refusal:
             group.offsets.delete(topic.name, partition.partition_index)
     return [
         OffsetDeleteResponsePartition(partition.partition_index, refusal)

@@ -269,6 +269,10 @@ class ConsumerGroup(Group):
             self.epoch += 1
         return after
 
+    def observe_topics(self) -> None:
+        """Take the topics as they are now, without beginning an epoch for it."""
+        self._subscriptions.observe()
+
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
         """A member showed that it lives."""
         self._timers.set(

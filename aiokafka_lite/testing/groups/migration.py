@@ -361,6 +361,7 @@ def upgrade(group: ClassicGroup, groups: Groups, settings: ConsumerSettings) -> 
                 old.session_timeout_ms, tuple((each.name, each.metadata) for each in old.protocols)
             ),
         )
+    made.observe_topics()
     return made
 
 

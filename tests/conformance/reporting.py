@@ -1,0 +1,203 @@
+"""Members of consumer groups (KIP-848), as scenarios let them join, report and leave.
+
+What a member was assigned enters the transcript only as counts, topic by topic: which of two equal
+members gets the odd partition hangs on the order of a hash map of Kafka's.
+"""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from aiokafka_lite.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    DescribedGroup,
+)
+from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from aiokafka_lite.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.conformance.target import Target
+
+__all__ = ["Reporter", "describe", "describe_until", "new_group"]
+
+GROUP_CONFIGS = 32
+SET = 0
+JOINING = 0
+UNKNOWN_MEMBER = 25
+
+
+async def new_group(target: Target, *, interval_ms: int | None = 0) -> str:
+    """A group id whose coordinator is ready.
+
+    Args:
+        target: where.
+        interval_ms: between two assignments; None leaves Kafka's second.
+    """
+    group = target.unique("group")
+    await target.coordinator_of(group)
+    if interval_ms is not None:
+        name = "consumer.assignment.interval.ms"
+        change = AlterConfigsResource(
+            GROUP_CONFIGS, group, [AlterableConfig(name, SET, str(interval_ms))]
+        )
+        response = await target.quietly(IncrementalAlterConfigsRequest([change]), 1)
+        assert not response.responses[0].error_code, response
+        await asyncio.sleep(0.2)  # the coordinator learns of it by and by
+    return group
+
+
+class Reporter:
+    """One member with a connection of its own, which remembers what it was told.
+
+    Args:
+        target: where the group is.
+        group: its id.
+        name: of the connection, and the member's id.
+        topics: what it subscribes to by name.
+        version: of ConsumerGroupHeartbeat.
+        fields: of its first report, as they are called there.
+    """
+
+    def __init__(
+        self, target: Target, group: str, name: str, *topics: str, version: int = 1, **fields: Any
+    ) -> None:
+        self.target = target
+        self.group = group
+        self.name = name
+        self.version = version
+        self.member_id = f"{group}-{name}" if version else ""
+        self.instance_id: str | None = fields.pop("instance_id", None)
+        self.epoch = JOINING
+        self.owned: list[TopicPartitions] = []
+        self.first = {
+            "rebalance_timeout_ms": 60_000,
+            "topic_partitions": [],
+            "subscribed_topic_names": list(topics) if topics else None,
+            **fields,
+        }
+
+    async def join(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """The first report, or one that begins from nothing."""
+        self.owned = []
+        return await self.report(**{"member_epoch": JOINING, **self.first, **fields})
+
+    async def report(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """A report of what ``fields`` say, and nothing else."""
+        response = await self._send(fields)
+        self._enter(fields, response)
+        return response
+
+    async def acknowledge(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """A report that tells the partitions owned, which are those told last."""
+        return await self.report(topic_partitions=self.owned, **fields)
+
+    async def quietly(self) -> None:
+        """The same, without a trace in the transcript."""
+        response = await self._send({"topic_partitions": self.owned})
+        assert not response.error_code, response
+
+    async def report_until(self, assigned: int) -> ConsumerGroupHeartbeatResponse:
+        """Report what is owned until so many partitions are assigned; only that answer enters."""
+        async with asyncio.timeout(20):
+            while True:
+                response = await self._send({"topic_partitions": self.owned})
+                if response.error_code or sum(self.counts) == assigned:
+                    self._enter({"until": assigned}, response)
+                    return response
+                await asyncio.sleep(0.05)
+
+    async def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
+        return await self.report(member_epoch=epoch)
+
+    @property
+    def counts(self) -> list[int]:
+        """How many partitions it was told to own, topic by topic."""
+        return sorted(len(topic.partitions) for topic in self.owned)
+
+    async def _send(self, fields: dict[str, Any]) -> ConsumerGroupHeartbeatResponse:
+        request = ConsumerGroupHeartbeatRequest(
+            **{
+                "group_id": self.group,
+                "member_id": self.member_id,
+                "member_epoch": self.epoch,
+                "instance_id": self.instance_id,
+                **fields,
+            }
+        )
+        response: ConsumerGroupHeartbeatResponse = await self.target.quietly(
+            request, self.version, self.name
+        )
+        if not response.error_code:
+            self.epoch = response.member_epoch
+            self.member_id = response.member_id or self.member_id
+            if response.assignment is not None:
+                self.owned = response.assignment.topic_partitions
+        return response
+
+    def _enter(self, fields: dict[str, Any], response: ConsumerGroupHeartbeatResponse) -> None:
+        told = None if response.assignment is None else self.counts
+        self.target.note(
+            f"{self.name} reports {sorted(fields)}",
+            {
+                "error_code": response.error_code,
+                "member_id": response.member_id and response.member_id == self.member_id,
+                "member_epoch": response.member_epoch,
+                "interval": response.heartbeat_interval_ms,
+                "assigned": told,
+            },
+        )
+
+
+async def describe(target: Target, group: str) -> DescribedGroup:
+    """Note how a group is described."""
+    response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)
+    (described,) = response.groups
+    target.note("described", _facts(described))
+    return described  # type: ignore[no-any-return]  # quietly() gives any response
+
+
+async def describe_until(target: Target, group: str, state: str, epoch: int) -> DescribedGroup:
+    """Note the description of a group once it is in a state and an epoch."""
+    async with asyncio.timeout(20):
+        while True:
+            response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)
+            (described,) = response.groups
+            if (described.group_state, described.group_epoch) == (state, epoch):
+                return await describe(target, group)
+            await asyncio.sleep(0.05)
+
+
+def _facts(group: DescribedGroup) -> dict[str, object]:
+    return {
+        "error_code": group.error_code,
+        "state": group.group_state,
+        "epochs": (group.group_epoch, group.assignment_epoch),
+        "assignor": group.assignor_name,
+        "authorized": group.authorized_operations,
+        "members": sorted(
+            (
+                (member.client_id, member.client_host, member.member_epoch, member.member_type),
+                (member.instance_id, member.rack_id, member.subscribed_topic_regex),
+                sorted(member.subscribed_topic_names),
+                sorted(
+                    (t.topic_name, len(t.partitions)) for t in member.assignment.topic_partitions
+                ),
+                sorted(
+                    (t.topic_name, len(t.partitions))
+                    for t in member.target_assignment.topic_partitions
+                ),
+            )
+            for member in group.members
+        ),
+    }
+
+
+def partitions(topic_id: UUID, *numbers: int) -> TopicPartitions:
+    """Part of what a member says that it owns."""
+    return TopicPartitions(topic_id, list(numbers))
