@@ -38,9 +38,9 @@ from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
+    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
-    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
@@ -327,14 +327,15 @@ class ConsumerCore:
         if partitions is not None:
             self._assign(partitions)
         self.fetcher.on_metadata(metadata)
-        denied = sorted(
-            name
-            for name in self.subscription.topics
-            if (topic := metadata.topics.get(name)) is not None
-            and topic.error is TopicAuthorizationFailedError
-        )
+        refused: dict[type[KafkaError], list[str]] = {}
+        for name in sorted(self.subscription.topics):
+            topic = metadata.topics.get(name)
+            if topic is not None and topic.refused and topic.error is not None:
+                refused.setdefault(topic.error, []).append(name)
         if not self._failed:
-            self.reader.fail(TopicAuthorizationFailedError(*denied) if denied else None)
+            # What the application may not read comes first, as in Java.
+            kind = next(iter(sorted(refused, key=lambda kind: kind is InvalidTopicError)), None)
+            self.reader.fail(None if kind is None else kind(*refused[kind]))
 
     def _on_wait(self) -> None:
         self.fetcher.on_starved()

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import PartitionState
-from aiokafka_lite.errors import KafkaProtocolError, for_code
+from aiokafka_lite.errors import KafkaProtocolError, NodeNotReadyError, for_code
 from aiokafka_lite.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -126,13 +126,15 @@ class FetchSession:
         """Each partition of the response, with what was asked about it.
 
         Raises:
-            KafkaError: the broker refused the request as a whole.
+            NodeNotReadyError: the broker refused the request as a whole, whatever its reason: that
+                is tried again (as by Java's FetchSessionHandler).
             KafkaProtocolError: the response is about a partition that was not asked for, or about
                 one twice.
         """
         asked, self._asked = self._asked, {}
         if response.error_code:
-            raise for_code(response.error_code)("fetch")
+            refusal = for_code(response.error_code).message
+            raise NodeNotReadyError(f"the broker refused the fetch: {refusal}")
         for topic in response.responses:
             key = topic.topic if version < TOPIC_IDS_FROM else topic.topic_id
             for data in topic.partitions:

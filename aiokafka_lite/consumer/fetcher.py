@@ -280,7 +280,12 @@ class Fetcher:
             return True
         if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
             log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
-            self._retry_later(state)
+            # An epoch that the broker does not know yet is newer than what metadata it would tell.
+            self._retry_later(state, refresh=kind is not errors.UnknownLeaderEpochError)
+            return False
+        if kind is errors.UnknownError:
+            log.warning("Fetching %s from broker %s: unknown server error", state.tp, node)
+            self._retry_later(state, refresh=False)
             return False
         about: object = f"fetching {state.tp} at offset {offset}"
         if kind is errors.TopicAuthorizationFailedError:
@@ -293,10 +298,11 @@ class Fetcher:
         self.buffer.fail(state, error, stays=stays)
         self.update(state)
 
-    def _retry_later(self, state: PartitionState) -> None:
+    def _retry_later(self, state: PartitionState, *, refresh: bool = True) -> None:
         """Leave a partition alone for a moment, and ask where its leader is."""
         self._pause_for_retry(state)
-        self.cluster.request_update()
+        if refresh:
+            self.cluster.request_update()
         self.place(state, self.cluster.metadata)
 
     def _pause_for_retry(self, state: PartitionState) -> None:

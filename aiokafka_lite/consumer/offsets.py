@@ -32,6 +32,8 @@ from aiokafka_lite.errors import (
     KafkaProtocolError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
+    TopicAuthorizationFailedError,
+    UnsupportedForMessageFormatError,
     for_code,
 )
 from aiokafka_lite.protocol.messages.list_offsets import (
@@ -58,6 +60,13 @@ _CONSUMER: Final = -1
 _NONE: Final = -1
 
 _TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
+
+
+class _AskAgain(KafkaError):
+    """A code by which nothing is found yet. Java's consumer asks again after any but two."""
+
+    retriable = True
+    invalid_metadata = True
 
 
 class Found(NamedTuple):
@@ -175,10 +184,12 @@ async def _ask(
                     settle(tp, _found(told))
                     continue
                 error = for_code(told.error_code)(tp.topic)
-                if not error.retriable:
+                if isinstance(error, TopicAuthorizationFailedError):
                     settle(tp, error)
+                elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
+                    settle(tp, Found(_NONE, _NONE))  # no record of this log can be found by time
                 elif tp == first:
-                    raise error
+                    raise error if error.retriable else _AskAgain(str(error)) from error
         if first in pending:  # asking again at once would go on for ever
             settle(first, KafkaProtocolError(f"the leader of {first} did not tell its offset"))
 

@@ -89,7 +89,8 @@ class Connection:
             expected: The broker it should be, as the metadata names it; None at bootstrap.
 
         Raises:
-            RebootstrapRequiredError: it is another broker (told by those since 4.4, KIP-1242).
+            NodeNotReadyError: it answered ApiVersions with an error, such as that it is another
+                broker (told by those since 4.4, KIP-1242).
             KafkaConnectionError: no address took the connection, or it was lost.
             AuthenticationFailedError: the broker refused this client, or the other way round.
             UnsupportedVersionError: there is no common version of ApiVersions.

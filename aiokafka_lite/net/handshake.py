@@ -24,7 +24,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from aiokafka_lite.errors import KafkaConnectionError, UnsupportedVersionError, for_code
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    NodeNotReadyError,
+    UnsupportedVersionError,
+    for_code,
+)
 from aiokafka_lite.net.frames import Frame
 from aiokafka_lite.net.known import Known
 from aiokafka_lite.net.options import ConnectionOptions
@@ -119,10 +124,10 @@ async def find_versions(
         expected: Which broker it should be; those since 4.4 say whether they are (KIP-1242).
 
     Raises:
-        RebootstrapRequiredError: it is not the expected broker.
+        NodeNotReadyError: it answered with an error, such as that it is not the expected broker.
         KafkaConnectionError: it hung up or said nothing: the next step is to be tried.
         KafkaProtocolError: it answered in another protocol.
-        BrokerResponseError: it answered with an error.
+        UnsupportedVersionError: there is no common version of ApiVersions.
     """
     rung, patience = step
     if rung is Rung.ASSUME:
@@ -171,8 +176,12 @@ async def _negotiate(
         offered = 0 if own is None else min(own.max_version, request.max_version)
         if response.error_code == 0:
             return BrokerVersions.from_response(response), Known(max(version, offered))
-        if response.error_code != UNSUPPORTED_VERSION or not 0 <= offered < version:
-            raise for_code(response.error_code)(f"{channel} refused ApiVersions {version}")
+        if response.error_code != UNSUPPORTED_VERSION:
+            # Whatever it is: to be tried again on another connection, as Java's client does.
+            said = for_code(response.error_code)
+            raise NodeNotReadyError(f"{channel} refused ApiVersions {version}: {said.message}")
+        if not 0 <= offered < version:
+            raise UnsupportedVersionError(f"{channel} refused ApiVersions {version}")
         version = offered
 
 

@@ -8,13 +8,18 @@ from enum import Enum
 from typing import Final
 
 from aiokafka_lite.errors import (
+    ClusterAuthorizationFailedError,
     DeliveryTimeoutError,
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     KafkaError,
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
+    ProducerFenced,
+    TransactionalIdAuthorizationFailed,
     UnknownProducerId,
+    UnsupportedVersionError,
 )
 from aiokafka_lite.structs import TopicPartition
 
@@ -29,9 +34,17 @@ class Verdict(Enum):
     RENUMBER = "renumber"  # it is not stored, and its number is no good: begin a new numbering
     RENEW = "renew"  # it is not stored, and the producer id is no good: get another
     FAIL = "fail"
+    FATAL = "fatal"  # the producer itself is refused: this batch fails, and all that follow
 
 
 _NUMBER_REFUSED: Final = (OutOfOrderSequenceNumber, UnknownProducerId)
+_PRODUCER_REFUSED: Final = (
+    ClusterAuthorizationFailedError,
+    InvalidProducerIdMapping,
+    ProducerFenced,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedVersionError,
+)
 
 
 def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> Verdict:
@@ -43,7 +56,8 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> 
         oldest: No batch of its partition that was sent before it is without an outcome.
         fresh: Its number belongs to the partition's present numbering.
 
-    Source: Sender.canRetry and TransactionManager.canRetry of Kafka's Java client; KIP-360.
+    Source: Sender.canRetry, TransactionManager.canRetry and maybeTransitionToErrorState of Kafka's
+    Java client; KIP-360.
     """
     if numbered:
         if isinstance(error, DuplicateSequenceNumber):
@@ -53,6 +67,8 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> 
             return Verdict.RENUMBER if oldest and fresh else Verdict.RETRY
         if isinstance(error, InvalidProducerEpoch):
             return Verdict.RENEW if fresh else Verdict.RETRY
+        if isinstance(error, _PRODUCER_REFUSED):
+            return Verdict.FATAL
     return Verdict.RETRY if error.retriable else Verdict.FAIL
 
 

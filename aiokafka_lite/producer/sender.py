@@ -301,8 +301,10 @@ class Sender:
             queue.sequences.on_stored(batch.producer)
             self.accumulator.acknowledge(batch, -1, -1, -1)
             return
-        if what is Verdict.FAIL:
+        if what is Verdict.FAIL or what is Verdict.FATAL:
             self._fail(queue, batch, error)
+            if what is Verdict.FATAL:
+                self._refuse(error)
             return
         failures = batch.attempts
         if what is Verdict.RENUMBER:

@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lite.consumer.fetch_session import FetchSession
 from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions
-from aiokafka_lite.errors import FetchSessionIdNotFound, KafkaProtocolError
+from aiokafka_lite.errors import KafkaProtocolError, NodeNotReadyError
 from aiokafka_lite.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -116,5 +116,5 @@ def test_an_answer_that_was_not_asked_for() -> None:
 
 
 def test_a_refused_request() -> None:
-    with pytest.raises(FetchSessionIdNotFound):
+    with pytest.raises(NodeNotReadyError, match="FETCH_SESSION_ID_NOT_FOUND"):
         list(session().take_answers(FetchResponse(error_code=70), 12))

@@ -10,6 +10,7 @@ from aiokafka_lite.errors import (
     InvalidRequestError,
     KafkaConnectionError,
     KafkaProtocolError,
+    NodeNotReadyError,
     RebootstrapRequiredError,
     UnsupportedVersionError,
 )
@@ -90,7 +91,7 @@ async def test_kip_1242_another_broker(serve: Serve, connect: Connect) -> None:
     broker = await serve(identifying([], 5))
     options = ConnectionOptions()
     await connect(broker, options=options)  # at bootstrap nobody is expected
-    with pytest.raises(RebootstrapRequiredError):
+    with pytest.raises(NodeNotReadyError, match="REBOOTSTRAP_REQUIRED"):
         await connect(broker, options=options, expected=Identity("mine", 8))
     assert broker.accepted == 2
 
@@ -154,7 +155,7 @@ async def test_another_error_of_the_broker(serve: Serve, connect: Connect) -> No
         await peer.silence()
 
     broker = await serve(script)
-    with pytest.raises(InvalidRequestError):
+    with pytest.raises(NodeNotReadyError, match="INVALID_REQUEST"):
         await connect(broker)
     assert broker.accepted == 1
 

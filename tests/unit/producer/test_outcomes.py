@@ -16,6 +16,7 @@ from aiokafka_lite.structs import TopicPartition
 
 ORDERS_1 = TopicPartition("orders", 1)
 OF_SEQUENCES = {45, 46, 47, 59}
+OF_THE_PRODUCER = {31, 35, 49, 53, 90}
 
 
 @pytest.mark.parametrize("code", sorted(set(kafka_errors) - {0} - OF_SEQUENCES))
@@ -23,6 +24,8 @@ OF_SEQUENCES = {45, 46, 47, 59}
 def test_other_codes_are_retried_or_not_as_the_table_says(code: int, numbered: bool) -> None:
     error = kafka_errors[code]("x")
     expected = Verdict.RETRY if error.retriable else Verdict.FAIL
+    if numbered and code in OF_THE_PRODUCER:
+        expected = Verdict.FATAL
     assert verdict(error, numbered=numbered, oldest=True, fresh=True) is expected
 
 

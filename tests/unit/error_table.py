@@ -1,0 +1,46 @@
+"""Tables of what a client does about each error code: every code of Kafka 4.4 has its reaction.
+
+A table names the codes by Kafka's own names; what it does not name reacts ``otherwise``. So a code
+that a later Kafka adds is walked, too, as soon as ``aiokafka_lite.errors`` knows it.
+"""
+
+from aiokafka_lite.errors import kafka_errors
+
+__all__ = ["METADATA_IS_OLD", "PASSES", "reactions"]
+
+PASSES = """
+    CORRUPT_MESSAGE REQUEST_TIMED_OUT COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE
+    NOT_COORDINATOR NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND NOT_CONTROLLER
+    CONCURRENT_TRANSACTIONS FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH
+    UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED
+    FETCH_SESSION_TOPIC_ID_ERROR SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH
+    SHARE_SESSION_LIMIT_REACHED
+"""
+"""Java's RetriableException, without those below."""
+
+METADATA_IS_OLD = """
+    UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE
+    NETWORK_EXCEPTION KAFKA_STORAGE_ERROR LISTENER_NOT_FOUND FENCED_LEADER_EPOCH
+    PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE ELECTION_NOT_NEEDED
+    UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID
+"""
+"""Java's InvalidMetadataException, which is retriable, too."""
+
+
+def reactions(*, otherwise: str, **named: str) -> dict[int, str]:
+    """A table: code -> reaction, for every code but NONE.
+
+    Args:
+        otherwise: the reaction to codes that are not named.
+        **named: codes by Kafka's names, by their reaction; each may be named once.
+    """
+    codes = {kind.message: code for code, kind in kafka_errors.items() if code}
+    table = dict.fromkeys(sorted(codes.values()), otherwise)
+    seen: set[str] = set()
+    for reaction, names in named.items():
+        for name in names.split():
+            if name in seen:
+                raise ValueError(f"{name} has two reactions")
+            seen.add(name)
+            table[codes[name]] = reaction
+    return table
