@@ -8,12 +8,15 @@ are left open, the expiry of offsets and producer ids, retention. What does not:
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
 __all__ = ["Clock", "SystemClock", "Timer", "VirtualClock"]
+
+logger: Final = logging.getLogger(__name__)
 
 FIRST_MS: Final = 1_700_000_000_000
 """Where a virtual clock begins unless told otherwise: 2023-11-14T22:13:20Z."""
@@ -28,7 +31,15 @@ class Timer(ABC):
 
 
 class Clock(ABC):
-    """Tells the time, and calls back when some has passed."""
+    """Tells the time, and calls back when some has passed.
+
+    Attributes:
+        failures: what callbacks raised where there was nobody to raise it to;
+            ``FakeCluster.failures`` tells them.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Exception] = []
 
     @abstractmethod
     def now_ms(self) -> int:
@@ -44,22 +55,24 @@ class Clock(ABC):
 
 
 class _SystemTimer(Timer):
-    __slots__ = ("_callback", "_handle", "_timers")
+    __slots__ = ("_callback", "_clock", "_handle")
 
-    def __init__(
-        self, delay: float, callback: Callable[[], None], timers: "set[_SystemTimer]"
-    ) -> None:
+    def __init__(self, delay: float, callback: Callable[[], None], clock: "SystemClock") -> None:
         self._callback = callback
-        self._timers = timers
-        timers.add(self)
+        self._clock = clock
+        clock.timers.add(self)
         self._handle = asyncio.get_running_loop().call_later(delay, self._run)
 
     def _run(self) -> None:
-        self._timers.discard(self)
-        self._callback()
+        self._clock.timers.discard(self)
+        try:
+            self._callback()
+        except Exception as failure:
+            logger.error("a timer of the embedded broker failed", exc_info=failure)
+            self._clock.failures.append(failure)
 
     def cancel(self) -> None:
-        self._timers.discard(self)
+        self._clock.timers.discard(self)
         self._handle.cancel()
 
 
@@ -67,16 +80,17 @@ class SystemClock(Clock):
     """The machine's own time; timers are those of the running event loop."""
 
     def __init__(self) -> None:
-        self._timers: set[_SystemTimer] = set()
+        super().__init__()
+        self.timers: set[_SystemTimer] = set()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        return _SystemTimer(delay, callback, self._timers)
+        return _SystemTimer(delay, callback, self)
 
     def close(self) -> None:
-        for timer in list(self._timers):
+        for timer in list(self.timers):
             timer.cancel()
 
 
@@ -100,6 +114,7 @@ class VirtualClock(Clock):
     """
 
     def __init__(self, start_ms: int = FIRST_MS) -> None:
+        super().__init__()
         self._now = start_ms / 1000  # seconds since the epoch
         self._order = itertools.count()  # timers of one instant run in the order they were set
         self._timers: list[tuple[float, int, _VirtualTimer]] = []

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.protocol.message import Request, Response, Struct
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing.session import ANONYMOUS
 from aiokafka_lite.testing.tampering import Tampering
 
 __all__ = ["Control", "Fault", "SeenRequest", "overwrite_error_codes"]
@@ -38,6 +39,7 @@ class SeenRequest(NamedTuple):
         size: bytes of the frame, without its length.
         at: the loop's time, in seconds.
         body: the request itself; None if it is large (``LARGEST_BODY_KEPT``) or unreadable.
+        principal: who asked ("User:alice"); "User:ANONYMOUS" until it has authenticated itself.
     """
 
     node_id: int
@@ -49,6 +51,7 @@ class SeenRequest(NamedTuple):
     size: int
     at: float
     body: Request | None
+    principal: str = ANONYMOUS
 
 
 class Fault:

@@ -1,6 +1,9 @@
 """One client's connection as the broker sees it: where it comes from and who it is."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.security.authentication import Authentication
 
 __all__ = ["ANONYMOUS", "Session"]
 
@@ -14,14 +17,21 @@ class Session:
         connection_id: counts the connections of the cluster, from 0.
         client_host: the client's address, as in descriptions of groups ("/127.0.0.1").
         principal: who it is ("User:alice"); ``ANONYMOUS`` without authentication.
+        authentication: how far SASL has come; None on a listener without SASL.
     """
 
-    __slots__ = ("client_host", "connection_id", "principal")
+    __slots__ = ("authentication", "client_host", "connection_id", "principal")
 
-    def __init__(self, connection_id: int, client_host: str = "/127.0.0.1") -> None:
+    def __init__(
+        self,
+        connection_id: int,
+        client_host: str = "/127.0.0.1",
+        authentication: "Authentication | None" = None,
+    ) -> None:
         self.connection_id = connection_id
         self.client_host = client_host
         self.principal = ANONYMOUS
+        self.authentication = authentication
 
     @property
     def address(self) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
+from aiokafka_lite.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from aiokafka_lite.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
@@ -82,10 +82,10 @@ async def test_what_is_not_served_ends_the_connection(
     client = await connect(cluster.address(0))
     metadata = MetadataRequest(topics=None)
     client.send(metadata, 9)
-    client.send(HeartbeatRequest(), 0)
+    client.send(ControlledShutdownRequest(), 0)
     await client.receive(metadata, 9)  # what came before it is answered
     assert await client.is_cut()
-    assert cluster.count(ApiKey.HEARTBEAT) == 1
+    assert cluster.count(ApiKey.CONTROLLED_SHUTDOWN) == 1
     garbage = await connect(cluster.address(0))
     garbage.writer.write(b"GET / HTTP/1.1\r\n\r\n")
     assert await garbage.is_cut()

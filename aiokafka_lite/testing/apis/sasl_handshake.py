@@ -1,0 +1,33 @@
+"""SaslHandshake, v0-v1: the client chooses a mechanism (KIP-43).
+
+After v0 it sends bare tokens; after v1 they come in SaslAuthenticate requests (KIP-152). A client
+that asks for what is not offered is told what is, and a moment later the connection ends.
+"""
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    IllegalSaslStateError,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka_lite.protocol.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from aiokafka_lite.testing.context import Farewell, RequestContext
+
+
+def handle(
+    request: SaslHandshakeRequest, context: RequestContext
+) -> SaslHandshakeResponse | Farewell:
+    authentication = context.session.authentication
+    try:
+        context.check()
+        if authentication is None:
+            raise IllegalSaslStateError("this listener does without SASL")
+        authentication.on_handshake(request.mechanism, context.version)
+    except UnsupportedSaslMechanismError as error:
+        offered = [] if authentication is None else authentication.mechanisms
+        return Farewell(SaslHandshakeResponse(error_code=error.errno, mechanisms=offered))
+    except BrokerResponseError as error:
+        return SaslHandshakeResponse(error_code=error.errno)
+    return SaslHandshakeResponse(mechanisms=authentication.mechanisms)

@@ -1,0 +1,134 @@
+"""The users of a cluster: passwords for PLAIN, credentials for SCRAM (KIP-554). No I/O.
+
+A real Kafka has the two in different places, its JAAS configuration and its metadata; the APIs see
+and change the SCRAM half only, and so they do here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.security.credentials import ScramCredential, derive
+
+__all__ = [
+    "LEAST_ITERATIONS",
+    "MECHANISMS",
+    "MOST_ITERATIONS",
+    "PLAIN",
+    "SCRAM_MECHANISMS",
+    "Users",
+]
+
+PLAIN: Final = "PLAIN"
+SCRAM_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""By the number that KIP-554 gives them."""
+
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS.values())
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+_JOURNAL_KIND: Final = "user"
+
+
+class _Password(NamedTuple):
+    """A credential that nobody has asked for yet: deriving it takes milliseconds."""
+
+    password: str
+    salt: bytes
+
+
+class Users:
+    """By name and mechanism.
+
+    Args:
+        new_salt: gives salts; the cluster's seed decides which.
+        journal: what remembers the users over a restart.
+    """
+
+    def __init__(self, new_salt: Callable[[], bytes], journal: Journal | None = None) -> None:
+        self._new_salt = new_salt
+        self._journal = journal or Journal()
+        self._passwords: dict[str, str] = {}
+        self._credentials: dict[tuple[str, str], ScramCredential | _Password] = {}
+        for (name, mechanism), value in self._journal.entries(_JOURNAL_KIND):
+            self._restore(str(name), str(mechanism), value)
+
+    def put(self, name: str, password: str, mechanisms: Iterable[str] = MECHANISMS) -> None:
+        """Add a user, or change a password.
+
+        Args:
+            name: without the "User:" of its principal.
+            password: in clear.
+            mechanisms: those that the password is good for.
+
+        Raises:
+            ValueError: no name, no password, or a mechanism without passwords.
+        """
+        if not name or not password:
+            raise ValueError("a user has a name and a password")
+        for mechanism in mechanisms:
+            if mechanism == PLAIN:
+                self._passwords[name] = password
+                self._journal.note(_JOURNAL_KIND, (name, PLAIN), {"password": password})
+            elif mechanism in MECHANISMS:
+                salt = self._new_salt()
+                self._credentials[name, mechanism] = _Password(password, salt)
+                value = {"password": password, "salt": salt.hex()}
+                self._journal.note(_JOURNAL_KIND, (name, mechanism), value)
+            else:
+                raise ValueError(f"{mechanism} has no passwords; those that have: {MECHANISMS}")
+
+    def remove(self, name: str) -> None:
+        """Forget a user; connections that it has opened stay. Nothing happens without one."""
+        for mechanism in MECHANISMS:
+            self.remove_credential(name, mechanism)
+
+    def password_of(self, name: str) -> str | None:
+        """What PLAIN compares with; None without such a user."""
+        return self._passwords.get(name)
+
+    def credential(self, name: str, mechanism: str) -> ScramCredential | None:
+        """What a SCRAM mechanism verifies with; None without such a user."""
+        kept = self._credentials.get((name, mechanism))
+        if isinstance(kept, _Password):
+            kept = derive(mechanism, kept.password, kept.salt, LEAST_ITERATIONS)
+            self._credentials[name, mechanism] = kept
+        return kept
+
+    def put_credential(self, name: str, mechanism: str, credential: ScramCredential) -> None:
+        """Set what a SCRAM mechanism verifies with."""
+        self._credentials[name, mechanism] = credential
+        value = {
+            "salt": credential.salt.hex(),
+            "stored_key": credential.stored_key.hex(),
+            "server_key": credential.server_key.hex(),
+            "iterations": credential.iterations,
+        }
+        self._journal.note(_JOURNAL_KIND, (name, mechanism), value)
+
+    def remove_credential(self, name: str, mechanism: str) -> None:
+        """Let a user not come in by a mechanism any more."""
+        if mechanism == PLAIN:
+            known = self._passwords.pop(name, None) is not None
+        else:
+            known = self._credentials.pop((name, mechanism), None) is not None
+        if known:
+            self._journal.note(_JOURNAL_KIND, (name, mechanism), None)
+
+    def scram_users(self) -> Iterator[str]:
+        """The names of all that have a SCRAM credential, each once."""
+        yield from dict.fromkeys(name for name, _ in self._credentials)
+
+    def _restore(self, name: str, mechanism: str, value: Mapping[str, Any]) -> None:
+        if mechanism == PLAIN:
+            self._passwords[name] = value["password"]
+            return
+        salt = bytes.fromhex(value["salt"])
+        if "password" in value:
+            self._credentials[name, mechanism] = _Password(value["password"], salt)
+            return
+        self._credentials[name, mechanism] = ScramCredential(
+            salt,
+            bytes.fromhex(value["stored_key"]),
+            bytes.fromhex(value["server_key"]),
+            value["iterations"],
+        )
