@@ -14,6 +14,7 @@ from aiokafka_lite.testing.topics import Partition
 
 if TYPE_CHECKING:
     from aiokafka_lite.structs import ConsumerRecord, TopicPartition
+    from aiokafka_lite.testing.group_view import GroupView
 
 __all__ = ["Views"]
 
@@ -104,6 +105,23 @@ class Views(Face):
                 TopicPartition(topic, partition): committed.offset
                 for (topic, partition), committed in found.offsets.all().items()
             }
+
+        return self._in_loop(look)
+
+    def group(self, group: str) -> "GroupView":
+        """A group's state and what its members have been given.
+
+        Raises:
+            ValueError: there is no such group.
+        """
+        from aiokafka_lite.testing.group_view import view_of
+
+        def look() -> "GroupView":
+            found = self.state.groups.get(group)
+            if found is None:
+                there_are = ", ".join(sorted(one.group_id for one in self.state.groups.all()))
+                raise ValueError(f"there is no group {group!r}; there are: {there_are or 'none'}")
+            return view_of(found)
 
         return self._in_loop(look)
 
