@@ -33,6 +33,7 @@ from aiokafka_lite.record.header import (
 __all__ = [
     "RecordsRefused",
     "check_batch",
+    "check_size",
     "last_sequence",
     "only_batch",
     "size_at",
@@ -140,11 +141,7 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
         raise InvalidRecordError(
             f"the base offset of an appended batch should be 0, but it is {header.base_offset}"
         )
-    if header.size > max_message_bytes:
-        raise MessageSizeTooLargeError(
-            f"the record batch is {header.size} bytes, which exceeds the maximum configured value"
-            f" of {max_message_bytes}"
-        )
+    check_size(header, max_message_bytes)
     if not crc_matches(batch, 0, header.size):
         raise CorruptRecordException(f"record is corrupt (stored crc = {header.crc})")
     if header.codec > Compression.ZSTD:
@@ -162,6 +159,19 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
         raise InvalidRecordError(
             f"invalid sequence number {header.base_sequence} in a batch of producer"
             f" {header.producer_id}"
+        )
+
+
+def check_size(header: BatchHeader, max_message_bytes: int) -> None:
+    """Refuse a batch that is larger than the topic's ``max.message.bytes``.
+
+    Raises:
+        MessageSizeTooLargeError: it is.
+    """
+    if header.size > max_message_bytes:
+        raise MessageSizeTooLargeError(
+            f"the record batch is {header.size} bytes, which exceeds the maximum configured value"
+            f" of {max_message_bytes}"
         )
 
 

@@ -28,7 +28,7 @@ from aiokafka_lite.protocol.messages.fetch import (
     PartitionData,
 )
 from aiokafka_lite.protocol.primitives import Buffer
-from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.fetch_sessions import SessionPartition
 from aiokafka_lite.testing.topics import Partition, Topic
@@ -51,7 +51,6 @@ _LEADER_HINT_SINCE: Final = 16
 _LEADER_ERRORS: Final = (NotLeaderForPartitionError, FencedLeaderEpochError)
 _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
-CLUSTER_NAME: Final = "kafka-cluster"
 _RACK_AWARE: Final = "RackAwareReplicaSelector"
 
 

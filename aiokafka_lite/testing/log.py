@@ -121,7 +121,8 @@ class PartitionLog:
         start_offset: first offset that may be read (``log start offset``).
         end_offset: offset that the next record will get (``log end offset``).
         epochs: ``(leader epoch, first offset appended in it)``, oldest first.
-        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none.
+        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none. As in Kafka
+            it may be that of a batch before the log's start, which still lies there.
     """
 
     __slots__ = (
@@ -146,11 +147,6 @@ class PartitionLog:
     @property
     def high_watermark(self) -> int:
         """Every append counts as replicated at once, so this is the end."""
-        return self.end_offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """No transaction is ever open yet, so this is the high watermark."""
         return self.end_offset
 
     def begin_epoch(self, leader_epoch: int) -> None:
@@ -339,7 +335,7 @@ class PartitionLog:
                 continue
             index = bisect_left(largest, timestamp_ms)
             while index < len(segment.positions):
-                found = self._find_in_batch(segment, index, timestamp_ms)
+                found = self._find_in_batch(segment, index, timestamp_ms, self.start_offset)
                 if found is not None:
                     return found
                 index += 1
@@ -351,7 +347,7 @@ class PartitionLog:
             return None
         segment = self._segments[self._segment_index(self._max_timestamp_offset)]
         index = bisect_left(segment.last_offsets, self._max_timestamp_offset)
-        return self._find_in_batch(segment, index, self.max_timestamp)
+        return self._find_in_batch(segment, index, self.max_timestamp, 0)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Where a leader epoch ended (KIP-101).
@@ -366,17 +362,24 @@ class PartitionLog:
         end = self.epochs[index][1] if index < len(self.epochs) else self.end_offset
         return (self.epochs[index - 1][0] if index else epoch, end)
 
-    def delete_before(self, offset: int) -> None:
-        """Move the log start to ``offset``; whole segments before it are dropped."""
+    def delete_before(self, offset: int, *, forget: bool = False) -> None:
+        """Move the log start to ``offset``; whole segments before it are dropped.
+
+        Args:
+            offset: up to the log's end.
+            forget: find the largest timestamp again, as if every batch were a segment.
+        """
         if offset <= self.start_offset:
             return
         self.start_offset = min(offset, self.end_offset)
-        while self._segments and self._segments[0].last_offsets[-1] < self.start_offset:
+        while len(self._segments) > 1 and self._segments[0].last_offsets[-1] < self.start_offset:
             del self._segments[0]
         known = bisect_right(self.epochs, self.start_offset, key=lambda entry: entry[1])
         if known:  # the epoch at the start begins there now, and those before it are forgotten
             self.epochs[:known] = [(self.epochs[known - 1][0], self.start_offset)]
-        if self._max_timestamp_offset < self.start_offset:
+        if self._max_timestamp_offset < (
+            self.start_offset if forget else self._segments[0].base_offset
+        ):
             self._find_max_timestamp_again()
         if self._store is not None:
             self._store.move_start(self.start_offset)
@@ -433,15 +436,15 @@ class PartitionLog:
         return max(index - 1, 0)
 
     def _find_in_batch(
-        self, segment: _Segment, index: int, timestamp_ms: int
+        self, segment: _Segment, index: int, timestamp_ms: int, first: int
     ) -> FoundOffset | None:
         batch = segment.batch(index)
         header = BatchHeader.read(batch)
         if header.control:  # its one record counts too, but is not one of ``records_of``
-            if header.base_offset < self.start_offset or header.max_timestamp < timestamp_ms:
+            if header.base_offset < first or header.max_timestamp < timestamp_ms:
                 return None
             return FoundOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
-        for record in self._records_left(batch):
+        for record in _records(batch, first):
             if record.timestamp >= timestamp_ms:
                 return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
         return None
@@ -457,13 +460,14 @@ class PartitionLog:
                 header = BatchHeader.read(batch)
                 largest = header.max_timestamp
                 if header.base_offset < self.start_offset:  # the log starts in the midst of it
-                    left = self._records_left(batch)
+                    left = _records(batch, self.start_offset)
                     largest = max((record.timestamp for record in left), default=-1)
                 if largest > self.max_timestamp:
                     self.max_timestamp = largest
                     self._max_timestamp_offset = header.base_offset
 
-    def _records_left(self, batch: memoryview) -> "Sequence[StoredRecord]":
-        from aiokafka_lite.testing.conversion import records_of  # decoding is rare: import late
 
-        return records_of(batch, self.start_offset)
+def _records(batch: memoryview, first: int) -> "Sequence[StoredRecord]":
+    from aiokafka_lite.testing.conversion import records_of  # decoding is rare: import late
+
+    return records_of(batch, first)

@@ -16,8 +16,9 @@ from aiokafka_lite.errors import (
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.batches import check_batch, last_sequence
+from aiokafka_lite.testing.batches import check_batch, check_size, last_sequence
 from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
 from aiokafka_lite.testing.log import PartitionLog
 from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
@@ -30,6 +31,9 @@ NO_LEADER: Final = -1
 ANY_EPOCH: Final = -1
 ALL_IN_SYNC: Final = -1  # acks=all
 FAR_FUTURE: Final = 2**63 - 1  # ms
+
+LEVELS: Final = ("gzip", "lz4", "zstd")  # codecs that a topic may choose a level of
+NO_LEVEL: Final = "-1"
 
 MAX_TOPIC_NAME: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -123,7 +127,7 @@ class Partition:
         if acks == ALL_IN_SYNC:
             self._check_in_sync()
         check_batch(batch, header, topic.max_message_bytes)
-        self._check_records(batch, header, now_ms)
+        batch, header = self._as_stored(batch, header, now_ms)
         if header.producer_id >= 0:
             duplicate = self.producers.check(header, verified=verified)
             if duplicate is not None:
@@ -141,19 +145,33 @@ class Partition:
             -1 if append_time is None else append_time,
         )
 
-    def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        """Decode the batch if it may hold records that the topic does not take."""
+    def _as_stored(
+        self, batch: memoryview, header: BatchHeader, now_ms: int
+    ) -> tuple[memoryview, BatchHeader]:
+        """Decode the batch if its topic may not take it as it is: refuse it, or change it."""
         topic = self.topic
         earliest, latest = 0, FAR_FUTURE
         if not topic.log_append_time:
             earliest = now_ms - topic.timestamp_before_max
             latest = now_ms + topic.timestamp_after_max
-        if topic.reads_records or header.max_timestamp > latest:
-            from aiokafka_lite.testing.validation import check_records  # decoding is rare
+        codec = header.codec if topic.codec is None else topic.codec
+        if not (topic.reads_records or header.max_timestamp > latest or codec != header.codec):
+            return batch, header
+        # Decoding is rare, so what does it is imported late.
+        from aiokafka_lite.testing.rebuilding import recompressed, with_max_timestamp
+        from aiokafka_lite.testing.validation import check_records
 
-            check_records(
-                batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
-            )
+        largest = check_records(
+            batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
+        )
+        if largest != header.max_timestamp:
+            batch = with_max_timestamp(batch, largest)
+            header = BatchHeader.read(batch)
+        if topic.codec is not None and codec != header.codec:
+            batch = recompressed(batch, header, topic.codec, topic.compression_level)
+            header = BatchHeader.read(batch)
+            check_size(header, topic.max_message_bytes)
+        return batch, header
 
     def append_marker(
         self,
@@ -302,6 +320,8 @@ class Topic:
     __slots__ = (
         "_check_records",
         "_defaults",
+        "codec",
+        "compression_level",
         "configs",
         "is_compacted",
         "is_internal",
@@ -339,6 +359,7 @@ class Topic:
         # Read at every append, so kept as what they mean.
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
         self.max_message_bytes = int(self.config("max.message.bytes"))
+        self.codec, self.compression_level = self._compression()
         self.min_insync_replicas = int(self.config("min.insync.replicas"))
         self.timestamp_before_max = int(self.config("message.timestamp.before.max.ms"))
         self.timestamp_after_max = int(self.config("message.timestamp.after.max.ms"))
@@ -348,6 +369,15 @@ class Topic:
             or self.is_compacted
             or "message.timestamp.before.max.ms" in self.configs
         )
+
+    def _compression(self) -> tuple[Compression | None, int | None]:
+        """What batches are stored in, and its level; None for what the producer chose."""
+        name = self.config("compression.type")
+        if name == "producer":
+            return None, None
+        codec = Compression.NONE if name == "uncompressed" else Compression.named(name)
+        level = self.config(f"compression.{name}.level") if name in LEVELS else NO_LEVEL
+        return codec, None if level == NO_LEVEL else int(level)
 
     def config(self, name: str) -> str:
         """The value in force: the topic's own, or else the brokers'."""

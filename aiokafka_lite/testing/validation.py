@@ -25,7 +25,7 @@ NO_TIMESTAMP: Final = -1
 
 def check_records(
     batch: memoryview, record_count: int, earliest: int, latest: int, *, need_keys: bool
-) -> None:
+) -> int:
     """Refuse a batch with a record that its topic does not take.
 
     Args:
@@ -34,6 +34,9 @@ def check_records(
         earliest: ms; a record before that is refused.
         latest: ms; a record after that is refused.
         need_keys: whether the topic is compacted.
+
+    Returns:
+        The largest timestamp of its records, whatever the header says.
 
     Raises:
         InvalidRecordError: it does not hold the records that its header says.
@@ -58,3 +61,4 @@ def check_records(
     if without_key:
         detail = f"One or more records have been rejected due to {len(without_key)} record errors"
         raise RecordsRefused(InvalidRecordError(detail), without_key)
+    return max((record.timestamp for record in records), default=NO_TIMESTAMP)

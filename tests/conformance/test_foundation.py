@@ -3,9 +3,7 @@
 Where the two may differ, the case is left out, and that is a decision:
 
 - the embedded broker still serves what Kafka 4 dropped (Produce 0-2, Fetch 0-3, ListOffsets 0);
-- it creates a topic at once that metadata is asked for, without an error first;
-- it appends both of two batches for one partition in one request, where Kafka takes the last;
-- it does not correct a largest timestamp that is not that of the records.
+- it creates a topic at once that metadata is asked for, without an error first.
 """
 
 import struct

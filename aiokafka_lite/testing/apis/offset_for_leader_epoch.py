@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch, v0-v4: where a leader epoch ended, so that a client finds out what it has
 of a log that was cut (KIP-101, KIP-320).
 
-v1 answers the epoch too; v2 checks the client's current epoch; v4 is flexible.
+v1 answers the epoch too; v2 checks the client's current epoch; v3 tells a replica's id; v4 is
+flexible. A client needs DESCRIBE of the topic, a broker CLUSTER_ACTION.
 """
 
 from aiokafka_lite.errors import BrokerResponseError
@@ -12,7 +13,9 @@ from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+
 
 
 def handle(
@@ -31,6 +34,8 @@ def handle(
 
 def _end(name: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
     try:
+        if not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
         partition = context.led_partition(
             context.topic(name), wanted.partition, wanted.current_leader_epoch
         )

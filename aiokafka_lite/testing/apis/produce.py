@@ -59,6 +59,11 @@ _Verdicts: TypeAlias = Mapping[TopicPartitionKey, BrokerResponseError | None]
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    for topic in request.topic_data:
+        if len(topic.partition_data) > 1:  # of a partition that is named twice, the last counts
+            topic.partition_data = list(
+                {each.index: each for each in topic.partition_data}.values()
+            )
     try:
         parsed = [
             [_parse(data, context.version) for data in topic.partition_data]
@@ -232,6 +237,9 @@ def _produce(
             raise InvalidTopicError(f"Cannot append to internal topic {topic.name}")
         partition = context.led_partition(topic, index)
         now_ms = context.state.clock.now_ms()
+        if now_ms >= partition.producers.next_check_ms:
+            expiration_ms = context.state.broker_config.integer("producer.id.expiration.ms")
+            partition.producers.expire(now_ms, expiration_ms)
         appended = partition.append(*parsed, acks, now_ms, verified=key in verdicts)
     except RecordsRefused as refusal:
         refused = _refused(index, refusal.error, partition)

@@ -81,7 +81,28 @@ def test_the_log_start_moves(broker: SocketlessBroker, partition: Partition) -> 
     partition.log.delete_before(3)
     assert look_up(broker, 7, -2).offset == 3
     assert look_up(broker, 7, 0).offset == 3
-    assert (look_up(broker, 7, -3).offset, look_up(broker, 7, -3).timestamp) == (3, 15)
+    # As in Kafka, the largest timestamp counts until its batch is gone.
+    assert (look_up(broker, 7, -3).offset, look_up(broker, 7, -3).timestamp) == (2, 40)
+
+
+def test_what_is_named_twice_is_refused_once(
+    broker: SocketlessBroker, partition: Partition
+) -> None:
+    wanted = [ListOffsetsPartition(0, timestamp=-1)] * 2
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("orders", wanted)])
+    (answer,) = broker.ask(request, 5).topics[0].partitions
+    assert (answer.error_code, answer.offset) == (42, -1)
+
+
+def test_only_a_debugger_asks_followers(three_brokers: SocketlessBroker) -> None:
+    three_brokers.state.create_topic("orders", 1)
+
+    def error(replica_id: int) -> int:
+        wanted = [ListOffsetsPartition(0, timestamp=-1)]
+        request = ListOffsetsRequest(replica_id, topics=[ListOffsetsTopic("orders", wanted)])
+        return int(three_brokers.ask(request, 5, 1).topics[0].partitions[0].error_code)
+
+    assert [error(replica_id) for replica_id in (-1, -2)] == [6, 0]
 
 
 @pytest.mark.parametrize(
