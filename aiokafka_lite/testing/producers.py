@@ -84,14 +84,16 @@ class ProducerTable:
 
     Attributes:
         transactions: those of them that are open or were aborted in this partition.
+        next_check_ms: when to look again for those that ``expire``; every ten minutes, as a
+            broker does, so that records with old timestamps do not make producers forgotten.
     """
 
-    __slots__ = ("_next_check_ms", "_producers", "_verifying", "transactions")
+    __slots__ = ("_producers", "_verifying", "next_check_ms", "transactions")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._verifying: dict[int, _Verification] = {}
-        self._next_check_ms = 0
+        self.next_check_ms = 0
         self.transactions = OpenTransactions()
 
     def all(self) -> Mapping[int, Producer]:
@@ -235,14 +237,9 @@ class ProducerTable:
             self._producers.pop(producer_id, None)
             self._verifying.pop(producer_id, None)
 
-    def maybe_expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Expire producer ids that have not written for ``producer.id.expiration.ms``.
-
-        Looked for as often as a broker looks: at the first append of every ten minutes.
-        """
-        if now_ms < self._next_check_ms:
-            return
-        self._next_check_ms = now_ms + EXPIRY_CHECK_MS
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Expire the producer ids that have not written for ``producer.id.expiration.ms``."""
+        self.next_check_ms = now_ms + EXPIRY_CHECK_MS
         for producer_id, producer in list(self._producers.items()):
             if now_ms - producer.last_timestamp >= expiration_ms:
                 self.forget(producer_id)

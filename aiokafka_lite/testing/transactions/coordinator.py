@@ -151,6 +151,7 @@ class Transactions:
         if transaction is None:
             transaction = Transaction(transactional_id, self.producer_ids.take(), timeout_ms)
             self._transactions[transactional_id] = transaction
+            self._marking.coordinator_epoch(transactional_id)  # counts from here on
         elif not _may_go_on(transaction, expected):
             raise ProducerFenced(f"{expected} is no longer the producer of {transactional_id!r}")
         elif transaction.state.is_ending:

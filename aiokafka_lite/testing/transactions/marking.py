@@ -58,7 +58,7 @@ class Marking:
     def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
         """Write the markers that are missing; the last one calls ``on_done``, perhaps later."""
         committed = transaction.state is TransactionState.PREPARE_COMMIT
-        marker = EndMarker(committed, self._coordinator_epoch(transaction.transactional_id))
+        marker = EndMarker(committed, self.coordinator_epoch(transaction.transactional_id))
         for key in sorted(transaction.unmarked):
             if self._is_marked(transaction, marker, key):
                 transaction.unmarked.discard(key)
@@ -99,17 +99,20 @@ class Marking:
         partition = self._partition_of(*key)
         return Watchers() if partition is None else partition.watchers
 
-    def _coordinator_epoch(self, transactional_id: str) -> int:
-        """Grows with each broker that takes the id over, as the epoch of a partition's leader."""
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Grows with each broker that takes the id over, as the epoch of a partition's leader.
+
+        It is counted from the first question on.
+        """
         slot = slot_of(transactional_id)
         before, epoch = self._epochs.get(slot, (NO_LEADER, -1))
         try:
-            node_id = self._coordinators.node_of(CoordinatorType.TRANSACTION, transactional_id)
+            node = self._coordinators.node_of(CoordinatorType.TRANSACTION, transactional_id)
         except GroupCoordinatorNotAvailableError:
             return max(epoch, 0)
-        if node_id.node_id != before:
+        if node.node_id != before:
             epoch += 1
-            self._epochs[slot] = (node_id.node_id, epoch)
+            self._epochs[slot] = (node.node_id, epoch)
         return epoch
 
 
