@@ -10,15 +10,10 @@ Members of the classic protocol are ``migration``'s.
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
-from aiokafka_lite.errors import (
-    FencedInstanceIdError,
-    GroupMaxSizeReachedError,
-    UnknownMemberIdError,
-    UnreleasedInstanceIdError,
-)
+from aiokafka_lite.errors import UnreleasedInstanceIdError
 from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -26,24 +21,18 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from aiokafka_lite.testing.groups.assignors import Candidate, Partitions, assign
-from aiokafka_lite.testing.groups.consumer_epochs import (
-    JOINING_EPOCH,
-    check_assignment_epoch,
-    check_commit_epoch,
-    check_fetch_epoch,
-    check_heartbeat_epoch,
-)
+from aiokafka_lite.testing.groups.consumer_epochs import JOINING_EPOCH, check_heartbeat_epoch
 from aiokafka_lite.testing.groups.consumer_member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     MemberState,
 )
+from aiokafka_lite.testing.groups.consumer_roster import ConsumerRoster
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
-from aiokafka_lite.testing.groups.consumer_subscriptions import ConsumerSubscriptions
 from aiokafka_lite.testing.groups.consumer_timers import MemberTimers, Timeout
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group import NO_MEMBER, Group, GroupKind, Joiner, PartitionCheck
+from aiokafka_lite.testing.groups.group import Joiner
 from aiokafka_lite.testing.groups.offsets import GroupOffsets
 from aiokafka_lite.testing.groups.reconciliation import reconcile
 from aiokafka_lite.testing.groups.regexes import compile_regex
@@ -52,32 +41,15 @@ __all__ = ["ConsumerGroup", "Sees"]
 
 T = TypeVar("T")
 
-FIRST_EPOCH: Final = 1
 NOT_TOLD: Final = -1
 LONG_AGO: Final = 0  # ms: no assignment since, so that the next need not wait
-LATEST_COMMIT: Final = 9  # the version since which it knows epochs
 
 Sees: TypeAlias = Callable[[str], bool]
 """Whether the one who asks may describe a topic: nothing else matches its regular expression."""
 
 
-class ConsumerGroup(Group):
-    """One group.
-
-    Args:
-        group_id: its name.
-        offsets: what it committed.
-        environment: the cluster's time and topics.
-        settings: what it goes by.
-
-    Attributes:
-        epoch: of who is subscribed to what.
-        target_epoch: of ``targets``.
-        members: by id, in the order in which they joined.
-        targets: what each member shall have in the end.
-    """
-
-    kind: ClassVar[GroupKind] = "consumer"
+class ConsumerGroup(ConsumerRoster):
+    """A group and its heartbeats; owns the timers of its members."""
 
     def __init__(
         self,
@@ -86,61 +58,9 @@ class ConsumerGroup(Group):
         environment: Environment,
         settings: ConsumerSettings,
     ) -> None:
-        super().__init__(group_id, offsets)
-        self.settings = settings
-        self.epoch = FIRST_EPOCH
-        self.target_epoch = FIRST_EPOCH
-        self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, Partitions] = {}
-        self._environment = environment
+        super().__init__(group_id, offsets, environment, settings)
         self._timers = MemberTimers(environment.clock)
-        self._subscriptions = ConsumerSubscriptions(environment, self.members)
         self._assigned_ms = LONG_AGO
-
-    # What it is
-
-    @property
-    def state(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.epoch > self.target_epoch:
-            return "Assigning"
-        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
-            return "Stable"
-        return "Reconciling"
-
-    @property
-    def assignor(self) -> str:
-        """The one that most members ask for, or the default."""
-        asked = [one.server_assignor for one in self.members.values() if one.server_assignor]
-        return max(asked, key=asked.count) if asked else self.settings.assignors[0]
-
-    def subscribed_topics(self) -> frozenset[str]:
-        return self._subscriptions.topics()
-
-    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id."""
-        for member in self.members.values():
-            if instance_id is not None and member.instance_id == instance_id:
-                return member
-        return None
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """The member of an id.
-
-        Raises:
-            UnknownMemberIdError: there is none.
-        """
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberIdError(
-                f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
-    def topic_names(self) -> dict[UUID, str]:
-        """The names of the cluster's topics by their ids."""
-        return {topic.topic_id: name for name, topic in self._environment.topics.items()}
 
     # Heartbeats
 
@@ -197,20 +117,6 @@ class ConsumerGroup(Group):
             heartbeat_interval_ms=self.settings.heartbeat_interval_ms,
             assignment=_assignment(after.assigned) if told else None,
         )
-
-    def check_room(self, member_id: str, instance_id: str | None) -> None:
-        """Refuse a new member when the group is full.
-
-        Raises:
-            GroupMaxSizeReachedError: it is.
-        """
-        if self.static_member(instance_id) is not None or member_id in self.members:
-            return
-        if len(self.members) >= self.settings.max_size:
-            raise GroupMaxSizeReachedError(
-                "The consumer group has reached its maximum capacity of"
-                f" {self.settings.max_size} members."
-            )
 
     def new_member_id(self) -> str:
         """As Kafka's ``Uuid`` writes it."""
@@ -269,10 +175,6 @@ class ConsumerGroup(Group):
             self.epoch += 1
         return after
 
-    def observe_topics(self) -> None:
-        """Take the topics as they are now, without beginning an epoch for it."""
-        self._subscriptions.observe()
-
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
         """A member showed that it lives."""
         self._timers.set(
@@ -301,41 +203,17 @@ class ConsumerGroup(Group):
             self.target_epoch = self.epoch
             self._assigned_ms = LONG_AGO
 
+    def on_coordinator_moved(self) -> None:
+        """All was written down but the timers: every member has its whole time again."""
+        self._timers.close()
+        for member in self.members.values():
+            timeout = member.classic.session_timeout_ms if member.classic else None
+            self.keep_alive(member.member_id, timeout or self.settings.session_timeout_ms)
+            if member.classic is None:
+                self._watch_revocation(member)
+
     def close(self) -> None:
         self._timers.close()
-
-    # Offsets
-
-    def check_commit(
-        self,
-        member_id: str,
-        generation_or_epoch: int,
-        instance_id: str | None,
-        *,
-        transactional: bool,
-        version: int = LATEST_COMMIT,
-    ) -> PartitionCheck | None:
-        outside = generation_or_epoch < 0
-        if outside and not self.members:
-            return None
-        if transactional and outside and member_id == NO_MEMBER and instance_id is None:
-            return None
-        member = self.member(member_id)
-        if not check_commit_epoch(
-            member, generation_or_epoch, version, transactional=transactional
-        ):
-            return None
-
-        def check(topic: str, partition: int) -> None:
-            known = self._environment.topics.get(topic)
-            topic_id = None if known is None else known.topic_id
-            check_assignment_epoch(member, generation_or_epoch, topic_id, partition)
-
-        return check
-
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if member_id is not None or member_epoch >= 0:
-            check_fetch_epoch(self.member(member_id or NO_MEMBER), member_epoch)
 
     # Inside: members
 
@@ -365,23 +243,6 @@ class ConsumerGroup(Group):
                 f" group because the instance id is owned by {existing.member_id} member."
             )
         return existing, successor(existing, member_id)
-
-    def member_of_instance(self, instance_id: str, member_id: str) -> ConsumerMember:
-        """The static member of an instance id.
-
-        Raises:
-            UnknownMemberIdError: there is none.
-            FencedInstanceIdError: another member has that instance id now.
-        """
-        member = self.static_member(instance_id)
-        if member is None:
-            raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
-        if member.member_id != member_id:
-            raise FencedInstanceIdError(
-                f"Static member {member_id} with instance id {instance_id} was fenced by member"
-                f" {member.member_id}."
-            )
-        return member
 
     def _step_into_place(self, old: ConsumerMember, new: ConsumerMember) -> None:
         self._timers.cancel_member(old.member_id)
@@ -431,31 +292,12 @@ class ConsumerGroup(Group):
         self.target_epoch = self.epoch
         self._assigned_ms = now_ms
 
-    def _owned(self) -> set[tuple[UUID, int]]:
-        """(topic id, partition) of all that any member owns, what it has to give up included."""
-        return {
-            (topic_id, partition)
-            for member in self.members.values()
-            for held in (member.assigned, member.revoking)
-            for topic_id, partitions in held.items()
-            for partition in partitions
-        }
-
-    def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Whether others still own what the member shall have."""
-        owned = self._owned()
-        return any(
-            (topic_id, partition) in owned
-            for topic_id, partitions in self.targets.get(member.member_id, {}).items()
-            for partition in partitions - member.assigned.get(topic_id, {}).keys()
-        )
-
     def _reconciled(
         self, member: ConsumerMember, reported: Partitions | None, subscription_changed: bool
     ) -> ConsumerMember:
         if not subscription_changed and member.is_reconciled_to(self.target_epoch):
             return member
-        owned = self._owned()
+        owned = self.owned()
         after = reconcile(
             member,
             self.target_epoch,
