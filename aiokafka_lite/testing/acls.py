@@ -5,7 +5,7 @@ A cluster without an ``Authorizer`` allows everything and looks at no table.
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
@@ -28,6 +28,8 @@ __all__ = [
     "Pattern",
     "Permission",
     "Resource",
+    "acl_of_codes",
+    "filter_of_codes",
     "operations_of",
     "refusal",
 ]
@@ -299,3 +301,60 @@ def refusal(operation: Operation, resource: Resource, name: str) -> BrokerRespon
     """The error that answers what is not allowed."""
     error = _REFUSALS.get(resource, ClusterAuthorizationFailedError)
     return error(f"{operation.name} of {resource.name} {name!r} is not allowed")
+
+
+def acl_of_codes(
+    resource: int,
+    name: str,
+    pattern: int,
+    principal: str,
+    host: str,
+    operation: int,
+    permission: int,
+) -> Acl:
+    """An ACL as a request has it; codes of a later Kafka are UNKNOWN."""
+    return Acl(
+        _known(Resource, resource),
+        name,
+        _known(Pattern, pattern),
+        principal,
+        host,
+        _known(Operation, operation),
+        _known(Permission, permission),
+    )
+
+
+def filter_of_codes(
+    resource: int,
+    name: str | None,
+    pattern: int,
+    principal: str | None,
+    host: str | None,
+    operation: int,
+    permission: int,
+) -> AclFilter:
+    """A filter as a request has it.
+
+    Raises:
+        InvalidRequestError: of something that this broker does not know.
+    """
+    which = AclFilter(
+        _known(Resource, resource),
+        name,
+        _known(Pattern, pattern),
+        principal,
+        host,
+        _known(Operation, operation),
+        _known(Permission, permission),
+    )
+    codes = (which.resource, which.pattern, which.operation, which.permission)
+    if not all(codes):  # UNKNOWN is 0
+        raise InvalidRequestError(f"{which} has unknown elements")
+    return which
+
+
+_Code = TypeVar("_Code", Resource, Pattern, Operation, Permission)
+
+
+def _known(kind: type[_Code], code: int) -> _Code:
+    return kind(code) if code in {known.value for known in kind} else kind(0)

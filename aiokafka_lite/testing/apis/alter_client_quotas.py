@@ -1,0 +1,40 @@
+"""AlterClientQuotas, v0-v1: set and remove quotas of users, client ids and addresses (KIP-546).
+
+Producer, consumer and request quotas throttle from then on; the others are only kept.
+"""
+
+from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
+from aiokafka_lite.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+    EntityData,
+)
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+
+def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[_alter(entry, request.validate_only, context) for entry in request.entries]
+    )
+
+
+def _alter(
+    entry: AlterClientQuotasRequestEntryData, validate_only: bool, context: RequestContext
+) -> AlterClientQuotasResponseEntryData:
+    entity = [EntityData(part.entity_type, part.entity_name) for part in entry.entity]
+    try:
+        context.check()
+        context.authorize(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
+        changes = {op.key: None if op.remove else op.value for op in entry.ops}
+        if len(changes) != len(entry.ops):
+            raise InvalidRequestError("a quota is named twice")
+        parts = [(part.entity_type, part.entity_name) for part in entry.entity]
+        if len(dict(parts)) != len(parts):
+            raise InvalidRequestError("a type is named twice in one entity")
+        context.state.quotas.alter(parts, changes, validate_only=validate_only)
+    except BrokerResponseError as error:
+        return AlterClientQuotasResponseEntryData(error.errno, str(error), entity)
+    return AlterClientQuotasResponseEntryData(error_message=None, entity=entity)

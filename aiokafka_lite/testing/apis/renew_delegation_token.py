@@ -1,0 +1,16 @@
+"""RenewDelegationToken, v0-v2: disabled, as on a broker without a secret for tokens."""
+
+from aiokafka_lite.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.delegation_tokens import refusal_of
+
+
+def handle(
+    request: RenewDelegationTokenRequest, context: RequestContext
+) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(
+        error_code=refusal_of(context).errno, expiry_timestamp_ms=-1
+    )

@@ -1,0 +1,25 @@
+"""Delegation tokens (KIP-48), as a broker has them that was not configured for them: not at all.
+
+Who has not authenticated may not even ask; everybody else is told that they are disabled.
+"""
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    DelegationTokenAuthDisabled,
+    DelegationTokenRequestNotAllowed,
+)
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.session import ANONYMOUS
+
+__all__ = ["refusal_of"]
+
+
+def refusal_of(context: RequestContext) -> BrokerResponseError:
+    """What answers any request about tokens."""
+    try:
+        context.check()
+    except BrokerResponseError as injected:
+        return injected
+    if context.session.principal == ANONYMOUS:
+        return DelegationTokenRequestNotAllowed("tokens are for those who authenticate themselves")
+    return DelegationTokenAuthDisabled("there is no secret to sign tokens with")
