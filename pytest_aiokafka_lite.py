@@ -5,7 +5,8 @@
   tests, asyncio's and trio's use them alike.
 - ``kafka_topic``: the name of a fresh topic on it; ``kafka_topic_factory`` makes more.
 - ``@pytest.mark.kafka(topics={"orders": 6}, version="2.8")``: FakeCluster's own arguments. A
-  nearer marker goes before one of the class or the module.
+  nearer marker goes before one of the class or the module. A clock's class, as in
+  ``clock=VirtualClock``, gives each test a clock of its own.
 
 A failure inside the brokers fails the test. Loading this module imports nothing of the package.
 """
@@ -86,6 +87,8 @@ def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[FakeClust
         if marker.args:
             raise pytest.UsageError("@pytest.mark.kafka takes arguments by name only")
         arguments.update(marker.kwargs)
+    if isinstance(arguments.get("clock"), type):
+        arguments["clock"] = arguments["clock"]()  # a clock of the test's own
     try:
         cluster = FakeCluster(**arguments)
     except (TypeError, ValueError) as error:

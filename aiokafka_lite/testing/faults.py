@@ -7,6 +7,7 @@ from aiokafka_lite.testing.control import Control, Fault, SeenRequest
 from aiokafka_lite.testing.face import Face
 
 if TYPE_CHECKING:
+    from aiokafka_lite.errors import BrokerResponseError
     from aiokafka_lite.testing.control import Condition, Replacement
     from aiokafka_lite.testing.tampering import Tampering
 
@@ -36,7 +37,7 @@ class Faults(Face):
         when: "Condition | None" = None,
         after_handling: bool = False,
         delay: float = 0.0,
-        error: int = 0,
+        error: "int | type[BrokerResponseError]" = 0,
         partitions: Iterable[tuple[str, int | None]] | None = None,
         respond_with: "Replacement | None" = None,
         edit: Callable[[Any], None] | None = None,
@@ -54,9 +55,9 @@ class Faults(Face):
             after_handling: let the broker do what is asked first, and then strike its answer;
                 without, nothing has happened when the fault strikes.
             delay: seconds to wait before anything below, or before the request is handled.
-            error: an error code for every partition or topic of the request, or for the whole of
-                it where there are none; what it hits is not done. After handling, every error
-                code of the response is overwritten.
+            error: an error, by its class or its code, for every partition or topic of the
+                request, or for the whole of it where there are none; what it hits is not done.
+                After handling, every error code of the response is overwritten.
             partitions: only these (topic, partition) get the ``error``; partition None stands for
                 the topic itself, in metadata and topic requests.
             respond_with: a response to send instead of the broker's, or a function that makes it
@@ -82,7 +83,7 @@ class Faults(Face):
             when=when,
             after_handling=after_handling,
             delay=delay,
-            error=error,
+            error=error if isinstance(error, int) else error.errno,
             partitions=partitions,
             respond_with=respond_with,
             edit=edit,

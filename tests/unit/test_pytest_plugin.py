@@ -36,7 +36,7 @@ def test_sync_tests(pytester: pytest.Pytester) -> None:
         """
         import socket, threading
         import pytest
-        from aiokafka_lite.testing import FakeCluster
+        from aiokafka_lite.testing import FakeCluster, VirtualClock
 
         pytestmark = pytest.mark.kafka(topics={"orders": 6}, default_partitions=4)
         seen = []
@@ -69,11 +69,17 @@ def test_sync_tests(pytester: pytest.Pytester) -> None:
         def test_names_that_kafka_takes(kafka_topic, text):
             assert kafka_topic == "test_names_that_kafka_takes-a-b-xfc-1"
 
+        @pytest.mark.kafka(clock=VirtualClock)
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_each_has_a_clock_of_its_own(kafka_broker, number):
+            kafka_broker.advance(5)
+            assert kafka_broker.state.clock.now_ms() == VirtualClock().now_ms() + 5000
+
         def test_three(kafka_cluster):
             assert kafka_cluster.bootstrap_servers.count(",") == 2
         """,
     )
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=7)
 
 
 def test_asyncio_tests(pytester: pytest.Pytester) -> None:
