@@ -133,6 +133,22 @@ class Levers(Face):
 
     # What time would do
 
+    def apply_retention(self) -> None:
+        """Delete what is older than ``retention.ms`` or more than ``retention.bytes``, now.
+
+        Nothing does so by itself: a test that deletes says when. Time is the cluster's clock's.
+        """
+        self._in_loop(lambda: self.state.apply_retention())
+
+    def compact(self, topic: str) -> None:
+        """Keep the newest record of each key of a compacted topic, now.
+
+        Raises:
+            ValueError: there is no such topic, or its ``cleanup.policy`` is another.
+        """
+        self._topic(topic)
+        self._in_loop(lambda: self.state.compact(topic))
+
     def expire_offsets(self) -> None:
         """Forget committed offsets that are older than ``offsets.retention.minutes``, now."""
         self._in_loop(lambda: self.state.groups.expire_offsets())

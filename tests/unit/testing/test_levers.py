@@ -123,6 +123,39 @@ async def test_offsets_are_seen_and_expire(connect: Connect) -> None:
         assert cluster.committed("mine") == {}
 
 
+async def test_retention_is_applied_when_it_is_called() -> None:
+    clock = VirtualClock()
+    async with FakeCluster(clock=clock) as cluster:
+        cluster.create_topic("orders", configs={"retention.ms": "60000"})
+        cluster.produce("orders", b"old")
+        cluster.advance(61)
+        cluster.produce("orders", b"new")
+        assert len(cluster.records("orders")) == 2
+        cluster.apply_retention()
+        assert [record.offset for record in cluster.records("orders")] == [1]
+
+
+async def test_compaction_and_what_is_left_of_it(tmp_path: Any) -> None:
+    left = [(1, b"b", b"1"), (2, b"a", b"2")]
+
+    def found(cluster: FakeCluster) -> list[tuple[int, bytes, bytes]]:
+        return [(one.offset, one.key, one.value) for one in cluster.records("orders")]
+
+    async with FakeCluster(data_dir=tmp_path, topics=["plain"]) as cluster:
+        cluster.create_topic("orders", configs={"cleanup.policy": "compact"})
+        for number, key in enumerate((b"a", b"b", b"a")):
+            cluster.produce("orders", b"%d" % number, key)
+        cluster.compact("orders")
+        assert found(cluster) == left
+        with pytest.raises(ValueError, match="of plain is 'delete'"):
+            cluster.compact("plain")
+        with pytest.raises(ValueError, match="no topic 'other'"):
+            cluster.compact("other")
+    async with FakeCluster(data_dir=tmp_path) as cluster:
+        assert found(cluster) == left
+        assert cluster.produce("orders", b"3", b"a") == 3
+
+
 async def test_users_have_to_authenticate(connect: Connect) -> None:
     async with FakeCluster(users={"alice": "secret"}) as cluster:
         client = await connect(cluster.address(0))
