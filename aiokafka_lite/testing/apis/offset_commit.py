@@ -42,13 +42,13 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
     try:
         context.check()
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
-        return _Commit(request, context).answer()
-    except BrokerResponseError as error:  # of the group: it refuses all partitions alike
+    except BrokerResponseError as error:
         refused = [
             (asked, [_answer(each, error.errno) for each in asked.partitions])
             for asked in request.topics
         ]
         return _response(refused)
+    return _Commit(request, context).answer()
 
 
 class _Commit:
@@ -57,21 +57,19 @@ class _Commit:
     def __init__(self, request: OffsetCommitRequest, context: RequestContext) -> None:
         self._request = request
         self._context = context
-        self._group: Group | None = None
         self._check: PartitionCheck | None = None
 
     def answer(self) -> OffsetCommitResponse:
-        """Commit what may be.
-
-        Raises:
-            BrokerResponseError: nothing may; nothing was committed.
-        """
         found = [(asked, self._find_partitions(asked)) for asked in self._request.topics]
+        group: Group | BrokerResponseError | None = None
         if any(error is None for _, partitions in found for _, error in partitions):
-            self._check_group()
+            try:
+                group = self._check_group()
+            except BrokerResponseError as error:
+                group = error
         return _response(
             [
-                (asked, [self._commit(asked.name, *partition) for partition in partitions])
+                (asked, [self._outcome(group, asked.name, *each) for each in partitions])
                 for asked, partitions in found
             ]
         )
@@ -106,37 +104,47 @@ class _Commit:
             return error
         return None
 
-    def _check_group(self) -> None:
+    def _check_group(self) -> Group:
         request, version = self._request, self._context.version
         self._context.check_coordinator(CoordinatorType.GROUP, request.group_id)
         generation = request.generation_id_or_member_epoch
         unknown = GroupIdNotFound if version >= _EPOCHS_SINCE else IllegalGenerationError
-        self._group = self._context.state.groups.for_commit(request.group_id, generation, unknown)
-        self._check = self._group.check_commit(
+        group = self._context.state.groups.for_commit(request.group_id, generation, unknown)
+        self._check = group.check_commit(
             request.member_id,
             generation,
             request.group_instance_id,
             transactional=False,
             version=version,
         )
-        self._group.on_offset_commit(request.member_id)
+        group.on_offset_commit(request.member_id)
+        return group
 
-    def _commit(
+    def _outcome(
         self,
+        group: Group | BrokerResponseError | None,
         topic: str,
         partition: OffsetCommitRequestPartition,
         refusal: BrokerResponseError | None,
     ) -> OffsetCommitResponsePartition:
-        if refusal is not None or self._group is None:
-            return _answer(partition, refusal.errno if refusal else 0)
-        state = self._context.state
+        """What becomes of a partition: refused, refused by its group, or committed."""
         try:
-            if self._check is not None:
-                self._check(topic, partition.partition_index)
-            limit = state.broker_config.integer("offset.metadata.max.bytes")
-            metadata = check_metadata(partition.committed_metadata, limit)
+            if refusal is not None:
+                raise refusal
+            if isinstance(group, BrokerResponseError):
+                raise group
+            if group is not None:
+                self._commit(group, topic, partition)
         except BrokerResponseError as error:
             return _answer(partition, error.errno)
+        return _answer(partition, 0)
+
+    def _commit(self, group: Group, topic: str, partition: OffsetCommitRequestPartition) -> None:
+        state = self._context.state
+        if self._check is not None:
+            self._check(topic, partition.partition_index)
+        limit = state.broker_config.integer("offset.metadata.max.bytes")
+        metadata = check_metadata(partition.committed_metadata, limit)
         now_ms = state.clock.now_ms()
         keep_ms = self._request.retention_time_ms
         told_ms = partition.commit_timestamp
@@ -147,8 +155,7 @@ class _Commit:
             commit_ms=now_ms if told_ms == _NOT_SAID else told_ms,
             expire_ms=-1 if keep_ms == _NOT_SAID else now_ms + keep_ms,
         )
-        self._group.offsets.commit(topic, partition.partition_index, committed)
-        return _answer(partition, 0)
+        group.offsets.commit(topic, partition.partition_index, committed)
 
 
 def _answer(partition: OffsetCommitRequestPartition, code: int) -> OffsetCommitResponsePartition:
