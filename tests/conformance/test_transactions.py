@@ -4,26 +4,48 @@ A real coordinator writes markers after it has answered; a scenario waits until 
 before it goes on.
 """
 
+from uuid import UUID
+
 import pytest
 
+from aiokafka_lite.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from aiokafka_lite.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     TopicRequest,
 )
 from aiokafka_lite.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
 from aiokafka_lite.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from aiokafka_lite.protocol.messages.list_transactions import ListTransactionsRequest
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aiokafka_lite.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from aiokafka_lite.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from aiokafka_lite.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.conformance.conftest import Compare
-from tests.conformance.requests import fetch
+from tests.conformance.requests import fetch, produce
 from tests.conformance.target import Target
 from tests.conformance.transactional import Writer, transactional
 
@@ -321,5 +343,243 @@ async def test_what_is_told_of_transactions(compare: Compare) -> None:
         wanted = [TopicRequest(topic, [0, 5]), TopicRequest("no-such-topic", [0])]
         await target.ask(DescribeProducersRequest([*wanted, TopicRequest("a b", [0])]), 0)
         await writer.end(committed=True, version=5)
+
+    await compare(scenario)
+
+
+async def test_markers_of_an_admin(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        writer = await writer_on(target)
+        await writer.init()
+        await writer.produce(topic, 0, version=12)
+        await look(target, topic)
+
+        async def write(
+            epoch: int, coordinator_epoch: int, version: int = 0, *topics: tuple[str, list[int]]
+        ) -> None:
+            asked = [WritableTxnMarkerTopic(*each) for each in topics or ((topic, [0]),)]
+            marker = WritableTxnMarker(
+                writer.producer[0], epoch, False, asked, coordinator_epoch, version
+            )
+            await target.ask(WriteTxnMarkersRequest([marker]), 2)
+            await target.ask(DescribeProducersRequest([TopicRequest(topic, [0])]), 0)
+
+        await write(-1, 0)
+        await write(0, -2, 2)
+        await write(0, 0, 0, (topic, [0, 1, 7]), ("no-such-topic", [0]))
+        await look(target, topic)
+        await write(0, 0)
+        await write(0, 0, 2)
+        await target.ask(WriteTxnMarkersRequest([]), 1)
+        await writer.produce(topic, 1, version=12)
+        await writer.end(committed=True, version=5)
+        await look(target, topic)
+        await write(1, 5)
+        await write(1, 4)
+        await look(target, topic)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_what_brokers_ask_of_coordinators(compare: Compare, version: int) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(3)
+        one, other = await writer_on(target), await writer_on(target)
+        await one.init()
+        await other.init()
+
+        async def add(*partitions: int, verify: bool = False, **changed: object) -> None:
+            transactions = [
+                AddPartitionsToTxnTransaction(
+                    str(changed.get("name", writer.name)),
+                    writer.producer[0],
+                    writer.producer[1] + int(str(changed.get("later", 0))),
+                    verify,
+                    [AddPartitionsToTxnTopic(topic, list(partitions))],
+                )
+                for writer in (one, other)
+            ]
+            await target.ask(AddPartitionsToTxnRequest(transactions), version)
+
+        await add(0, verify=True)
+        await add(0, 1)
+        await add(0, 1, verify=True)
+        await add(0, 2, verify=True)
+        await add(0, 9)
+        await add(2, later=1)
+        await add(2, later=1, verify=True)
+        await one.end(committed=True)
+        await add(0, verify=True)
+
+    await compare(scenario)
+
+
+async def test_offsets_by_topic_id(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        group = target.unique("group")
+        await target.coordinator_of(group)
+        writer = await writer_on(target)
+        await writer.init()
+        (described,) = (
+            await target.quietly(MetadataRequest([MetadataRequestTopic(name=topic)], False), 12)
+        ).topics
+        for topic_id in (described.topic_id, UUID(int=77), UUID(int=0)):
+            for member in ((-1, "", None), (3, "nobody", None), (3, "", None)):
+                offsets = [TxnOffsetCommitRequestPartition(index, 5) for index in (0, 3)]
+                asked = [TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=offsets)]
+                request = TxnOffsetCommitRequest(
+                    writer.name, group, *writer.producer, *member, topics=asked
+                )
+                await target.ask(request, 6)
+        unknown = TxnOffsetCommitRequest(
+            writer.name,
+            target.unique("none"),
+            *writer.producer,
+            *(3, "", None),
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    topic_id=described.topic_id, partitions=[TxnOffsetCommitRequestPartition(0, 5)]
+                )
+            ],
+        )
+        await target.ask(unknown, 6)
+        await writer.end(committed=True, version=5)
+
+    await compare(scenario)
+
+
+async def test_sequences_of_the_idempotent(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        given = await target.quietly(InitProducerIdRequest(None), 4)
+        last = 2**31 - 1
+        for epoch, sequence, count in (
+            *((0, 3, 1), (0, last - 2, 2), (0, 4, 2), (0, 6, 1), (0, 6, 1), (0, 4, 1), (0, 4, 2)),
+            *((0, 8, 1), (1, 1, 1), (1, 0, 1), (0, 7, 1), (1, 1, 1), (1, 2, 1), (1, 3, 1)),
+            *((1, 4, 1), (1, 5, 1), (1, 1, 1), (1, 0, 1), (3, last, 1), (3, 0, 1)),
+        ):
+            batch = transactional((given.producer_id, epoch), sequence, count, transactional=False)
+            await target.ask(produce(topic, batch), 9)
+        await target.ask(DescribeProducersRequest([TopicRequest(topic, [0])]), 0)
+        wrapped = await target.quietly(InitProducerIdRequest(None), 4)
+        for sequence, count in ((last - 1, 4), (2, 1), (last - 1, 4), (3, 1), (1, 1)):
+            batch = transactional((wrapped.producer_id, 0), sequence, count, transactional=False)
+            await target.ask(produce(topic, batch), 9)
+        await target.ask(DescribeProducersRequest([TopicRequest(topic, [0])]), 0)
+
+    await compare(scenario)
+
+
+async def test_partitions_that_were_announced_but_not_written(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        writer = await writer_on(target)
+        await writer.init()
+        for version, end in ((11, 4), (12, 5)):
+            if version == 11:
+                await writer.produce(topic, 4, version=version)
+                await writer.add(topic, 0, 1)
+                await writer.produce(topic, 5, version=version)
+            await writer.produce(topic, 0, version=version)
+            await writer.end(committed=False, version=end)
+            await look(target, topic)
+            await target.ask(DescribeProducersRequest([TopicRequest(topic, [1])]), 0)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize(("produce", "end"), [(11, 4), (12, 5)])
+async def test_both_generations_by_turns(compare: Compare, produce: int, end: int) -> None:
+    """One transactional id, by clients that follow each other."""
+
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        writer = await writer_on(target)
+        await writer.init()
+        sequence = 0
+        for turn in range(6):
+            now_produce, now_end = (produce, end) if turn % 2 else (23 - produce, 9 - end)
+            if now_produce == 11:
+                await writer.add(topic, 0)
+            await writer.produce(topic, sequence, version=now_produce)
+            await writer.end(committed=turn % 3 == 0, version=now_end)
+            sequence = sequence + 1 if now_end == 4 else 0
+            await look(target, topic)
+
+    await compare(scenario)
+
+
+@pytest.mark.timeout(120)
+async def test_a_dangling_transaction(compare: Compare) -> None:
+    """Kafka looks for them every ten seconds."""
+
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        writer, bystander = await writer_on(target), await writer_on(target)
+        await writer.init(timeout_ms=100)
+        await bystander.init()
+        await writer.produce(topic, 0, version=12)
+        await bystander.produce(topic, 0, version=12)
+        await target.until(
+            DescribeTransactionsRequest([writer.name]),
+            0,
+            lambda answer: answer.transaction_states[0].transaction_state == "CompleteAbort",
+        )
+        await look(target, topic)
+        await writer.produce(topic, 1, version=12)
+        await writer.add(topic, 0)
+        dangling = writer.producer
+        await writer.end(committed=True, version=5)
+        await writer.end(committed=True, version=4)
+        await writer.end(committed=False, version=5)
+        await writer.produce(topic, 0, version=12)
+        await writer.init(expected=dangling)
+        await bystander.end(committed=True, version=5)
+        await look(target, topic)
+
+    await compare(scenario)
+
+
+async def test_offsets_of_a_consumer_group(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        group = target.unique("group")
+        await target.coordinator_of(group)
+        writer = await writer_on(target)
+        await writer.init()
+        member = await target.quietly(
+            ConsumerGroupHeartbeatRequest(
+                group,
+                "member-of-ours",
+                rebalance_timeout_ms=30_000,
+                subscribed_topic_names=[topic],
+                server_assignor="uniform",
+                topic_partitions=[],
+            ),
+            1,
+        )
+        assert not member.error_code, member
+        for version in (5, 4):
+            for epoch, name in (
+                *((member.member_epoch, "member-of-ours"), (99, "member-of-ours")),
+                *((1, "nobody"), (-1, ""), (-1, "member-of-ours"), (0, "member-of-ours")),
+            ):
+                await writer.commit_offsets(group, topic, 5, version, (epoch, name, None))
+        await writer.end(committed=True, version=5)
+        (described,) = (
+            await target.quietly(MetadataRequest([MetadataRequestTopic(name=topic)], False), 12)
+        ).topics
+        for epoch in (member.member_epoch, 99, 0):
+            asked = TxnOffsetCommitRequestTopic(
+                topic_id=described.topic_id, partitions=[TxnOffsetCommitRequestPartition(0, 5)]
+            )
+            request = TxnOffsetCommitRequest(
+                *(writer.name, group, *writer.producer, epoch, "member-of-ours", None, [asked])
+            )
+            await target.ask(request, 6)
+        await writer.end(committed=False, version=5)
 
     await compare(scenario)

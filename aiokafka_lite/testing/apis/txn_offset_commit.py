@@ -4,12 +4,19 @@
 - v3: the group's member and generation, so that who is out of the group is fenced (KIP-447);
 - v4: TRANSACTION_ABORTABLE instead of INVALID_TXN_STATE (KIP-890);
 - v5: the commit itself makes the group part of the transaction, without AddOffsetsToTxn before;
-- v6: topics by id.
+- v6: topics by id; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of ILLEGAL_GENERATION.
 """
 
 from typing import Final
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownTopicIdError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    GroupIdNotFound,
+    IllegalGenerationError,
+    InvalidGroupIdError,
+    StaleMemberEpochError,
+    UnknownTopicIdError,
+)
 from aiokafka_lite.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -89,8 +96,18 @@ class _Commit:
             try:
                 codes.update(self._commit(found))
             except BrokerResponseError as error:
-                codes.update({(name, each.partition_index): error.errno for name, each in found})
+                code = self._code(error)
+                codes.update({(name, each.partition_index): code for name, each in found})
         return codes
+
+    @property
+    def _knows_groups(self) -> bool:
+        """The client knows the errors of KIP-848's groups."""
+        return self._context.version >= _TOPIC_IDS_SINCE
+
+    def _code(self, error: BrokerResponseError) -> int:
+        is_stale = isinstance(error, StaleMemberEpochError) and not self._knows_groups
+        return IllegalGenerationError.errno if is_stale else error.errno
 
     def _check_partition(
         self, topic: TxnOffsetCommitRequestTopic, asked: TxnOffsetCommitRequestPartition
@@ -113,7 +130,11 @@ class _Commit:
             raise InvalidGroupIdError("a group id is not empty")
         self._context.check_coordinator(CoordinatorType.GROUP, request.group_id)
         verified = self._verify()
-        group = state.groups.for_commit(request.group_id, request.generation_id_or_member_epoch)
+        group = state.groups.for_commit(
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            GroupIdNotFound if self._knows_groups else IllegalGenerationError,
+        )
         check = group.check_commit(
             request.member_id,
             request.generation_id_or_member_epoch,
@@ -162,7 +183,7 @@ class _Commit:
             limit = self._context.state.broker_config.integer("offset.metadata.max.bytes")
             metadata = check_metadata(asked.committed_metadata, limit)
         except BrokerResponseError as error:
-            return error.errno
+            return self._code(error)
         committed = CommittedOffset(
             asked.committed_offset, asked.committed_leader_epoch, metadata, now_ms
         )

@@ -9,6 +9,7 @@ hangs without a coordinator (KIP-664).
 from aiokafka_lite.errors import (
     BrokerResponseError,
     ClusterAuthorizationFailedError,
+    UnknownError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.write_txn_markers import (
@@ -27,7 +28,7 @@ from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 
 def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-    refusal = _refusal(context)
+    refusal = _refusal(request, context)
     results: dict[int, WritableTxnMarkerResult] = {}
     for marker in request.markers:
         result = results.setdefault(
@@ -44,7 +45,7 @@ def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxn
     return WriteTxnMarkersResponse(list(results.values()))
 
 
-def _refusal(context: RequestContext) -> int:
+def _refusal(request: WriteTxnMarkersRequest, context: RequestContext) -> int:
     """The error code for all of it, 0 for none."""
     operations = (Operation.ALTER, Operation.CLUSTER_ACTION)
     if not any(context.allows(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations):
@@ -53,6 +54,8 @@ def _refusal(context: RequestContext) -> int:
         context.check()
     except BrokerResponseError as error:
         return error.errno
+    if any(marker.producer_epoch < 0 for marker in request.markers):
+        return UnknownError.errno  # no batch can be built; Kafka has no better word for it
     return 0
 
 

@@ -85,6 +85,7 @@ class Transactions:
             str(name): Transaction.from_json(str(name), value)
             for (name,), value in journal.entries(KIND)
         }
+        coordinators.watchers.add(self._on_coordinators_moved)
 
     def resume(self) -> None:
         """Go on with what was open when the cluster stopped: its timers run, its markers follow."""
@@ -283,6 +284,12 @@ class Transactions:
         )
         self._note(transaction)
         self._mark(transaction)
+
+    def _on_coordinators_moved(self) -> None:
+        """A new coordinator sends the markers that are missing once more."""
+        for transaction in list(self._transactions.values()):
+            if transaction.state.is_ending:
+                self._mark(transaction)
 
     def _mark(self, transaction: Transaction) -> None:
         self._marking.mark(transaction, partial(self._complete, transaction))

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Marking"]
 
 NO_LEADER: Final = -1
-_TOO_LATE: Final = (InvalidProducerEpoch, TransactionCoordinatorFenced)
+# As on a real broker, a marker that another coordinator has fenced leaves the transaction ending
+# until yet another broker coordinates it.
+_NOT_NOW: Final = (NotEnoughReplicasError, InvalidProducerEpoch, TransactionCoordinatorFenced)
 
 
 class Marking:
@@ -89,10 +91,8 @@ class Marking:
             if partition.leader == NO_LEADER:
                 return False
             partition.append_marker(*transaction.producer, marker, version, now_ms)
-        except NotEnoughReplicasError:
+        except _NOT_NOW:
             return False
-        except _TOO_LATE:
-            return True  # whoever fenced this marker has ended the transaction there
         return True
 
     def _watchers(self, key: TopicPartitionKey) -> Watchers:
