@@ -40,6 +40,11 @@ class AppendedBatch(NamedTuple):
     base_offset: int
     timestamp: int
 
+    @property
+    def last_offset(self) -> int:
+        """Where its last record lies."""
+        return self.base_offset + ((self.last_sequence - self.first_sequence) & LAST_SEQUENCE)
+
 
 class Producer:
     """One producer id on one partition, in its newest epoch.

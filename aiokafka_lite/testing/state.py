@@ -306,6 +306,26 @@ class ClusterState:
             raise NotLeaderForPartitionError(f"broker {node_id} does not lead {partition}")
         return partition
 
+    def apply_retention(self) -> None:
+        """Delete what is older or more than its topic keeps, where the topic deletes at all."""
+        for topic in self.topics.values():
+            if "delete" in topic.config("cleanup.policy").split(","):
+                for partition in topic.partitions:
+                    partition.apply_retention(self.clock.now_ms())
+
+    def compact(self, name: str) -> None:
+        """Compact every partition of a topic, as a broker's log cleaner does.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+            ValueError: its ``cleanup.policy`` is another.
+        """
+        topic = self.topic(name)
+        if not topic.is_compacted:
+            raise ValueError(f"cleanup.policy of {name} is {topic.config('cleanup.policy')!r}")
+        for partition in topic.partitions:
+            partition.compact(self.clock.now_ms())
+
     # Nodes
 
     def on_node_up(self, node_id: int) -> None:

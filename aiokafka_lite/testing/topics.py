@@ -249,6 +249,42 @@ class Partition:
             self.log.delete_before(offset)
             self.watchers.notify()
 
+    def apply_retention(self, now_ms: int) -> None:
+        """Delete what is older or more than the topic keeps."""
+        from aiokafka_lite.testing.retention import first_retained  # only by call: import late
+
+        retention_ms = int(self.topic.config("retention.ms"))
+        retention_bytes = int(self.topic.config("retention.bytes"))
+        offset = first_retained(self.log, now_ms, retention_ms, retention_bytes)
+        if offset > self.log.start_offset:
+            self.log.delete_before(offset, forget=True)
+            self.watchers.notify()
+
+    def compact(self, now_ms: int) -> None:
+        """Keep the newest record of each key, of all that is decided and old enough."""
+        from aiokafka_lite.testing.compaction import LastRecord, compact  # by call: import late
+
+        log, transactions = self.log, self.producers.transactions
+        producers = {}
+        for producer_id, producer in self.producers.all().items():
+            last = producer.batches[-1].last_offset if producer.batches else None
+            producers[producer_id] = LastRecord(last, producer.epoch)
+        end = self.last_stable_offset
+        lag_ms = int(self.topic.config("min.compaction.lag.ms"))
+        for header in map(BatchHeader.read, log.batches() if lag_ms else ()):
+            if now_ms - header.max_timestamp < lag_ms:
+                end = min(end, header.base_offset)
+        left = compact(
+            list(log.batches()),
+            end=end,
+            now_ms=now_ms,
+            delete_retention_ms=int(self.topic.config("delete.retention.ms")),
+            aborted=transactions.aborted,
+            producers=producers,
+        )
+        log.rewrite(left.batches)
+        transactions.aborted = left.aborted
+
     def truncate(self, to_offset: int) -> int:
         """Lose the end of the log in an unclean leader election: a new epoch begins there.
 

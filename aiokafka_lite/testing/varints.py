@@ -1,0 +1,24 @@
+"""Zigzag varints, the numbers inside a v2 record; for what rewrites stored records."""
+
+__all__ = ["read_varint", "write_varint"]
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at ``at``, in data that was checked when it was stored, and where it ends."""
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+
+
+def write_varint(out: bytearray, number: int) -> None:
+    """Append a number of up to 64 bits."""
+    rest = (number << 1) ^ (number >> 63)
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
