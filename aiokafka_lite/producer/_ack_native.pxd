@@ -8,6 +8,8 @@ cdef class ProducerBatch:
     cdef readonly object loop
     cdef readonly object topic_partition
     cdef readonly BatchBuilder builder
+    cdef readonly list rest
+    cdef readonly list pieces
     cdef readonly object buffer
     cdef readonly double created
     cdef public bint due
@@ -30,6 +32,7 @@ cdef class ProducerBatch:
     # The record's Ack, or None when the batch has no room for it.
     cdef append_record(self, int64_t timestamp, object key, object value, object headers)
     cdef _resolve(self, int state)
+    cdef Py_ssize_t _settled(self) except -1
     cdef int _enlist(self, Wait wait) except -1
     cdef int _strike(self, Wait wait) except -1
 

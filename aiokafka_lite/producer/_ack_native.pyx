@@ -14,7 +14,7 @@ from contextvars import copy_context
 from aiokafka_lite.producer._ack_python import Ack as _TwinAck
 from aiokafka_lite.producer._ack_python import ProducerBatch as _TwinBatch
 from aiokafka_lite.producer._ack_python import Wait as _TwinWait
-from aiokafka_lite.producer._ack_python import fresh
+from aiokafka_lite.producer._ack_python import Piece, fresh, outcome_in_pieces, piece_of
 from aiokafka_lite.structs import RecordMetadata
 
 cdef extern from *:
@@ -34,6 +34,7 @@ DEF PENDING = 0
 DEF ACKED = 1
 DEF UNCONFIRMED = 2
 DEF FAILED = 3
+DEF IN_PIECES = 4
 
 cdef object CancelledError = asyncio.CancelledError
 cdef object InvalidStateError = asyncio.InvalidStateError
@@ -58,6 +59,7 @@ cdef class ProducerBatch:
         self.loop = loop
         self.topic_partition = topic_partition
         self.builder = builder
+        self.rest = []
         self.buffer = buffer
         self.created = created
         self.base_sequence = -1
@@ -91,6 +93,10 @@ cdef class ProducerBatch:
         return self.builder.count
 
     @property
+    def remaining(self):
+        return self.builder.count + sum(builder.count for builder in self.rest)
+
+    @property
     def done(self):
         return self.state != PENDING
 
@@ -119,14 +125,43 @@ cdef class ProducerBatch:
         self._resolve(UNCONFIRMED)
 
     def fail(self, error):
+        if self.pieces is not None:
+            self.pieces.append(Piece(self._settled() + self.remaining, -1, -1, -1, error))
+            self._resolve(IN_PIECES)
+            return
         self.error = error
         self._resolve(FAILED)
+
+    def split(self, list builders not None):
+        self.builder = builders[0]
+        self.rest = builders[1:]
+        self.payload = None
+        if self.pieces is None:
+            self.pieces = []
+
+    def settle_piece(
+        self, int64_t base_offset, int64_t log_append_time, int64_t log_start_offset, error=None
+    ):
+        if self.pieces is None:
+            raise RuntimeError("the batch goes in one piece")
+        cdef Py_ssize_t end = self._settled() + self.builder.count
+        self.pieces.append(Piece(end, base_offset, log_append_time, log_start_offset, error))
+        if not self.rest:
+            self._resolve(IN_PIECES)
+            return False
+        self.builder = self.rest.pop(0)
+        self.payload = None
+        return True
+
+    cdef Py_ssize_t _settled(self) except -1:
+        return self.pieces[len(self.pieces) - 1].end if self.pieces else 0
 
     cdef _resolve(self, int state):
         if self.state != PENDING:
             raise RuntimeError("a batch has one outcome")
         self.state = state
         self.builder = None
+        self.rest = []
         self.buffer = None
         self.payload = None
         if self._waiters is not None and not self.loop.is_closed():
@@ -226,6 +261,8 @@ cdef class Ack:
             return None
         if batch.state == FAILED:
             raise fresh(batch.error)
+        if batch.state == IN_PIECES:
+            return outcome_in_pieces(batch, self._index, self._stamp)
         raise InvalidStateError("the record is not acknowledged yet")
 
     def result(self):
@@ -234,9 +271,13 @@ cdef class Ack:
     def exception(self):
         if self._cancelled:
             raise CancelledError
-        if self._batch.state == PENDING:
+        cdef ProducerBatch batch = self._batch
+        if batch.state == PENDING:
             raise InvalidStateError("the record is not acknowledged yet")
-        return fresh(self._batch.error) if self._batch.state == FAILED else None
+        if batch.state == IN_PIECES:
+            error = piece_of(batch, self._index)[1].error
+            return None if error is None else fresh(error)
+        return fresh(batch.error) if batch.state == FAILED else None
 
     def cancel(self, msg=None):
         cdef Wait wait
@@ -285,7 +326,7 @@ cdef class Ack:
 
     def __repr__(self):
         cdef ProducerBatch batch = self._batch
-        state = ("pending", "acked", "sent", "failed")[batch.state]
+        state = ("pending", "acked", "sent", "failed", "sent in pieces")[batch.state]
         topic, partition = batch.topic_partition
         where = f"{topic}-{partition} record {self._index} of its batch"
         return f"<Ack {'cancelled' if self._cancelled else state} {where}>"

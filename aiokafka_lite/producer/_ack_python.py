@@ -16,13 +16,15 @@ Non-obvious:
 - The native Ack and Wait are unknown to the garbage collector. That is safe because every batch is
   resolved in the end (acked, failed, timed out, or failed by closing), which cuts all cycles.
 - The records' outcome is kept as plain fields; a RecordMetadata is made when someone asks.
+- A batch that a broker finds too large goes on in pieces, one after the other, and is resolved with
+  the last of them. Its Acks do not notice: each finds its piece's outcome by its index.
 """
 
 import asyncio
 import contextvars
 import copy
 from collections.abc import Callable, Generator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka_lite.structs import RecordMetadata, TopicPartition
 
@@ -32,6 +34,18 @@ PENDING: Final = 0  # not acknowledged yet: open, waiting, or in flight
 ACKED: Final = 1  # stored; the broker told where
 UNCONFIRMED: Final = 2  # written to the socket with acks=0; nobody will ever tell
 FAILED: Final = 3  # ``error`` tells whether it may have been stored
+IN_PIECES: Final = 4  # each of ``pieces`` tells what became of it
+
+
+class Piece(NamedTuple):
+    """What became of one piece of a batch."""
+
+    end: int
+    """Index in the batch of the first record after it."""
+    base_offset: int
+    log_append_time: int
+    log_start_offset: int
+    error: BaseException | None
 
 
 class ProducerBatch:
@@ -59,7 +73,9 @@ class ProducerBatch:
         "loop",
         "may_be_stored",
         "payload",
+        "pieces",
         "producer",
+        "rest",
         "size",
         "state",
         "topic_partition",
@@ -76,6 +92,8 @@ class ProducerBatch:
         self.loop = loop
         self.topic_partition = topic_partition
         self.builder: Any = builder  # BatchBuilder, until the batch is resolved
+        self.rest: list[Any] = []  # builders of the pieces to send after it
+        self.pieces: list[Piece] | None = None  # None: it goes in one piece
         self.buffer = buffer  # the pool's, to be given back when the batch is resolved
         self.created = created  # loop time; delivery_timeout_ms and linger_ms count from here
         self.due = False  # lingered long enough, or must not linger: leaves though not full
@@ -112,6 +130,11 @@ class ProducerBatch:
         return int(self.builder.count)
 
     @property
+    def remaining(self) -> int:
+        """Records in it, and in the pieces after it."""
+        return self.count + sum(int(builder.count) for builder in self.rest)
+
+    @property
     def done(self) -> bool:
         return self.state != PENDING
 
@@ -138,15 +161,51 @@ class ProducerBatch:
         self._resolve(UNCONFIRMED)
 
     def fail(self, error: BaseException) -> None:
-        """The batch will not be sent again."""
+        """The batch will not be sent again, nor what is left of its pieces."""
+        if self.pieces is not None:
+            self.pieces.append(Piece(self._settled + self.remaining, -1, -1, -1, error))
+            self._resolve(IN_PIECES)
+            return
         self.error = error
         self._resolve(FAILED)
+
+    def split(self, builders: list[Any]) -> None:
+        """Go on in these pieces, instead of the present one and the rest."""
+        self.builder, *self.rest = builders
+        self.payload = None
+        if self.pieces is None:
+            self.pieces = []
+
+    def settle_piece(
+        self,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        error: BaseException | None = None,
+    ) -> bool:
+        """The present piece has its outcome; whether there is another one, which is next."""
+        if self.pieces is None:
+            raise RuntimeError("the batch goes in one piece")
+        end = self._settled + self.count
+        self.pieces.append(Piece(end, base_offset, log_append_time, log_start_offset, error))
+        if not self.rest:
+            self._resolve(IN_PIECES)
+            return False
+        self.builder = self.rest.pop(0)
+        self.payload = None
+        return True
+
+    @property
+    def _settled(self) -> int:
+        """Records whose piece has its outcome."""
+        return self.pieces[-1].end if self.pieces else 0
 
     def _resolve(self, state: int) -> None:
         if self.state != PENDING:
             raise RuntimeError("a batch has one outcome")
         self.state = state
         self.builder = self.buffer = self.payload = None
+        self.rest = []
         waiters = self._waiters
         if waiters is not None and not self.loop.is_closed():
             self.loop.call_soon(self._wake, waiters, 0)
@@ -243,14 +302,20 @@ class Ack:
             return None
         if batch.state == FAILED:
             raise fresh(batch.error)
+        if batch.state == IN_PIECES:
+            return outcome_in_pieces(batch, self._index, self._stamp)
         raise asyncio.InvalidStateError("the record is not acknowledged yet")
 
     def exception(self) -> BaseException | None:
         if self._cancelled:
             raise asyncio.CancelledError
-        if self._batch.state == PENDING:
+        batch = self._batch
+        if batch.state == PENDING:
             raise asyncio.InvalidStateError("the record is not acknowledged yet")
-        return fresh(self._batch.error) if self._batch.state == FAILED else None
+        if batch.state == IN_PIECES:
+            error = piece_of(batch, self._index)[1].error
+            return None if error is None else fresh(error)
+        return fresh(batch.error) if batch.state == FAILED else None
 
     def cancel(self, msg: object = None) -> bool:
         """Stop all waits for this record; it is delivered all the same."""
@@ -294,7 +359,7 @@ class Ack:
 
     def __repr__(self) -> str:
         batch = self._batch
-        state = ("pending", "acked", "sent", "failed")[batch.state]
+        state = ("pending", "acked", "sent", "failed", "sent in pieces")[batch.state]
         topic, partition = batch.topic_partition
         where = f"{topic}-{partition} record {self._index} of its batch"
         return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
@@ -421,3 +486,25 @@ def fresh(error: BaseException | None) -> BaseException:
     duplicate = copy.copy(error)
     duplicate.__cause__ = error.__cause__
     return duplicate
+
+
+def piece_of(batch: Any, index: int) -> tuple[int, Piece]:
+    """The piece that a record went in: the index of its first record, and its outcome."""
+    start = 0
+    for piece in batch.pieces:
+        if index < piece.end:
+            return start, piece
+        start = piece.end
+    raise RuntimeError("a batch in pieces has an outcome for each record")
+
+
+def outcome_in_pieces(batch: Any, index: int, timestamp: int) -> RecordMetadata:
+    """What ``Ack.result`` gives, or raises, for a record of a batch that went in pieces."""
+    start, piece = piece_of(batch, index)
+    if piece.error is not None:
+        raise fresh(piece.error)
+    topic, partition = batch.topic_partition
+    offset = -1 if piece.base_offset < 0 else piece.base_offset + index - start
+    stamp, kind = (timestamp, 0) if piece.log_append_time < 0 else (piece.log_append_time, 1)
+    log_start = None if piece.log_start_offset < 0 else piece.log_start_offset
+    return RecordMetadata(topic, partition, batch.topic_partition, offset, stamp, kind, log_start)

@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka_lite._build import pick
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
 from aiokafka_lite.errors import MessageSizeTooLargeError
-from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity, Sequences
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.pieces import pieces
 from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
@@ -329,7 +330,7 @@ class Accumulator(AppendCore):
         if batch.producer == sequences.stamp:
             return False
         batch.producer = sequences.stamp
-        batch.base_sequence = sequences.take(batch.count)
+        batch.base_sequence = sequences.take(batch.remaining)
         return True
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
@@ -357,9 +358,20 @@ class Accumulator(AppendCore):
     # Outcomes
 
     def acknowledge(
-        self, batch: ProducerBatch, base_offset: int, log_append_time: int, log_start_offset: int
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
     ) -> None:
-        """The broker stored it; its memory is free."""
+        """The broker stored it; its memory is free. If it goes in pieces, the next one is next."""
+        if batch.pieces is not None:
+            sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
+            self._settle_piece(
+                queue, batch, sequence, base_offset, log_append_time, log_start_offset
+            )
+            return
         buffer = batch.buffer
         batch.acknowledge(base_offset, log_append_time, log_start_offset)
         self._recycle(buffer)
@@ -369,6 +381,38 @@ class Accumulator(AppendCore):
         buffer = batch.buffer
         batch.confirm_sent()
         self._recycle(buffer)
+
+    def fail_piece(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
+        """The present piece is refused for good; the next one takes its place, and its number."""
+        self._settle_piece(queue, batch, batch.base_sequence, -1, -1, -1, error)
+
+    def _settle_piece(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        next_sequence: int,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        error: BaseException | None = None,
+    ) -> None:
+        buffer = batch.buffer
+        if batch.settle_piece(base_offset, log_append_time, log_start_offset, error):
+            if batch.producer is not None:
+                batch.base_sequence = next_sequence
+            self.put_back(queue, batch)
+        else:
+            self._recycle(buffer)
+
+    def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The broker finds the batch too large: send it in pieces of half that size (KIP-126).
+
+        They go one after the other, in the batch's place and under its numbers. Their memory is
+        their own; the budget goes on counting the batch's.
+        """
+        limit = batch.builder.size // 2
+        batch.split(pieces([batch.builder, *batch.rest], queue.topic_partition, limit))
+        self.put_back(queue, batch)
 
     def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         """It will not be sent (again); its memory is free."""

@@ -25,10 +25,10 @@ Non-obvious:
 from enum import Enum
 from typing import Final
 
-__all__ = ["IN_FLIGHT_LIMIT", "ProducerIdentity", "Sequences"]
+__all__ = ["IN_FLIGHT_LIMIT", "LAST_SEQUENCE", "ProducerIdentity", "Sequences"]
 
 IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker can tell duplicates of
-_LAST_SEQUENCE: Final = 0x7FFFFFFF
+LAST_SEQUENCE: Final = 0x7FFFFFFF
 _LAST_EPOCH: Final = 0x7FFF
 
 
@@ -111,7 +111,7 @@ class Sequences:
     def take(self, count: int) -> int:
         """The number of the next batch, of ``count`` records."""
         base = self.next_sequence
-        self.next_sequence = (base + count) & _LAST_SEQUENCE  # wraps to 0, as the broker's does
+        self.next_sequence = (base + count) & LAST_SEQUENCE  # wraps to 0, as the broker's does
         return base
 
     def restart(self) -> None:

@@ -33,6 +33,7 @@ class Verdict(Enum):
     RETRY = "retry"  # send it again as it is
     RENUMBER = "renumber"  # it is not stored, and its number is no good: begin a new numbering
     RENEW = "renew"  # it is not stored, and the producer id is no good: get another
+    SPLIT = "split"  # it is too large for the broker: send it in pieces (KIP-126)
     FAIL = "fail"
     FATAL = "fatal"  # the producer itself is refused: this batch fails, and all that follow
 
@@ -47,7 +48,7 @@ _PRODUCER_REFUSED: Final = (
 )
 
 
-def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> Verdict:
+def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, count: int) -> Verdict:
     """What to do with a batch whose request ended in an error.
 
     Args:
@@ -55,6 +56,7 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> 
         numbered: The batch carries an idempotent sequence number.
         oldest: No batch of its partition that was sent before it is without an outcome.
         fresh: Its number belongs to the partition's present numbering.
+        count: Its records.
 
     Source: Sender.canRetry, TransactionManager.canRetry and maybeTransitionToErrorState of Kafka's
     Java client; KIP-360.
@@ -69,6 +71,8 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool) -> 
             return Verdict.RENEW if fresh else Verdict.RETRY
         if isinstance(error, _PRODUCER_REFUSED):
             return Verdict.FATAL
+    if isinstance(error, MessageSizeTooLargeError) and count > 1:
+        return Verdict.SPLIT
     return Verdict.RETRY if error.retriable else Verdict.FAIL
 
 
@@ -78,10 +82,7 @@ def explain(error: KafkaError, partition: TopicPartition, size: int, count: int)
     where += repr(partition.topic)
     text = str(error.args[0]) if error.args else ""
     if isinstance(error, MessageSizeTooLargeError):
-        text = (
-            "the broker refuses a batch of this size (message.max.bytes, max.message.bytes): "
-            "lower max_batch_size, or send smaller records"
-        )
+        text = "the broker refuses a record of this size (message.max.bytes, max.message.bytes)"
     explained = type(error)(f"{text}: {where}" if text else where)
     explained.__cause__ = error.__cause__
     return explained

@@ -26,6 +26,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    MessageSizeTooLargeError,
     ProducerClosed,
     UnsupportedVersionError,
     for_code,
@@ -241,7 +242,11 @@ class Sender:
             queue.sequences.on_stored(batch.producer)
         if not batch.done:
             self.accumulator.acknowledge(
-                batch, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+                queue,
+                batch,
+                answer.base_offset,
+                answer.log_append_time_ms,
+                answer.log_start_offset,
             )
         self._go_on(queue)
 
@@ -271,8 +276,11 @@ class Sender:
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """A batch came back with an error, or did not come back."""
         accumulator = self.accumulator
-        # Nothing sent before it is without an outcome: neither in flight nor put back.
-        oldest = queue.in_flight[0] is batch and not (queue.waiting and queue.waiting[0].attempts)
+        # Nothing sent before it is without an outcome: neither in flight nor put back. (Those sent
+        # after it may have been put back, too.)
+        oldest = queue.in_flight[0] is batch and not (
+            queue.waiting and queue.waiting[0].created < batch.created
+        )
         accumulator.land(queue, batch)
         if self.closed:
             return
@@ -290,6 +298,7 @@ class Sender:
                     numbered=batch.producer is not None,
                     oldest=oldest,
                     fresh=sequences is not None and batch.producer == sequences.stamp,
+                    count=batch.count,
                 ),
             )
         self._go_on(queue)
@@ -299,7 +308,11 @@ class Sender:
     ) -> None:
         if what is Verdict.STORED:
             queue.sequences.on_stored(batch.producer)
-            self.accumulator.acknowledge(batch, -1, -1, -1)
+            self.accumulator.acknowledge(queue, batch, -1, -1, -1)
+            return
+        if what is Verdict.SPLIT:
+            log.debug("%s sends to %s in pieces: %s", self._name, queue.topic_partition, error)
+            self.accumulator.split(queue, batch)
             return
         if what is Verdict.FAIL or what is Verdict.FATAL:
             self._fail(queue, batch, error)
@@ -364,7 +377,10 @@ class Sender:
                 error, queue.topic_partition, batch.size or batch.builder.size, batch.count
             )
         awaited = batch.awaited
-        self.accumulator.fail(queue, batch, error)
+        if batch.rest and isinstance(error, MessageSizeTooLargeError):
+            self.accumulator.fail_piece(queue, batch, error)
+        else:
+            self.accumulator.fail(queue, batch, error)
         if awaited:
             return
         self._unlogged += 1

@@ -1,6 +1,7 @@
 """The producer on a real Kafka; what it wrote is read back by aiokafka's consumer."""
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -223,3 +224,20 @@ async def test_stop_ends_in_time_though_a_broker_hangs(
     finally:
         await asyncio.to_thread(kafka3.resume, node)
         await asyncio.to_thread(kafka3.wait_ready)
+
+
+@pytest.mark.parametrize("codec", [None, "lz4"])
+async def test_a_batch_that_is_too_large_goes_in_pieces(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Callable[..., AIOKafkaProducer], codec: str
+) -> None:
+    name = topic(1, **{"max.message.bytes": 2000})
+    producer = producer_of(kafka, max_batch_size=16_384, compression_type=codec)
+    await producer.start()
+    sent = [random.Random(number).randbytes(150) for number in range(500)]
+    sent[77] = bytes(random.Random(0).randbytes(3000))
+    acks = [await producer.send(name, value) for value in sent]
+    outcomes = await asyncio.gather(*acks, return_exceptions=True)
+    assert isinstance(outcomes.pop(77), MessageSizeTooLargeError)
+    assert [place.offset for place in outcomes] == list(range(499))
+    found = await read_all(kafka.bootstrap_servers, name, 1, least=499)
+    assert [record.value for record in found[0]] == sent[:77] + sent[78:]

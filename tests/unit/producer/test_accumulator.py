@@ -251,7 +251,7 @@ async def test_topics_come_grow_and_go(bench: Any) -> None:
     assert "t" in it.accumulator.topics, "something is queued for it"
     batch = it.dispatch()
     it.accumulator.land(it.queue, batch)
-    it.accumulator.acknowledge(batch, 0, -1, 0)
+    it.accumulator.acknowledge(it.queue, batch, 0, -1, 0)
     again = it.accumulator.adopt("t", {0: Partition(0, leader=1)})
     assert len(again.queues) == 1, "made again with fewer partitions"
     it.accumulator.forget("t")
@@ -294,7 +294,7 @@ async def test_numbers_go_on_after_a_topic_was_forgotten(bench: Any) -> None:
     it.send()
     batch = it.dispatch()
     it.accumulator.land(it.queue, batch)
-    it.accumulator.acknowledge(batch, 0, -1, 0)
+    it.accumulator.acknowledge(it.queue, batch, 0, -1, 0)
     it.accumulator.forget("t")
     assert not it.accumulator.topics
     it.queue, _ = it.accumulator.adopt("t", {n: Partition(n, leader=0) for n in range(2)}).queues
@@ -317,6 +317,6 @@ async def test_a_batch_that_may_be_stored_keeps_its_number_though_the_id_changes
     assert (again, again.producer, again.base_sequence) == (batch, (7, 0), 0)
     assert it.dispatch() is None, "the next one waits: its numbering is another"
     it.accumulator.land(it.queue, batch)
-    it.accumulator.acknowledge(batch, 0, -1, 0)
+    it.accumulator.acknowledge(it.queue, batch, 0, -1, 0)
     following = it.dispatch()
     assert (following.producer, following.base_sequence) == ((8, 0), 0)

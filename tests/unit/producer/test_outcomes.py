@@ -26,7 +26,7 @@ def test_other_codes_are_retried_or_not_as_the_table_says(code: int, numbered: b
     expected = Verdict.RETRY if error.retriable else Verdict.FAIL
     if numbered and code in OF_THE_PRODUCER:
         expected = Verdict.FATAL
-    assert verdict(error, numbered=numbered, oldest=True, fresh=True) is expected
+    assert verdict(error, numbered=numbered, oldest=True, fresh=True, count=1) is expected
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_other_codes_are_retried_or_not_as_the_table_says(code: int, numbered: b
 )
 def test_codes_about_numbers(code: int, oldest: bool, fresh: bool, expected: Verdict) -> None:
     error = kafka_errors[code]("x")
-    assert verdict(error, numbered=True, oldest=oldest, fresh=fresh) is expected
+    assert verdict(error, numbered=True, oldest=oldest, fresh=fresh, count=1) is expected
 
 
 @pytest.mark.parametrize("code", sorted(OF_SEQUENCES))
 def test_codes_about_numbers_nobody_wrote_are_failures(code: int) -> None:
     error = kafka_errors[code]("x")
-    assert verdict(error, numbered=False, oldest=True, fresh=False) is Verdict.FAIL
+    assert verdict(error, numbered=False, oldest=True, fresh=False, count=1) is Verdict.FAIL
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_codes_about_numbers_nobody_wrote_are_failures(code: int) -> None:
     [(KafkaConnectionError("x"), Verdict.RETRY), (KafkaProtocolError("x"), Verdict.FAIL)],
 )
 def test_what_the_connection_tells(error: KafkaError, expected: Verdict) -> None:
-    assert verdict(error, numbered=True, oldest=True, fresh=True) is expected
+    assert verdict(error, numbered=True, oldest=True, fresh=True, count=1) is expected
 
 
 def test_an_error_says_which_records_and_what_to_do() -> None:
     told = explain(MessageSizeTooLargeError("x"), ORDERS_1, 5000, 3)
     assert type(told) is MessageSizeTooLargeError
     assert "3 record(s), 5000 bytes, to partition 1 of topic 'orders'" in str(told)
-    assert "max_batch_size" in str(told)
+    assert "max.message.bytes" in str(told)
 
 
 @pytest.mark.parametrize(

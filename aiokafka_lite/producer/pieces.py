@@ -1,0 +1,31 @@
+"""Taking a batch apart that a broker finds too large (KIP-126). Rare, so in plain Python."""
+
+from collections.abc import Iterable
+
+from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["pieces"]
+
+_AT_ONCE = 1000  # records decoded at a time
+
+
+def pieces(
+    builders: Iterable[BatchBuilder], topic_partition: TopicPartition, limit: int
+) -> list[BatchBuilder]:
+    """The records of some builders in new ones, each at most ``limit`` bytes, in their order.
+
+    A record that alone is larger gets a builder of its own. What was sealed before is not valid
+    any more.
+    """
+    made = [BatchBuilder(limit)]
+    for builder in builders:
+        records = RecordSet(builder.seal(), *topic_partition, 0, check_crcs=False)
+        while found := records.read(_AT_ONCE):
+            for record in found:
+                fields = (record.timestamp, record.key, record.value, record.headers)
+                if made[-1].append(*fields) < 0:
+                    made.append(BatchBuilder(limit))
+                    made[-1].append(*fields)
+    return made
