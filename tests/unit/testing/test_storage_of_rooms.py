@@ -1,0 +1,129 @@
+"""What groups and transactions remember after their broker died: requests before and after."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from aiokafka_lite.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from aiokafka_lite.testing.apis import SERVED
+from aiokafka_lite.testing.exchange import Dispatcher
+from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.state import ClusterState
+from aiokafka_lite.testing.storage import Storage
+from tests.unit.testing.groups.members import FakeMember, form
+from tests.unit.testing.raw import SocketlessBroker
+from tests.unit.testing.transactions.writer import Writer
+
+
+class StoredBroker(SocketlessBroker):
+    """One that dies without a farewell, and is there again."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.start()
+        self.state.create_topic("orders", 1)
+
+    def start(self) -> None:
+        self.storage = Storage(self.folder)
+        self.state = ClusterState(
+            [Node(0, "127.0.0.1", None)],
+            clock=self.clock,
+            random=Random(self.storage.run),
+            storage=self.storage,
+        )
+        self.state.on_node_up(0)
+        self.dispatchers = [Dispatcher(self.state, 0, SERVED, self.control)]
+
+    def die_and_come_back(self) -> None:
+        self.storage.close()  # which writes nothing
+        self.clock.close()
+        self.start()
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[StoredBroker]:
+    broker = StoredBroker(tmp_path)
+    yield broker
+    broker.storage.close()
+
+
+def test_an_open_transaction_goes_on(stored: StoredBroker) -> None:
+    writer = Writer(stored)
+    assert writer.init() == 0
+    assert writer.add(0) == [0]
+    assert writer.produce(0) == 0
+    assert writer.add_offsets("group") == 0
+    assert writer.commit_offsets("group", 7) == 0
+    stored.die_and_come_back()
+    assert writer.state == "Ongoing"
+    assert (writer.partition().last_stable_offset, writer.partition().log.end_offset) == (0, 1)
+    assert writer.produce(0) == 0  # a retry
+    assert writer.produce(1) == 0
+    assert writer.partition().log.end_offset == 2
+    assert writer.end() == 0
+    assert writer.partition().last_stable_offset == 3
+    assert writer.partition().aborted_between(0, 3) == []
+    found = stored.state.groups.offsets_of("group").find("orders", 0)
+    assert found is not None
+    assert found.offset == 7
+    stored.die_and_come_back()
+    assert writer.state == "CompleteCommit"
+    assert writer.partition().last_stable_offset == 3
+
+
+def test_a_dangling_transaction_still_times_out(stored: StoredBroker) -> None:
+    writer = Writer(stored)
+    assert writer.init(timeout_ms=30_000) == 0
+    assert writer.add(0) == [0]
+    assert writer.produce(0) == 0
+    stored.die_and_come_back()
+    assert writer.partition().last_stable_offset == 0
+    stored.clock.advance(40)
+    assert writer.partition().last_stable_offset == 2
+    assert writer.partition().aborted_between(0, 2) == [(writer.producer[0], 0)]
+    stored.die_and_come_back()
+    assert writer.partition().aborted_between(0, 2) == [(writer.producer[0], 0)]
+
+
+def test_no_producer_id_is_given_twice(stored: StoredBroker) -> None:
+    ids = set()
+    for number in range(4):
+        writer = Writer(stored, f"writer-{number}")
+        assert writer.init() == 0
+        ids.add(writer.producer[0])
+        stored.die_and_come_back()
+    assert len(ids) == 4
+
+
+def test_configurations_and_partitions(stored: StoredBroker) -> None:
+    state = stored.state
+    state.configure_topic(state.topics["orders"], {"cleanup.policy": "compact"})
+    state.add_partitions("orders", 3)
+    stored.die_and_come_back()
+    topic = stored.state.topics["orders"]
+    assert topic.is_compacted
+    assert len(topic.partitions) == 3
+
+
+def test_committed_offsets_stay_and_members_do_not(stored: StoredBroker) -> None:
+    partition = OffsetCommitRequestPartition(0, 5, committed_metadata="five")
+    request = OffsetCommitRequest(
+        "g", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])]
+    )
+    (topic,) = stored.ask(request, 8).topics
+    assert topic.partitions[0].error_code == 0
+    form(FakeMember(stored))
+    stored.die_and_come_back()
+    found = stored.state.groups.offsets_of("g").find("orders", 0)
+    assert found is not None
+    assert (found.offset, found.metadata) == (5, "five")
+    group = stored.state.groups.get("g")
+    assert group is not None
+    assert group.is_empty
