@@ -5,7 +5,6 @@ place in that log. So what a transaction wrote before a plain commit does not re
 late the transaction ends.
 """
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -76,13 +75,13 @@ class GroupOffsets:
     def __init__(self, group_id: str, journal: Journal) -> None:
         self.group_id = group_id
         self._journal = journal
-        self._order = itertools.count()
+        self._next_order = 0
         self._committed: dict[TopicPartitionKey, CommittedOffset] = {}
         self._pending: dict[int, dict[TopicPartitionKey, CommittedOffset]] = {}
 
     def commit(self, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Put an offset in force."""
-        self._put((topic, partition), committed._replace(order=next(self._order)))
+        self._put((topic, partition), self._placed(committed))
 
     def find(self, topic: str, partition: int) -> CommittedOffset | None:
         """The offset in force."""
@@ -125,9 +124,9 @@ class GroupOffsets:
         self, producer_id: int, topic: str, partition: int, committed: CommittedOffset
     ) -> None:
         """Keep an offset until the transaction of its producer ends."""
-        placed = committed._replace(order=next(self._order))
+        placed = self._placed(committed)
         self._pending.setdefault(producer_id, {})[topic, partition] = placed
-        self._journal.note(KIND, (self.group_id, topic, partition, producer_id), _to_json(placed))
+        self._journal.note(KIND, (self.group_id, topic, partition, producer_id), placed._asdict())
 
     def has_pending(self, topic: str, partition: int) -> bool:
         """Whether an open transaction may change the partition's offset (KIP-447)."""
@@ -180,22 +179,22 @@ class GroupOffsets:
         self, topic: str, partition: int, producer_id: int, value: Mapping[str, Any]
     ) -> None:
         """Take back what the journal remembers; ``producer_id`` -1: it is in force."""
-        committed = CommittedOffset(**value, order=next(self._order))
+        committed = CommittedOffset(**value)
+        self._next_order = max(self._next_order, committed.order + 1)
         if producer_id < 0:
             self._committed[topic, partition] = committed
         else:
             self._pending.setdefault(producer_id, {})[topic, partition] = committed
 
+    def _placed(self, committed: CommittedOffset) -> CommittedOffset:
+        """A commit at the end of what would be the log."""
+        self._next_order += 1
+        return committed._replace(order=self._next_order - 1)
+
     def _put(self, key: TopicPartitionKey, committed: CommittedOffset) -> None:
         self._committed[key] = committed
-        self._journal.note(KIND, (self.group_id, *key), _to_json(committed))
+        self._journal.note(KIND, (self.group_id, *key), committed._asdict())
 
     def _partitions(self) -> set[TopicPartitionKey]:
         """Every partition that has an offset, in force or pending."""
         return {key for table in (self._committed, *self._pending.values()) for key in table}
-
-
-def _to_json(committed: CommittedOffset) -> dict[str, Any]:
-    value = committed._asdict()
-    del value["order"]  # counted anew after a restart, in the order of the journal
-    return value

@@ -377,6 +377,20 @@ def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
     assert not [key for key in journal.kept if key[0] in ("offset", "group")]
 
 
+def test_what_came_later_is_remembered_too() -> None:
+    journal = RememberingJournal()
+    before = GroupOffsets("g", journal)
+    before.commit("orders", 0, CommittedOffset(1))
+    before.commit_pending(7, "orders", 0, CommittedOffset(10))
+    before.commit("orders", 0, CommittedOffset(5))
+    after = SocketlessBroker(journal=journal)
+    group_of(after).offsets.on_marker(7, committed=True)
+    assert committed(after) == [5, -1]
+    group_of(after).offsets.commit_pending(8, "orders", 0, CommittedOffset(20))
+    group_of(after).offsets.on_marker(8, committed=True)
+    assert committed(after) == [20, -1]
+
+
 def test_what_was_deleted_is_not_remembered() -> None:
     journal = RememberingJournal()
     offsets = GroupOffsets("g", journal)
