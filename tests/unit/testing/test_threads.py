@@ -1,6 +1,7 @@
 """The cluster in its own thread, and its methods called from elsewhere than its loop."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -22,29 +23,28 @@ async def nodes_told(address: str) -> list[int]:
 
 
 @pytest.mark.asyncio(loop_factories=["asyncio"])
-async def test_from_a_loop_of_another_thread() -> None:
-    with FakeCluster(brokers=2, topics=["orders"]) as cluster:
-        cluster.kill(1)
-        assert await nodes_told(cluster.address(0)) == [0]
-        await cluster.restart(1)
-        assert await nodes_told(cluster.address(0)) == [0, 1]
-        fault = cluster.control(ApiKey.METADATA, delay=0.01)
-        asking = asyncio.create_task(nodes_told(cluster.address(0)))
-        await fault.struck()
-        assert await asking == [0, 1]
-        await fault.struck()  # it was already
+@pytest.mark.kafka(brokers=2)
+async def test_from_a_loop_of_another_thread(kafka_broker: FakeCluster) -> None:
+    kafka_broker.kill(1)
+    assert await nodes_told(kafka_broker.address(0)) == [0]
+    await kafka_broker.restart(1)
+    assert await nodes_told(kafka_broker.address(0)) == [0, 1]
+    fault = kafka_broker.control(ApiKey.METADATA, delay=0.01)
+    asking = asyncio.create_task(nodes_told(kafka_broker.address(0)))
+    await fault.struck()
+    assert await asking == [0, 1]
+    await fault.struck()  # it was already
 
 
-def test_from_trio() -> None:
-    async def main(cluster: FakeCluster) -> None:
-        cluster.kill(0)
-        assert not cluster.state.nodes[0].alive
-        await cluster.restart(0)
-        assert cluster.state.nodes[0].alive
-        assert cluster.produce("orders", b"x") == 0
+def test_from_trio(kafka_broker: FakeCluster, kafka_topic: str) -> None:
+    async def main() -> None:
+        kafka_broker.kill(0)
+        assert not kafka_broker.state.nodes[0].alive
+        await kafka_broker.restart(0)
+        assert kafka_broker.state.nodes[0].alive
+        assert kafka_broker.produce(kafka_topic, b"x") == 0
 
-    with FakeCluster(topics=["orders"]) as cluster:
-        trio.run(main, cluster)
+    trio.run(main)
 
 
 async def test_from_a_thread_beside_the_loop() -> None:
@@ -56,25 +56,26 @@ async def test_from_a_thread_beside_the_loop() -> None:
         assert await asyncio.to_thread(cluster.produce, "orders", b"x") == 0
 
 
-def test_waiting_for_a_fault_without_a_loop() -> None:
-    with FakeCluster() as cluster:
-        fault = cluster.control(ApiKey.METADATA, error=3, times=None)
-        with pytest.raises(TimeoutError, match="0 of 1"):
-            fault.wait(timeout=0.01)
-        address = cluster.address(0)
-        asking = threading.Thread(target=lambda: asyncio.run(nodes_told(address)))
-        asking.start()
-        fault.wait()
-        asking.join()
-        assert fault.hits == 1
+def test_waiting_for_a_fault_without_a_loop(kafka_broker: FakeCluster) -> None:
+    fault = kafka_broker.control(ApiKey.METADATA, error=3, times=None)
+    with pytest.raises(TimeoutError, match="0 of 1"):
+        fault.wait(timeout=0.01)
+    address = kafka_broker.address(0)
+    asking = threading.Thread(target=lambda: asyncio.run(nodes_told(address)))
+    asking.start()
+    fault.wait()
+    asking.join()
+    assert fault.hits == 1
 
 
 def test_no_thread_and_no_socket_is_left() -> None:
-    before = set(threading.enumerate())
+    threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with FakeCluster(brokers=3) as cluster:
+            assert asyncio.run(nodes_told(cluster.address(0))) == [0, 1, 2]
             cluster.kill(1)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) == threads
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_a_start_that_fails_leaves_no_thread() -> None:
