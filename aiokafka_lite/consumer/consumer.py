@@ -27,8 +27,7 @@ from aiokafka_lite.consumer.delivery import Record, RecordStream
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, ConsumerOptions, Deserializer
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
-from aiokafka_lite.net import sasl
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -158,18 +157,6 @@ class AIOKafkaConsumer(OffsetCalls):
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
         check.refuse_groups(group_id, group_instance_id)
-        _arguments.check_security(security_protocol, ssl_context)
-        mechanism = sasl.choose(
-            security_protocol,
-            {
-                "sasl_mechanism": sasl_mechanism,
-                "sasl_plain_password": sasl_plain_password,
-                "sasl_plain_username": sasl_plain_username,
-                "sasl_kerberos_service_name": sasl_kerberos_service_name,
-                "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
-                "sasl_oauth_token_provider": sasl_oauth_token_provider,
-            },
-        )
         _arguments.check_callable("key_deserializer", key_deserializer)
         _arguments.check_callable("value_deserializer", value_deserializer)
         consumer_options = ConsumerOptions(
@@ -214,18 +201,19 @@ class AIOKafkaConsumer(OffsetCalls):
         max_age = milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64)
         cluster = Cluster(
             bootstrap_servers,
-            ConnectionOptions(
+            connection_options(
                 client_id=client_id,
                 request_timeout=consumer_options.request_timeout,
-                connections_max_idle=None
-                if connections_max_idle_ms is None
-                else milliseconds(
-                    "connections_max_idle_ms", connections_max_idle_ms, least=1, most=INT64
-                ),
-                max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
+                connections_max_idle_ms=connections_max_idle_ms,
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
-                mechanism=mechanism,
+                sasl_mechanism=sasl_mechanism,
+                sasl_plain_username=sasl_plain_username,
+                sasl_plain_password=sasl_plain_password,
+                sasl_kerberos_service_name=sasl_kerberos_service_name,
+                sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+                sasl_oauth_token_provider=sasl_oauth_token_provider,
+                max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
             ),
             metadata_max_age=max_age,
             retry_backoff=consumer_options.retry_backoff,

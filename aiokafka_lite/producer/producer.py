@@ -23,8 +23,7 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
     ProducerClosed,
 )
-from aiokafka_lite.net import sasl
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.accumulator import Ack, Blocked
 from aiokafka_lite.producer.options import Partitioner, ProducerOptions
@@ -156,18 +155,6 @@ class AIOKafkaProducer:
         if transactional_id is not None:
             raise KafkaConfigurationError(f"`transactional_id`: this {NOT_YET}")
         milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
-        _arguments.check_security(security_protocol, ssl_context)
-        mechanism = sasl.choose(
-            security_protocol,
-            {
-                "sasl_mechanism": sasl_mechanism,
-                "sasl_plain_password": sasl_plain_password,
-                "sasl_plain_username": sasl_plain_username,
-                "sasl_kerberos_service_name": sasl_kerberos_service_name,
-                "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
-                "sasl_oauth_token_provider": sasl_oauth_token_provider,
-            },
-        )
         if acks is None:
             acks = "all"
         if delivery_timeout_ms is None:
@@ -196,18 +183,20 @@ class AIOKafkaProducer:
         if client_id is not None:
             _arguments.wire_string("client_id", client_id)
         self._name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
-        idle = connections_max_idle_ms
         self._cluster = Cluster(
             bootstrap_servers,
-            ConnectionOptions(
+            connection_options(
                 client_id=self._name,
                 request_timeout=self._options.request_timeout,
-                connections_max_idle=None
-                if idle is None
-                else milliseconds("connections_max_idle_ms", idle, least=1, most=INT64),
+                connections_max_idle_ms=connections_max_idle_ms,
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
-                mechanism=mechanism,
+                sasl_mechanism=sasl_mechanism,
+                sasl_plain_username=sasl_plain_username,
+                sasl_plain_password=sasl_plain_password,
+                sasl_kerberos_service_name=sasl_kerberos_service_name,
+                sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+                sasl_oauth_token_provider=sasl_oauth_token_provider,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),
             retry_backoff=self._options.retry_backoff.base,

@@ -78,7 +78,7 @@ def _describe(
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
         configs=[
-            _result(entry, synonyms=synonyms)
+            _result(entry, context.version, synonyms=synonyms)
             for entry in entries
             if not wanted or entry.setting.name in wanted
         ],
@@ -94,13 +94,13 @@ def _refusal(asked: DescribeConfigsResource, error: BrokerResponseError) -> Desc
     )
 
 
-def _result(entry: _Entry, *, synonyms: bool) -> DescribeConfigsResourceResult:
+def _result(entry: _Entry, version: int, *, synonyms: bool) -> DescribeConfigsResourceResult:
     setting = entry.setting
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=None if setting.sensitive else entry.value,
         read_only=entry.read_only,
-        is_default=entry.source is ConfigSource.DEFAULT_CONFIG,
+        is_default=version == 0 and entry.source is ConfigSource.DEFAULT_CONFIG,
         config_source=entry.source,
         is_sensitive=setting.sensitive,
         synonyms=[

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.protocol.framing import encode_request
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
 from aiokafka_lite.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from aiokafka_lite.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -56,6 +57,17 @@ async def test_many_requests_in_one_write(cluster: FakeCluster, connect: Connect
     for request, correlation_id in list(zip(requests, sent, strict=True))[1:]:
         assert (await client.receive(request, 9))[0] == correlation_id
     assert cluster.partition("orders", 0).log.end_offset == 2
+
+
+async def test_bytes_after_a_request_are_passed_over(
+    cluster: FakeCluster, connect: Connect
+) -> None:
+    client = await connect(cluster.address(0))
+    request = MetadataRequest([])
+    frame = encode_request(request, 12, 1, "raw")
+    client.writer.write((len(frame) - 4 + 3).to_bytes(4, "big") + frame[4:] + b"???")
+    correlation_id, response = await client.receive(request, 12)
+    assert (correlation_id, len(response.brokers)) == (1, 1)
 
 
 async def test_a_wait_ends_in_time(cluster: FakeCluster, connect: Connect) -> None:
