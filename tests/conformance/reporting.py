@@ -159,7 +159,7 @@ async def describe(target: Target, group: str) -> DescribedGroup:
     response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)
     (described,) = response.groups
     target.note("described", _facts(described))
-    return described  # type: ignore[no-any-return]  # quietly() gives any response
+    return described
 
 
 async def describe_until(target: Target, group: str, state: str, epoch: int) -> DescribedGroup:

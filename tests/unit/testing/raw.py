@@ -6,12 +6,13 @@ from typing import Any
 
 from aiokafka_lite.protocol.framing import decode_response, encode_request
 from aiokafka_lite.protocol.message import Request
+from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.context import Delayed
-from aiokafka_lite.testing.control import Control
+from aiokafka_lite.testing.control import Control, Fault
 from aiokafka_lite.testing.exchange import Dispatcher
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.session import Session
@@ -51,6 +52,13 @@ class SocketlessBroker:
         self.dispatchers = [
             Dispatcher(self.state, node_id, SERVED, self.control) for node_id in range(nodes)
         ]
+
+    def fail_next(self, api_key: ApiKey, error: int) -> None:
+        """Have an error code put wherever the next request of an API asks for something."""
+        nothing = dict.fromkeys(("node", "when", "partitions", "respond_with", "edit", "tamper"))
+        calm = {"after_handling": False, "delay": 0.0, "drop": False, "disconnect": False}
+        fault = Fault(api_key, times=1, error=error, **nothing, **calm)
+        self.control.faults.append(fault)
 
     def begin(self, request: Request, version: int, node: int = 0) -> Any:
         """What ``handle`` gives: a response, a Delayed or None."""
