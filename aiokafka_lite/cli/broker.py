@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from aiokafka_lite.testing import FakeCluster
 
+CLEANING_INTERVAL = 300.0  # seconds: log.retention.check.interval.ms
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -108,13 +109,34 @@ async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with cluster:
+    await cluster.start()
+    cleaner = asyncio.create_task(_clean_up(cluster), name="log cleaner")
+    cleaner.add_done_callback(lambda _: ended.set())
+    try:
         where = f"kept in {data_dir}" if data_dir else "in memory"
         print(
             f"Kafka is ready at {cluster.bootstrap_servers} ({where}; Ctrl-C ends it)", flush=True
         )
         await ended.wait()
-    return 0
+    finally:
+        cleaner.cancel()
+        await asyncio.wait([cleaner])
+        await cluster.stop()
+    if not cleaner.cancelled():
+        cleaner.result()  # raises: it never ends by itself
+    if cluster.failures:
+        print(f"broker: {len(cluster.failures)} failures inside, logged above", file=sys.stderr)
+    return 1 if cluster.failures else 0
+
+
+async def _clean_up(cluster: FakeCluster, interval: float = CLEANING_INTERVAL) -> None:
+    """Delete and compact now and then, as a broker does by itself and tests do by call."""
+    while True:
+        await asyncio.sleep(interval)
+        cluster.apply_retention()
+        for topic in list(cluster.state.topics.values()):
+            if topic.is_compacted:
+                cluster.compact(topic.name)
 
 
 def _complain(error: Exception, status: int) -> int:

@@ -14,6 +14,7 @@ import fcntl
 import logging
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -33,6 +34,8 @@ logger: Final = logging.getLogger(__name__)
 MakeTopic: TypeAlias = Callable[[str, UUID, Mapping[str, str]], Topic]
 """(name, id, own configurations) -> a topic without partitions."""
 
+OPEN_AT_ONCE: Final = 256
+"""Files; a process may have no more than 1024 open, and sockets are among them."""
 READABLE: Final = 120  # characters of a topic's name in that of its folder; a file's takes 255
 
 
@@ -55,6 +58,7 @@ class Storage:
         self.folder = Path(folder)
         self._fsync = fsync
         self._files: dict[tuple[str, int], PartitionFile] = {}
+        self._opened: deque[PartitionFile] = deque()  # the oldest first
         self.folder.mkdir(parents=True, exist_ok=True)
         strangers = {path.name for path in self.folder.iterdir()} - {"lock", "lost+found"}
         if strangers and "meta" not in strangers:
@@ -73,6 +77,7 @@ class Storage:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._opened.clear()
         self.journal.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -155,9 +160,17 @@ class Storage:
     def _file(self, partition: Partition) -> "PartitionFile":
         topic = partition.topic
         path = self._folder_of(topic) / f"{partition.index}.log"
-        file = PartitionFile(path, partition, self.journal, fsync=self._fsync)
+        file = PartitionFile(path, partition, self.journal, self._open)
         self._files[topic.topic_id.hex, partition.index] = file
         return file
+
+    def _open(self, file: "PartitionFile") -> AppendFile:
+        """Open a partition's file for appending, and close another where many are open."""
+        while len(self._opened) >= OPEN_AT_ONCE:
+            self._opened.popleft().close_file()
+        opened = AppendFile(file.path, fsync=self._fsync)
+        self._opened.append(file)
+        return opened
 
     def _folder_of(self, topic: Topic) -> Path:
         return self.folder / "topics" / f"{topic.name[:READABLE]}.{topic.topic_id.hex}"
@@ -182,16 +195,24 @@ class Storage:
 class PartitionFile(LogStore):
     """What is kept of one partition: its batches in a file, the rest in the journal.
 
-    The file is open from the first append on.
+    Args:
+        path: of the file; there need be none yet.
+        partition: whose.
+        journal: the cluster's.
+        open_file: opens the file for appending; it may be closed again by ``close_file``.
     """
 
     def __init__(
-        self, path: Path, partition: Partition, journal: FileJournal, *, fsync: bool
+        self,
+        path: Path,
+        partition: Partition,
+        journal: FileJournal,
+        open_file: "Callable[[PartitionFile], AppendFile]",
     ) -> None:
-        self._path = path
+        self.path = path
         self._partition = partition
         self._journal = journal
-        self._fsync = fsync
+        self._open_file = open_file
         self._file: AppendFile | None = None
         self._failed = False
         self._noted: tuple[int, list[int]] | None = None  # leader epoch and replicas
@@ -206,14 +227,14 @@ class PartitionFile(LogStore):
             end_offset: where the log ended at least, as it was noted.
         """
         self._start, self._end = start_offset, end_offset
-        if not self._path.exists():
+        if not self.path.exists():
             return []
-        data = memoryview(self._path.read_bytes())
+        data = memoryview(self.path.read_bytes())
         batches = list(_whole_batches(data))
         size = sum(map(len, batches))
         if size < len(data):
-            logger.warning("%s: cut after %d of %d bytes", self._path, size, len(data))
-            os.truncate(self._path, size)
+            logger.warning("%s: cut after %d of %d bytes", self.path, size, len(data))
+            os.truncate(self.path, size)
         kept = [batch for batch in batches if BatchHeader.read(batch).last_offset >= start_offset]
         if len(kept) < len(batches):
             self._write_anew(kept)
@@ -230,7 +251,7 @@ class PartitionFile(LogStore):
             raise KafkaStorageError(f"a batch of {self._partition} could not be written before")
         try:
             if self._file is None:
-                self._file = AppendFile(self._path, fsync=self._fsync)
+                self._file = self._open_file(self)
             self._file.append(batch)
         except OSError as error:
             self._failed = True
@@ -250,13 +271,13 @@ class PartitionFile(LogStore):
 
     def close(self) -> None:
         self._partition.watchers.remove(self._look)
-        self._close_file()
+        self.close_file()
 
     def delete(self) -> None:
         """Forget the partition, file and all."""
         self.close()
         self._journal.note("partition", self._key, None)
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
     @property
     def _key(self) -> tuple[str, int]:
@@ -278,12 +299,13 @@ class PartitionFile(LogStore):
         )
 
     def _write_anew(self, batches: Iterable[memoryview]) -> None:
-        self._close_file()
-        fresh = self._path.with_suffix(".new")
+        self.close_file()
+        fresh = self.path.with_suffix(".new")
         write_file(fresh, batches)
-        fresh.replace(self._path)
+        fresh.replace(self.path)
 
-    def _close_file(self) -> None:
+    def close_file(self) -> None:
+        """Let go of the file until the next append."""
         if self._file is not None:
             self._file.close()
             self._file = None

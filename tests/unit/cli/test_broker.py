@@ -1,6 +1,7 @@
 """The standalone broker: what it prints, how it ends, what it refuses, what it does not lose."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.cli import main
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.cli import broker, main
+from aiokafka_lite.testing import FakeCluster, VirtualClock
 
 COMMAND = (sys.executable, "-m", "aiokafka_lite", "broker")
 PATIENCE = 30  # seconds for a process to start or to end
@@ -179,6 +180,34 @@ def test_a_data_dir_in_use(
     start("--data-dir", str(tmp_path / "data"))
     assert main(["broker", "--data-dir", str(tmp_path / "data")]) == 2
     assert "is in use by another cluster" in capsys.readouterr().err
+
+
+async def test_it_deletes_and_compacts_by_itself() -> None:
+    clock = VirtualClock()
+    async with FakeCluster(clock=clock) as cluster:
+        cluster.create_topic("short", configs={"retention.ms": "1000"})
+        cluster.create_topic("compacted", configs={"cleanup.policy": "compact"})
+        for _ in range(2):
+            cluster.produce("short", b"x")
+            cluster.produce("compacted", b"x", b"key")
+        cluster.advance(2)
+        cleaning = asyncio.create_task(broker._clean_up(cluster, interval=0.001))
+        while cluster.records("short") or len(cluster.records("compacted")) > 1:
+            await asyncio.sleep(0.001)
+            assert not cleaning.done()
+        cleaning.cancel()
+        await asyncio.wait([cleaning])
+
+
+async def test_what_fails_inside_is_told_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = FakeCluster()
+    cluster.state.clock.failures.append(LookupError("inside"))
+    serving = asyncio.create_task(broker._serve(cluster, None))
+    while not capsys.readouterr().out:
+        await asyncio.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await serving == 1
+    assert "1 failures inside" in capsys.readouterr().err
 
 
 async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from aiokafka_lite.errors import KafkaStorageError
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import FakeCluster, storage
 from aiokafka_lite.testing.storage import Storage
 from tests.unit.testing.raw import NOW_MS, make_batch
 
@@ -200,6 +200,20 @@ def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with FakeCluster(data_dir=folder) as cluster:
         assert values(cluster) == [b"one"]
         assert cluster.produce("orders", b"two") == 1
+
+
+def test_few_files_are_open_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "OPEN_AT_ONCE", 3)
+    before = len(os.listdir("/proc/self/fd"))
+    cluster = FakeCluster(topics={"orders": 10}, data_dir=folder)
+    with cluster:
+        running = len(os.listdir("/proc/self/fd"))
+        for number in range(30):
+            cluster.produce("orders", b"%d" % number, partition=number % 10)
+        assert len(os.listdir("/proc/self/fd")) <= running + 3
+    assert len(os.listdir("/proc/self/fd")) == before
+    with FakeCluster(data_dir=folder) as cluster:
+        assert sorted(map(int, filter(None, values(cluster)))) == [*range(30)]
 
 
 def test_every_file_is_closed(folder: Path) -> None:
