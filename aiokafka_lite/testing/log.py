@@ -314,6 +314,16 @@ class PartitionLog:
         segment = self._segments[self._segment_index(offset)]
         return until - segment.start_position - segment.position_of(offset)
 
+    def batch_start(self, offset: int) -> int:
+        """The first offset of the batch that holds ``offset``; itself where none does."""
+        if offset >= self.end_offset or not self._segments:
+            return offset
+        segment = self._segments[self._segment_index(offset)]
+        index = bisect_left(segment.last_offsets, offset)
+        if index == len(segment.positions):
+            return offset
+        return min(offset, BatchHeader.read(segment.view, segment.positions[index]).base_offset)
+
     def upper_bound(self, offset: int, size: int) -> int:
         """An offset that is not below any in ``size`` bytes read from ``offset`` on.
 

@@ -212,7 +212,8 @@ class Partition:
         undecided = self.producers.transactions.first_undecided
         if undecided is None:
             return self.log.high_watermark
-        return max(undecided, self.log.start_offset)
+        # Kafka looks up the log's start instead if that is later, and finds the batch it is in.
+        return max(undecided, self.log.batch_start(self.log.start_offset))
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that reach into

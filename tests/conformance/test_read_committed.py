@@ -1,0 +1,173 @@
+"""What a read_committed consumer is told: the last stable offset, aborted transactions, markers."""
+
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from aiokafka_lite.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.conformance.conftest import Compare
+from tests.conformance.requests import GOOD, NOW, fetch, produce
+from tests.conformance.target import Target
+from tests.conformance.transactional import Writer
+from tests.unit.testing.raw import make_batch
+
+COMMITTED = 1
+
+
+def look_up(topic: str, timestamp: int, isolation: int = COMMITTED) -> ListOffsetsRequest:
+    wanted = [ListOffsetsPartition(0, timestamp=timestamp)]
+    return ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic, wanted)])
+
+
+def waiting(topic: str, offset: int, **fields: Any) -> FetchRequest:
+    wanted = [FetchPartition(0, -1, offset, partition_max_bytes=2**20)]
+    fields = {"max_wait_ms": 20_000, "min_bytes": 1, "isolation_level": COMMITTED, **fields}
+    return FetchRequest(topics=[FetchTopic(topic, partitions=wanted)], **fields)
+
+
+async def look_around(target: Target, topic: str, end: int) -> None:
+    """From every offset, in both isolations, and by every timestamp that is special."""
+    for offset in range(end + 2):
+        await target.ask(fetch(topic, offset, isolation=COMMITTED), 12)
+    await target.ask(fetch(topic, 0), 12)
+    for isolation in (0, COMMITTED):
+        for timestamp in (-1, -2, -3, NOW, NOW + 10):
+            response = await target.quietly(look_up(topic, timestamp, isolation), 7)
+            (found,) = response.topics[0].partitions
+            # Without its timestamp: that of a marker is the broker's own.
+            target.note(f"offset by {timestamp}", (found.error_code, found.offset))
+
+
+async def begin(target: Target, topic: str) -> Writer:
+    writer = Writer(target, target.unique("tx"))
+    await writer.await_coordinator()
+    await writer.init()
+    await writer.add(topic, 0)
+    return writer
+
+
+@pytest.mark.parametrize("committed", [False, True])
+async def test_an_open_transaction_and_its_end(compare: Compare, committed: bool) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await target.ask(produce(topic, GOOD), 9)
+        writer = await begin(target, topic)
+        await writer.produce(topic, 0, count=2)
+        later = make_batch((NOW + 10, None, b"later"))
+        await target.ask(produce(topic, later), 9)
+        await look_around(target, topic, 5)
+        await writer.end(committed=committed)
+        await look_around(target, topic, 6)
+
+    await compare(scenario)
+
+
+async def test_transactions_that_overlap(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        first, second = await begin(target, topic), await begin(target, topic)
+        await first.produce(topic, 0)
+        await second.produce(topic, 0)
+        await target.ask(produce(topic, GOOD), 9)
+        await second.end(committed=False)
+        await look_around(target, topic, 5)
+        await second.add(topic, 0)
+        await second.produce(topic, 1)
+        await first.end(committed=False)
+        await look_around(target, topic, 7)
+        await second.end(committed=False)
+        await look_around(target, topic, 8)
+
+    await compare(scenario)
+
+
+async def test_how_far_aborted_transactions_are_looked_for(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        writer = await begin(target, topic)
+        filler = make_batch((NOW, None, bytes(1500)))
+        for sequence in range(4):
+            await writer.produce(topic, sequence)
+            await writer.end(committed=False)
+            await writer.add(topic, 0)
+            for _ in range(5):
+                await target.ask(produce(topic, filler), 9)
+        for offset in range(0, 28, 3):
+            # All that is left: how far Kafka looks beyond what it reads depends on its index.
+            await target.ask(fetch(topic, offset, isolation=COMMITTED), 12)
+
+    await compare(scenario)
+
+
+async def test_a_wait_ends_with_the_transaction(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        writer = await begin(target, topic)
+        await writer.produce(topic, 0)
+        task = target.start(waiting(topic, 0), 12, "waits")
+        await target.waits(task)
+        await target.ask(produce(topic, GOOD), 9)
+        await target.waits(task)
+        await writer.end(committed=True)
+        await target.settle(task)
+
+    await compare(scenario)
+
+
+async def test_a_session_is_told_of_stable_offsets(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        writer = await begin(target, topic)
+        opened = await target.ask(waiting(topic, 0, session_epoch=0, max_wait_ms=0), 12)
+        epoch = 0
+
+        async def go_on(offset: int | None = None) -> None:
+            nonlocal epoch
+            epoch += 1
+            request = waiting(topic, offset or 0, max_wait_ms=0)
+            request.session_id, request.session_epoch = opened.session_id, epoch
+            if offset is None:
+                request.topics = []
+            await target.ask(request, 12)
+
+        await writer.produce(topic, 0)
+        await go_on()
+        await go_on()
+        await target.ask(produce(topic, GOOD), 9)
+        await go_on()
+        await writer.end(committed=False)
+        await go_on()
+        await go_on(4)
+        await go_on()
+
+    await compare(scenario)
+
+
+async def test_the_start_moves_into_transactions(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        writer = await begin(target, topic)
+        await writer.produce(topic, 0, count=2)
+        await writer.end(committed=False)
+        await writer.add(topic, 0)
+        await writer.produce(topic, 2, count=2)
+        await target.ask(produce(topic, GOOD), 9)
+        for offset in (1, 2, 4, 6):
+            wanted = [DeleteRecordsPartition(0, offset)]
+            request = DeleteRecordsRequest([DeleteRecordsTopic(topic, wanted)], 5000)
+            await target.ask(request, 2)
+            await look_around(target, topic, 8)
+        await writer.end(committed=True)
+        await look_around(target, topic, 9)
+
+    await compare(scenario)
