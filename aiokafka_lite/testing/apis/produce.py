@@ -152,7 +152,11 @@ def _verdicts(
     if len(producers) > 1:
         raise InvalidProducerIdMapping("transactional records of more than one producer")
 
-    from aiokafka_lite.testing.transactions.verification import Asker, verify  # not all need it
+    from aiokafka_lite.testing.transactions.verification import (  # not all need it
+        VERIFICATION,
+        Asker,
+        verify,
+    )
 
     asker = Asker.OLD if context.version < _ABORTABLE_SINCE else Asker.KNOWS_ABORTABLE
     asker = Asker.ADDS_BY_WRITING if context.version >= _ADDS_PARTITIONS_SINCE else asker
@@ -167,9 +171,13 @@ def _verdicts(
         except BrokerResponseError as error:
             verdicts[key] = error
     if to_verify:
-        producer = producers.pop()
-        transactions = context.state.transactions
-        verdicts.update(verify(transactions, transactional_id, producer, to_verify, asker))
+        state, producer = context.state, producers.pop()
+        enabled = state.broker_config(VERIFICATION) == "true"
+        verdicts.update(
+            verify(
+                state.transactions, transactional_id, producer, to_verify, asker, enabled=enabled
+            )
+        )
     return verdicts
 
 

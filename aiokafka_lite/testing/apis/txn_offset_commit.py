@@ -33,7 +33,7 @@ from aiokafka_lite.testing.groups.group import Group, PartitionCheck
 from aiokafka_lite.testing.groups.offsets import CommittedOffset, check_metadata
 from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
-from aiokafka_lite.testing.transactions.verification import Asker, verify
+from aiokafka_lite.testing.transactions.verification import VERIFICATION, Asker, verify
 
 _ABORTABLE_SINCE: Final = 4
 _ADDS_GROUP_SINCE: Final = 5
@@ -163,7 +163,10 @@ class _Commit:
         if not transactions.offsets.needs_verification(slot, self._producer, adds=adds):
             return False
         transactional_id, key = self._request.transactional_id, (OFFSETS_TOPIC, slot)
-        verdict = verify(transactions, transactional_id, self._producer, [key], asker)[key]
+        enabled = self._context.state.broker_config(VERIFICATION) == "true"
+        verdict = verify(
+            transactions, transactional_id, self._producer, [key], asker, enabled=enabled
+        )[key]
         if verdict is not None:
             raise verdict
         return True

@@ -9,6 +9,7 @@ Source: Kafka's ``ReplicaManager.handleProduceAppend`` and ``AddPartitionsToTxnM
 
 from collections.abc import Collection
 from enum import Enum, auto
+from typing import Final
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
@@ -22,7 +23,9 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.testing.transactions.coordinator import Transactions
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 
-__all__ = ["Asker", "verify"]
+__all__ = ["VERIFICATION", "Asker", "verify"]
+
+VERIFICATION: Final = "transaction.partition.verification.enable"
 
 
 class Asker(Enum):
@@ -39,9 +42,23 @@ def verify(
     producer: ProducerIdentity,
     partitions: Collection[TopicPartitionKey],
     asker: Asker,
+    *,
+    enabled: bool = True,
 ) -> dict[TopicPartitionKey, BrokerResponseError | None]:
-    """What the coordinator says to each partition; None: it is part of the transaction."""
+    """What the coordinator says to each partition; None: it is part of the transaction.
+
+    Args:
+        transactions: the coordinator's.
+        transactional_id: of the producer.
+        producer: what it writes under.
+        partitions: those that it has not written to in this transaction.
+        asker: what its client knows.
+        enabled: ``transaction.partition.verification.enable``; without, old producers are
+            believed, and a batch that comes after the end leaves a transaction that hangs.
+    """
     if asker is not Asker.ADDS_BY_WRITING:
+        if not enabled:
+            return dict.fromkeys(partitions)
         return {
             partition: _verify_one(transactions, transactional_id, producer, partition, asker)
             for partition in partitions

@@ -152,6 +152,24 @@ def test_a_partition_that_was_not_added(writer: Writer) -> None:
     assert writer.commit_offsets("group", 5, 5) == 0
 
 
+def test_a_transaction_hangs_where_nothing_is_verified() -> None:
+    broker = SocketlessBroker(broker_configs={"transaction.partition.verification.enable": False})
+    broker.state.create_topic("orders", 1)
+    writer = Writer(broker)
+    writer.init()
+    writer.add(0)
+    assert writer.produce(0, version=11) == 0
+    writer.end(version=4)
+    assert writer.produce(1, version=11) == 0  # late, of the transaction that has ended
+    assert writer.commit_offsets("group", 5) == 0
+    assert (writer.state, writer.partition().last_stable_offset) == ("CompleteCommit", 2)
+    topics = [WritableTxnMarkerTopic("orders", [0])]
+    marker = WritableTxnMarker(*writer.producer, False, topics, 0)
+    broker.ask(WriteTxnMarkersRequest([marker]), 1)  # what an admin's abortTransaction sends
+    assert writer.partition().last_stable_offset == 4
+    assert writer.partition().aborted_between(0, 4) == [(writer.producer[0], 2)]
+
+
 def test_a_group_is_part_of_the_transaction_until_its_marker(writer: Writer) -> None:
     assert writer.add_offsets("group") == 0
     assert writer.commit_offsets("group", 5) == 0
