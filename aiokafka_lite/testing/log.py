@@ -379,16 +379,17 @@ class PartitionLog:
             offset: up to the log's end.
             forget: find the largest timestamp again, as if every batch were a segment.
         """
+        offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
             return
-        self.start_offset = min(offset, self.end_offset)
+        self.start_offset = offset
         while len(self._segments) > 1 and self._segments[0].last_offsets[-1] < self.start_offset:
             del self._segments[0]
         known = bisect_right(self.epochs, self.start_offset, key=lambda entry: entry[1])
         if known:  # the epoch at the start begins there now, and those before it are forgotten
             self.epochs[:known] = [(self.epochs[known - 1][0], self.start_offset)]
         if self._max_timestamp_offset < (
-            self.start_offset if forget else self._segments[0].base_offset
+            self.start_offset if forget or not self._segments else self._segments[0].base_offset
         ):
             self._find_max_timestamp_again()
         if self._store is not None:
