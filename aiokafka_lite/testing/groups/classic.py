@@ -188,8 +188,8 @@ class ClassicGroup(ClassicRoster):
         self._answer_sync(member, SyncGroupResponse(error_code=fenced))
         self.rename_static(member, member_id)
         member.is_new = False
+        self._expect(member)  # still for the timeout of before, as in Kafka
         self._update(member, request, reply)
-        self._expect(member)
         if self._state == STABLE:
             if self.select_protocol() != self.protocol_name:
                 self._rebalance()
@@ -273,7 +273,6 @@ class ClassicGroup(ClassicRoster):
             self._complete_join()
 
     def _set_join_deadline(self, delay: float) -> None:
-        self._cancel_join_deadline()
         self._join_deadline = self.environment.clock.call_later(delay, self._complete_join)
 
     def _cancel_join_deadline(self) -> None:
@@ -292,7 +291,6 @@ class ClassicGroup(ClassicRoster):
             self._set_join_deadline(self.rebalance_timeout)
             return
         self.generation += 1
-        self.pending_syncs.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self.read_subscriptions()
         if not self.members:

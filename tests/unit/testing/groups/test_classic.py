@@ -5,6 +5,7 @@ import pytest
 from aiokafka_lite.errors import (
     FencedInstanceIdError,
     GroupCoordinatorNotAvailableError,
+    GroupIdNotFound,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
     NotCoordinatorForGroupError,
@@ -12,11 +13,21 @@ from aiokafka_lite.errors import (
     UnknownError,
     UnknownMemberIdError,
 )
-from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
+from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest
+from aiokafka_lite.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.classic import ClassicGroup
+from aiokafka_lite.testing.groups.group import Joiner
+from aiokafka_lite.testing.groups.reply import Reply
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.raw import RawClient, SocketlessBroker
 
@@ -188,6 +199,90 @@ async def test_a_fault_is_answered_before_anything_happens() -> None:
         await client.close()
 
 
+def test_who_waits_to_sync_joins_again_when_one_more_comes(broker: SocketlessBroker) -> None:
+    leader, follower, newcomer = (FakeMember(broker) for _ in range(3))
+    form(leader)
+    follower.begin_join()
+    leader.join()
+    follower.joined()
+    syncing = follower.begin_sync()
+    assert syncing.answer is None
+    newcomer.begin_join()
+    assert syncing.code == REBALANCE
+    assert leader.beat() == REBALANCE
+    leader.begin_join()
+    follower.begin_join()
+    assert {each.joined().generation_id for each in (leader, follower, newcomer)} == {3}
+
+
+def test_a_static_member_s_next_incarnation_fences_what_waits(broker: SocketlessBroker) -> None:
+    fenced = FencedInstanceIdError.errno
+    a, b, c = FakeMember(broker), FakeMember(broker), FakeMember(broker)
+    b.instance_id = c.instance_id = "one"
+    form(a)
+    joining = b.begin_join()
+    c.begin_join()
+    assert (joining.code, joining.answer.member_id[:4]) == (fenced, "one-")
+    assert a.join().generation_id == c.joined().generation_id == 2
+    syncing = c.begin_sync()
+    back = FakeMember(broker, instance_id="one")
+    rejoining = back.begin_join()
+    assert (syncing.code, rejoining.answer) == (fenced, None)
+    assert a.beat() == REBALANCE
+    a.join()
+    assert back.joined().generation_id == 3
+
+
+def test_a_static_member_s_next_incarnation_has_a_session_of_its_own(
+    broker: SocketlessBroker,
+) -> None:
+    old = FakeMember(broker, instance_id="one", session_timeout_ms=10_000)
+    form(old)
+    broker.clock.advance(9)
+    back = FakeMember(broker, instance_id="one", session_timeout_ms=20_000)
+    assert back.join().generation_id == 1
+    broker.clock.advance(9.9)
+    assert back.beat() == 0  # the new timeout counts from the first heartbeat on
+    broker.clock.advance(19.9)
+    assert group_of(broker).state == "Stable"
+    broker.clock.advance(0.1)
+    assert group_of(broker).state == "Empty"
+
+
+def test_who_joins_again_unchanged_is_told_what_it_knows(broker: SocketlessBroker) -> None:
+    leader, follower = FakeMember(broker), FakeMember(broker)
+    form(leader, follower)
+    again = follower.join()
+    assert (again.generation_id, again.leader, again.members) == (2, leader.member_id, [])
+    assert group_of(broker).state == "Stable"
+    follower.protocols = [("range", b"changed")]
+    assert follower.begin_join().answer is None
+    assert leader.join().generation_id == 3
+    follower.joined()
+    again = leader.join()  # the leader too, as long as nothing is shared out
+    assert (again.generation_id, len(again.members)) == (3, 2)
+
+
+def test_shares_are_those_of_one_generation(broker: SocketlessBroker) -> None:
+    member = FakeMember(broker)
+    form(member)
+    member.generation += 1
+    assert member.begin_sync().code == IllegalGenerationError.errno
+
+
+def test_a_commit_shows_that_a_member_lives(broker: SocketlessBroker) -> None:
+    broker.state.create_topic("orders", 1)
+    member = FakeMember(broker)
+    form(member)
+    topics = [OffsetCommitRequestTopic("orders", partitions=[OffsetCommitRequestPartition(0, 1)])]
+    commit = OffsetCommitRequest("g", member.generation, member.member_id, topics=topics)
+    for _ in range(3):
+        broker.clock.advance(9)
+        (answer,) = broker.ask(commit, 8).topics
+        assert answer.partitions[0].error_code == 0
+    assert group_of(broker).state == "Stable"
+
+
 # Another coordinator
 
 
@@ -247,6 +342,52 @@ def test_a_static_member_keeps_its_new_id_over_a_move(three_brokers: SocketlessB
     assert back.beat() == 0
     back.generation += 1
     assert back.beat() == IllegalGenerationError.errno
+
+
+@pytest.mark.parametrize("shared_out", [True, False])
+def test_no_timer_of_the_old_coordinator_goes_off(
+    three_brokers: SocketlessBroker, shared_out: bool
+) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    a, b = FakeMember(broker, node=here), FakeMember(broker, node=here)
+    form(a)
+    b.begin_join()
+    if not shared_out:
+        a.join()
+        b.joined()
+        a.generation = 1
+    broker.state.coordinators.move(CoordinatorType.GROUP, "g", (here + 1) % 3)
+    a.node = (here + 1) % 3
+    for _ in range(20):
+        broker.clock.advance(9)
+        assert a.beat() == 0
+    assert group_of(broker).generation == 1
+
+
+def test_a_dead_group_sends_its_members_away(broker: SocketlessBroker) -> None:
+    gone = GroupCoordinatorNotAvailableError
+    form(FakeMember(broker))
+    group = group_of(broker)
+    broker.state.groups.delete("g")
+    assert group.state == "Dead"
+    joining: Reply[JoinGroupResponse] = Reply()
+    group.on_join(JoinGroupRequest("g"), Joiner("c", "/h"), joining)
+    syncing: Reply[SyncGroupResponse] = Reply()
+    group.on_sync(SyncGroupRequest("g"), syncing)
+    assert joining.answer is not None
+    assert syncing.answer is not None
+    assert (joining.answer.error_code, syncing.answer.error_code) == (gone.errno, gone.errno)
+    with pytest.raises(gone):
+        group.on_heartbeat(HeartbeatRequest("g"))
+    with pytest.raises(gone):
+        group.on_leave(LeaveGroupRequest("g"))
+    with pytest.raises(gone):
+        group.check_commit("", -1, None, transactional=False)
+    with pytest.raises(GroupIdNotFound):
+        group.check_fetch(None, -1)
+    with pytest.raises(RuntimeError, match="once"):
+        joining.send(joining.answer)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
