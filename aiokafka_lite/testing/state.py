@@ -141,7 +141,12 @@ class ClusterState:
         environment = Environment(
             self.clock, self.journal, self.topics, self.new_uuid, self.broker_config.integer
         )
-        return Groups(environment, self.coordinators)
+        groups = Groups(environment, self.coordinators)
+        if any(value["kind"] == "consumer" for _, value in self.journal.entries("group")):
+            from aiokafka_lite.testing.groups.migration import recall
+
+            recall(groups, self.broker_config, self.group_config)
+        return groups
 
     @cached_property
     def transactions(self) -> "Transactions":

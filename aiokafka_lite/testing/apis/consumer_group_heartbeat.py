@@ -104,6 +104,7 @@ def _report(
         if isinstance(existing, ClassicGroup):
             existing.make_way()
         groups.put(group)
+        group.note()
         group.watch_sessions()
     return response
 

@@ -165,14 +165,14 @@ class ConsumerGroup(ConsumerRoster):
             or resolved_now
             or (self.assignor != assignor)
         ):
-            self.epoch += 1
+            self.begin_epoch()
         self._assign_if_due()
         after = self._reconciled(updated, reported, topics_changed or regex_changed)
         self.members[updated.member_id] = after
         # In Kafka too this is only done after the answer, whose member reads nothing by it yet.
         if sees is not None and self._subscriptions.resolve_if_due(sees):
             self._subscriptions.observe()
-            self.epoch += 1
+            self.begin_epoch()
         return after
 
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
@@ -198,7 +198,7 @@ class ConsumerGroup(ConsumerRoster):
             self._timers.cancel_member(member_id)
         self._subscriptions.forget_unused()
         self._subscriptions.observe()
-        self.epoch += 1
+        self.begin_epoch()
         if not self.members:
             self.target_epoch = self.epoch
             self._assigned_ms = LONG_AGO

@@ -3,7 +3,8 @@
 ``ConsumerRoster`` only keeps and checks; how members come, advance and go is in ``consumer``.
 """
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -82,6 +83,24 @@ class ConsumerRoster(Group):
 
     def subscribed_topics(self) -> frozenset[str]:
         return self._subscriptions.topics()
+
+    # Epochs
+
+    def begin_epoch(self) -> None:
+        """Somebody came, went or changed what it reads, or the topics changed."""
+        self.epoch += 1
+        self.note()
+
+    def note(self) -> None:
+        """Have the journal remember what outlives the members."""
+        remembered = {"kind": self.kind, "epoch": self.epoch}
+        self._environment.journal.note("group", (self.group_id,), remembered)
+
+    def recall(self, remembered: Mapping[str, Any]) -> None:
+        """Take back what the journal remembers; who is not known any more has to join again."""
+        self.epoch = self.target_epoch = remembered["epoch"]
+
+    # Members
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member of an instance id."""

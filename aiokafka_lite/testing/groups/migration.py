@@ -33,6 +33,8 @@ from aiokafka_lite.protocol.messages.leave_group import (
     MemberResponse,
 )
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from aiokafka_lite.testing.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.group_configs import GroupConfigs
 from aiokafka_lite.testing.groups.classic import ClassicGroup
 from aiokafka_lite.testing.groups.classic_roster import ClassicMember, MemberProtocol
 from aiokafka_lite.testing.groups.consumer import ConsumerGroup, successor
@@ -54,7 +56,7 @@ from aiokafka_lite.testing.groups.group import NO_MEMBER, Joiner, refused_join
 from aiokafka_lite.testing.groups.registry import Groups
 from aiokafka_lite.testing.groups.reply import Reply
 
-__all__ = ["MixedGroup", "upgrade"]
+__all__ = ["MixedGroup", "recall", "upgrade"]
 
 
 class MixedGroup(ConsumerGroup):
@@ -363,6 +365,16 @@ def upgrade(group: ClassicGroup, groups: Groups, settings: ConsumerSettings) -> 
         )
     made.observe_topics()
     return made
+
+
+def recall(groups: Groups, brokers: BrokerConfigs, configs: GroupConfigs) -> None:
+    """Make the consumer groups that the journal remembers, without members."""
+    for (group_id, *_), remembered in list(groups.environment.journal.entries("group")):
+        if remembered["kind"] == MixedGroup.kind:
+            name = str(group_id)
+            group = MixedGroup(name, groups, ConsumerSettings(name, brokers, configs))
+            group.recall(remembered)
+            groups.put(group)
 
 
 def _classic(

@@ -1,5 +1,6 @@
 """Consumer groups in time that a test moves: sessions, revocations, topics that come and go."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -18,6 +19,8 @@ from aiokafka_lite.testing.acls import Acl, Operation, Pattern, Permission, Reso
 from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.consumer_member import MemberState
+from aiokafka_lite.testing.groups.offsets import CommittedOffset
+from aiokafka_lite.testing.journal import Journal, Key, Value
 from tests.unit.testing.groups.reporters import FakeReporter, group_of, settle
 from tests.unit.testing.raw import SocketlessBroker
 
@@ -249,6 +252,44 @@ def test_a_new_coordinator_gives_everyone_time(broker: SocketlessBroker) -> None
     assert group_of(three).state == "Stable"
     three.clock.advance(1.0)
     assert group_of(three).state == "Empty"
+
+
+class Remembering(Journal):
+    """Keeps the newest value of each key."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, Key], Value] = {}
+
+    def note(self, kind: str, key: Key, value: Value | None) -> None:
+        self.kept.pop((kind, key), None)
+        if value is not None:
+            self.kept[kind, key] = value
+
+    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
+        return iter([(key, value) for (one, key), value in self.kept.items() if one == kind])
+
+
+def test_a_group_outlives_the_cluster_but_its_members_do_not() -> None:
+    """A member that is still there is told to join again, not that there is no such group."""
+    journal = Remembering()
+    before = SocketlessBroker(journal=journal)
+    before.state.create_topic("t", 4)
+    a = FakeReporter(before, "a", "t")
+    a.join()
+    group_of(before).offsets.commit("t", 0, CommittedOffset(5))
+    after = SocketlessBroker(journal=journal)
+    after.state.create_topic("t", 4)
+    a.broker = after
+    assert a.tell() == UNKNOWN
+    assert (group_of(after).state, group_of(after).epoch) == ("Empty", 2)
+    assert a.join() == 0
+    assert (a.epoch, a.count) == (3, 4)
+    committed = group_of(after).offsets.find("t", 0)
+    assert committed is not None
+    assert committed.offset == 5
+    a.leave()
+    after.state.groups.delete("g")
+    assert SocketlessBroker(journal=journal).state.groups.get("g") is None
 
 
 @pytest.mark.parametrize("options", [{"version": "3.9"}, {"features": {"group.version": 0}}])
