@@ -147,6 +147,8 @@ class FakeCluster(Levers, Views, Faults):
                 features=features,
                 broker_configs=broker_configs,
             )
+            if users is None and (sasl_mechanisms or sasl_session_lifetime):
+                raise ValueError("nobody could authenticate: give users, too, be it an empty dict")
             if users is not None:
                 self._admit_only(users, sasl_mechanisms, sasl_session_lifetime)
             if authorizer is not None or super_users is not None:
@@ -173,6 +175,7 @@ class FakeCluster(Levers, Views, Faults):
 
         Raises:
             RuntimeError: it was started before.
+            BrokerResponseError: a topic to begin with that Kafka does not take.
             OSError: a port that was asked for is taken.
         """
         from aiokafka_lite.testing.apis import SERVED
@@ -272,7 +275,7 @@ class FakeCluster(Levers, Views, Faults):
 
         Partitions that have no other replica in sync have no leader until it is back.
         """
-        self._node(node_id)
+        self._server(node_id)
         self._in_loop(lambda: self._kill(node_id))
 
     def restart(self, node_id: int) -> Awaitable[None]:
@@ -283,8 +286,9 @@ class FakeCluster(Levers, Views, Faults):
 
         Raises:
             OSError: the port was taken in the meantime.
+            RuntimeError: the cluster was not started, or is stopped.
         """
-        self._node(node_id)
+        self._server(node_id)
         loop = self._elsewhere()
         if loop is None:
             return self._restart(node_id)
@@ -296,13 +300,13 @@ class FakeCluster(Levers, Views, Faults):
 
         Connections stay open and new ones seem to be accepted; nothing is read or answered.
         """
-        self._node(node_id)
-        self._in_loop(lambda: self._servers[node_id].pause())
+        server = self._server(node_id)
+        self._in_loop(server.pause)
 
     def resume(self, node_id: int) -> None:
         """Let a paused broker go on where it was. Nothing happens if it is not paused."""
-        self._node(node_id)
-        self._in_loop(lambda: self._servers[node_id].resume())
+        server = self._server(node_id)
+        self._in_loop(server.resume)
 
     def disconnect(self, node_id: int | None = None) -> None:
         """Cut the connections of one broker or of all; it goes on listening."""
@@ -349,6 +353,12 @@ class FakeCluster(Levers, Views, Faults):
             raise ExceptionGroup("a broker, or a function given to a fault, failed", news)
 
     # Inside
+
+    def _server(self, node_id: int) -> "BrokerServer":
+        self._node(node_id)
+        if self._loop is None:
+            raise RuntimeError("the cluster is not started, or is stopped")
+        return self._servers[node_id]
 
     def _kill(self, node_id: int) -> None:
         if self.state.nodes[node_id].alive:

@@ -112,3 +112,21 @@ async def test_moving_a_coordinator() -> None:
             before = coordinators.node_of(kind, "mine").node_id
             cluster.move_coordinator("mine", (before + 1) % 3, kind)
             assert coordinators.node_of(kind, "mine").node_id == (before + 1) % 3
+
+
+def test_a_cluster_that_is_not_started() -> None:
+    cluster = FakeCluster()
+    levers = (cluster.kill, cluster.restart, cluster.pause, cluster.resume)
+    for ask in levers:
+        with pytest.raises(RuntimeError, match="is not started"):
+            ask(0)
+    cluster.disconnect()  # nobody is there
+    cluster.create_topic("a")
+    assert cluster.produce("a", b"x") == 0
+    with cluster:
+        assert len(cluster.records("a")) == 1
+    for ask in levers:
+        with pytest.raises(RuntimeError, match="is stopped"):
+            ask(0)
+    with pytest.raises(RuntimeError, match="is started once"), cluster:
+        raise AssertionError("not again")

@@ -162,6 +162,8 @@ async def test_users_have_to_authenticate(connect: Connect) -> None:
         client.send(ASK_NOTHING, 9)
         assert await client.is_cut()
         assert cluster.state.users.password_of("alice") == "secret"
+    with pytest.raises(ValueError, match="give users, too"):
+        FakeCluster(sasl_mechanisms=["PLAIN"])
     with pytest.raises(ValueError, match="sasl_mechanisms"):
         FakeCluster(users={}, sasl_mechanisms=["MAGIC"])
 
