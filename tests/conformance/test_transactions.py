@@ -4,6 +4,7 @@ A real coordinator writes markers after it has answered; a scenario waits until 
 before it goes on.
 """
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -583,3 +584,47 @@ async def test_offsets_of_a_consumer_group(compare: Compare) -> None:
         await writer.end(committed=False, version=5)
 
     await compare(scenario)
+
+
+@pytest.mark.timeout(180)
+async def test_another_broker_becomes_the_coordinator(compare3: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(3)
+        brokers = (await target.quietly(MetadataRequest([]), 9)).brokers
+        name = target.unique("txn")
+        await Writer(target, name).await_coordinator(anywhere=True)
+        here = await target.coordinator_of(name, 1)
+        staying = [each for each in brokers if each.node_id != here]
+        target.bootstrap = ",".join(f"{each.host}:{each.port}" for each in staying)
+        target.disconnect("topics")
+        writer = Writer(target, name, f"main@{here}")
+        await writer.await_coordinator()
+        wrong = Writer(target, name, f"main@{staying[0].node_id}")
+        await wrong.init()
+        await wrong.add(topic, 0)
+        await wrong.add_offsets("group")
+        await wrong.end(committed=True, wait=False)
+        await wrong.describe()
+        await writer.init()
+        for partition in range(3):
+            leader = await target.leader_of(topic, partition)
+            at_leader = writer.elsewhere(f"main@{leader}")
+            await at_leader.produce(topic, 0, version=12, partition=partition)
+            another = next(each.node_id for each in brokers if each.node_id != leader)
+            elsewhere = writer.elsewhere(f"main@{another}")
+            await elsewhere.produce(topic, 1, version=9, partition=partition)
+        await target.kill(here)
+        while (there := await target.coordinator_of(name, 1)) == here:
+            await asyncio.sleep(0.1)
+        writer = writer.elsewhere(f"main@{there}")
+        await writer.await_coordinator()
+        await writer.describe()
+        await writer.end(committed=False, version=5)
+        for partition in range(3):
+            while (leader := await target.leader_of(topic, partition)) in (-1, here):
+                await asyncio.sleep(0.1)
+            wanted = TopicRequest(topic, [partition])
+            await target.ask(DescribeProducersRequest([wanted]), 0, f"main@{leader}")
+        await target.restart(here)
+
+    await compare3(scenario)

@@ -31,7 +31,7 @@ from tests.unit.testing.raw import make_batch
 __all__ = ["Writer", "transactional"]
 
 CONCURRENT = 51
-NOT_READY = (14, 15, 16)  # loading, not available, not coordinator
+NOT_READY = frozenset({14, 15, 16})  # loading, not available, not coordinator
 
 
 def transactional(
@@ -65,11 +65,21 @@ class Writer:
         self.producer = (-1, -1)
         self._on = on
 
-    async def await_coordinator(self) -> None:
+    def elsewhere(self, on: str) -> "Writer":
+        """The same producer by another connection."""
+        writer = Writer(self.target, self.name, on)
+        writer.producer = self.producer
+        return writer
+
+    async def await_coordinator(self, *, anywhere: bool = False) -> None:
         """The first use of a cluster makes the coordinators' topic, which takes a moment.
 
         It also burns a producer id, so that 0 always stands for none.
+
+        Args:
+            anywhere: the connection need not be one to the coordinator.
         """
+        not_ready = NOT_READY.difference({16} if anywhere else ())
         await self.target.coordinator_of(self.name, 1)
         request = DescribeTransactionsRequest([self.name])
         async with asyncio.timeout(30):
@@ -77,7 +87,7 @@ class Writer:
                 response = await self.target.quietly(request, 0, self._on)
                 given = await self.target.quietly(InitProducerIdRequest(None), 4, self._on)
                 codes = {response.transaction_states[0].error_code, given.error_code}
-                if not codes.intersection(NOT_READY):
+                if not codes.intersection(not_ready):
                     return
                 await asyncio.sleep(0.02)
 
@@ -154,13 +164,19 @@ class Writer:
         return await self.target.ask(request, version, self._on)
 
     async def end(
-        self, *, committed: bool, version: int = 4, producer: tuple[int, int] | None = None
+        self,
+        *,
+        committed: bool,
+        version: int = 4,
+        producer: tuple[int, int] | None = None,
+        wait: bool = True,
     ) -> Any:
         """EndTxn, and wait until the markers are written; a new identity is kept."""
         request = EndTxnRequest(self.name, *(producer or self.producer), committed)
         response = await self.target.ask(request, version, self._on)
         self._keep(response)
-        await self.settled()
+        if wait:
+            await self.settled()
         return response
 
     async def settled(self) -> None:
