@@ -134,6 +134,16 @@ class Acl(NamedTuple):
     operation: Operation
     permission: Permission
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it says ANY or MATCH, as only filters may."""
+        return (
+            self.resource is Resource.ANY
+            or self.pattern in (Pattern.ANY, Pattern.MATCH)
+            or self.operation is Operation.ANY
+            or self.permission is Permission.ANY
+        )
+
     def covers(self, resource: Resource, name: str) -> bool:
         """Whether a resource of that name is meant."""
         if self.resource is not resource:
@@ -269,6 +279,8 @@ def _check(acl: Acl) -> None:
         raise InvalidRequestError(f"Invalid operation {acl.operation.name}")
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
         raise InvalidRequestError(f"Invalid permissionType {acl.permission.name}")
+    if ":" not in acl.principal:
+        raise InvalidRequestError(f"{acl.principal!r} has no type before a colon")
     if not acl.name:
         raise InvalidRequestError("Resource name should not be empty")
     if acl.resource is Resource.CLUSTER and acl.name not in (CLUSTER_NAME, WILDCARD):

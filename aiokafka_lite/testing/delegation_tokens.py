@@ -11,7 +11,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.session import ANONYMOUS
 
-__all__ = ["refusal_of"]
+__all__ = ["no_time", "refusal_of"]
 
 
 def refusal_of(context: RequestContext) -> BrokerResponseError:
@@ -23,3 +23,8 @@ def refusal_of(context: RequestContext) -> BrokerResponseError:
     if context.session.principal == ANONYMOUS:
         return DelegationTokenRequestNotAllowed("tokens are for those who authenticate themselves")
     return DelegationTokenAuthDisabled("there is no secret to sign tokens with")
+
+
+def no_time(refusal: BrokerResponseError) -> int:
+    """What a refusal says instead of a time: Kafka's broker says -1, and its controller 0."""
+    return 0 if isinstance(refusal, DelegationTokenAuthDisabled) else -1

@@ -12,9 +12,10 @@ differ is listed in ``differences.py``, each entry with its reason.
 """
 
 import asyncio
+import contextlib
 import inspect
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +23,9 @@ import pytest
 
 from aiokafka_lite.testing import FakeCluster
 from tests.conformance.comparing import AllowedDifferences, report
+from tests.conformance.secured import SUPER_USERS, USERS, SecuredTarget, guarded_kafka
 from tests.conformance.target import Scenario, Target
-from tools.kafka import OwnCluster, RealKafka
+from tools.kafka import KafkaCluster, KafkaNotAvailable, OwnCluster, RealKafka
 
 HERE = Path(__file__).parent
 
@@ -90,6 +92,35 @@ async def compare3(
             judged = Target(
                 *("embedded", fake.bootstrap_servers, suffix), kill=kill, restart=fake.restart
             )
+            await _judge(request.node.name, scenario, judge, judged, allowed)
+
+    yield run
+    _refuse_unused(allowed)
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[KafkaCluster]:
+    """A real Kafka with users and ACLs, shared by the run."""
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(guarded_kafka())
+        except KafkaNotAvailable as error:
+            pytest.skip(f"no real Kafka: {error}")
+        yield cluster
+
+
+@pytest.fixture
+async def compare_guarded(
+    guarded: KafkaCluster, request: pytest.FixtureRequest, allowed: AllowedDifferences
+) -> AsyncIterator[Compare]:
+    """``compare`` for clusters that ask who their clients are; see ``secured``."""
+
+    async def run(scenario: Scenario, **options: Any) -> None:
+        secured = {"users": USERS, "super_users": SUPER_USERS, "check_records": True, **options}
+        async with FakeCluster(**secured) as fake:
+            suffix = uuid.uuid4().hex[:10]
+            judge = SecuredTarget("Kafka", guarded.bootstrap_of("SASL_PLAINTEXT"), suffix)
+            judged = SecuredTarget("embedded", fake.bootstrap_servers, suffix)
             await _judge(request.node.name, scenario, judge, judged, allowed)
 
     yield run

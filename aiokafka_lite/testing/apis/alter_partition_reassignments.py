@@ -32,6 +32,18 @@ def handle(
             allow_replication_factor_change=may_change,
             error_code=error.errno,
             error_message=str(error),
+            responses=[
+                ReassignableTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ReassignablePartitionResponse(
+                            asked.partition_index, error.errno, str(error)
+                        )
+                        for asked in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ],
         )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_change,

@@ -1,6 +1,9 @@
-"""CreateAcls, v0-v3: lines for the table of ACLs, each for itself. v1 knows prefixes (KIP-290)."""
+"""CreateAcls, v0-v3: lines for the table of ACLs, each for itself. v1 knows prefixes (KIP-290).
 
-from aiokafka_lite.errors import BrokerResponseError, SecurityDisabled
+As in Kafka, one that says ANY where a filter may refuses the whole request as an unknown error.
+"""
+
+from aiokafka_lite.errors import BrokerResponseError, SecurityDisabled, UnknownError
 from aiokafka_lite.protocol.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -9,6 +12,7 @@ from aiokafka_lite.protocol.messages.create_acls import (
 )
 from aiokafka_lite.testing.acls import (
     CLUSTER_NAME,
+    Acl,
     AclTable,
     Operation,
     Resource,
@@ -23,26 +27,31 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
         context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
         if context.state.authorizer is None:
             raise SecurityDisabled("No Authorizer is configured.")
+        wanted = [_acl(creation) for creation in request.creations]
+        if any(acl.is_pattern for acl in wanted):
+            raise UnknownError("what only filters may say is no part of an ACL")
     except BrokerResponseError as error:
         refused = [AclCreationResult(error.errno, str(error)) for _ in request.creations]
         return CreateAclsResponse(results=refused)
     table = context.state.authorizer.acls
-    return CreateAclsResponse(results=[_create(wanted, table) for wanted in request.creations])
+    return CreateAclsResponse(results=[_create(acl, table) for acl in wanted])
 
 
-def _create(wanted: AclCreation, table: AclTable) -> AclCreationResult:
+def _acl(creation: AclCreation) -> Acl:
+    return acl_of_codes(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _create(wanted: Acl, table: AclTable) -> AclCreationResult:
     try:
-        table.add(
-            acl_of_codes(
-                wanted.resource_type,
-                wanted.resource_name,
-                wanted.resource_pattern_type,
-                wanted.principal,
-                wanted.host,
-                wanted.operation,
-                wanted.permission_type,
-            )
-        )
+        table.add(wanted)
     except BrokerResponseError as error:
         return AclCreationResult(error.errno, str(error))
     return AclCreationResult(error_message=None)

@@ -1,27 +1,33 @@
 """CreateDelegationToken, v0-v3: disabled, as on a broker without a secret for tokens."""
 
+from aiokafka_lite.errors import (
+    DelegationTokenAuthDisabled,
+    DelegationTokenAuthorizationFailed,
+)
 from aiokafka_lite.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.delegation_tokens import refusal_of
+from aiokafka_lite.testing.delegation_tokens import no_time, refusal_of
 
 
 def handle(
     request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
-    kind, _, name = context.session.principal.partition(":")
-    response = CreateDelegationTokenResponse(
-        refusal_of(context).errno,
-        kind,
-        name,
-        kind,
-        name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
-    )
+    principal = context.session.principal
+    kind, _, name = principal.partition(":")
+    refusal = refusal_of(context)
+    if request.owner_principal_name and isinstance(refusal, DelegationTokenAuthDisabled):
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+        if owner != principal and not context.allows(Operation.CREATE_TOKENS, Resource.USER, owner):
+            refusal = DelegationTokenAuthorizationFailed(f"a token for {owner}")
+    response = CreateDelegationTokenResponse(refusal.errno, kind, name, kind, name)
+    if no_time(refusal):
+        response.issue_timestamp_ms = -1
+        response.expiry_timestamp_ms = -1
+        response.max_timestamp_ms = -1
     if request.owner_principal_name:
         response.principal_type = request.owner_principal_type or ""
         response.principal_name = request.owner_principal_name

@@ -10,6 +10,7 @@ from aiokafka_lite.protocol.messages.delete_acls import (
 )
 from aiokafka_lite.testing.acls import (
     CLUSTER_NAME,
+    Acl,
     AclTable,
     Operation,
     Resource,
@@ -28,12 +29,17 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
         refused = [DeleteAclsFilterResult(error.errno, str(error)) for _ in request.filters]
         return DeleteAclsResponse(filter_results=refused)
     table = context.state.authorizer.acls
-    return DeleteAclsResponse(filter_results=[_delete(which, table) for which in request.filters])
+    # Every filter sees the table as it was: what two of them match is told twice.
+    found = [_find(which, table) for which in request.filters]
+    for acls in found:
+        for acl in acls if isinstance(acls, list) else ():
+            table.remove(acl)
+    return DeleteAclsResponse(filter_results=[_result(acls) for acls in found])
 
 
-def _delete(which: DeleteAclsFilter, table: AclTable) -> DeleteAclsFilterResult:
+def _find(which: DeleteAclsFilter, table: AclTable) -> list[Acl] | BrokerResponseError:
     try:
-        removed = table.remove(
+        return table.find(
             filter_of_codes(
                 which.resource_type_filter,
                 which.resource_name_filter,
@@ -45,8 +51,12 @@ def _delete(which: DeleteAclsFilter, table: AclTable) -> DeleteAclsFilterResult:
             )
         )
     except BrokerResponseError as error:
-        return DeleteAclsFilterResult(error.errno, str(error))
+        return error
+
+
+def _result(found: list[Acl] | BrokerResponseError) -> DeleteAclsFilterResult:
+    if isinstance(found, BrokerResponseError):
+        return DeleteAclsFilterResult(found.errno, str(found))
     return DeleteAclsFilterResult(
-        error_message=None,
-        matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for acl in removed],
+        error_message=None, matching_acls=[DeleteAclsMatchingAcl(0, None, *acl) for acl in found]
     )

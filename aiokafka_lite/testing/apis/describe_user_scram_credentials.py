@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, v0: who has which SCRAM credentials, not what they are (KIP-554)."""
+"""DescribeUserScramCredentials, v0: which credentials users have, not what they are (KIP-554)."""
 
 from collections import Counter
 
@@ -30,8 +30,9 @@ def handle(
             error_code=error.errno,
             error_message=str(error),
             results=[
-                DescribeUserScramCredentialsResult(asked.name, error.errno, str(error))
-                for asked in request.users or ()
+                # Kafka leaves the names out, and answers nothing at all if none was given.
+                DescribeUserScramCredentialsResult("", error.errno, str(error))
+                for _ in request.users or ()
             ],
         )
     named = Counter(asked.name for asked in request.users or ()) or Counter(users.scram_users())

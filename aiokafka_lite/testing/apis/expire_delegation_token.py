@@ -5,12 +5,11 @@ from aiokafka_lite.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.delegation_tokens import refusal_of
+from aiokafka_lite.testing.delegation_tokens import no_time, refusal_of
 
 
 def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(
-        error_code=refusal_of(context).errno, expiry_timestamp_ms=-1
-    )
+    refusal = refusal_of(context)
+    return ExpireDelegationTokenResponse(refusal.errno, no_time(refusal))

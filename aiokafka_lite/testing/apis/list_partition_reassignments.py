@@ -4,6 +4,8 @@ from aiokafka_lite.errors import BrokerResponseError
 from aiokafka_lite.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
@@ -16,5 +18,15 @@ def handle(
         context.check()
         context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     except BrokerResponseError as error:
-        return ListPartitionReassignmentsResponse(error_code=error.errno, error_message=str(error))
+        return ListPartitionReassignmentsResponse(
+            error_code=error.errno,
+            error_message=str(error),
+            topics=[
+                OngoingTopicReassignment(
+                    topic.name,
+                    [OngoingPartitionReassignment(index) for index in topic.partition_indexes],
+                )
+                for topic in request.topics or ()
+            ],
+        )
     return ListPartitionReassignmentsResponse(error_message=None)

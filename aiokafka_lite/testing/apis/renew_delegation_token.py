@@ -5,12 +5,11 @@ from aiokafka_lite.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.delegation_tokens import refusal_of
+from aiokafka_lite.testing.delegation_tokens import no_time, refusal_of
 
 
 def handle(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(
-        error_code=refusal_of(context).errno, expiry_timestamp_ms=-1
-    )
+    refusal = refusal_of(context)
+    return RenewDelegationTokenResponse(refusal.errno, no_time(refusal))

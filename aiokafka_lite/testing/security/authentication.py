@@ -163,9 +163,9 @@ class Authentication:
         if self._stage is _Stage.OVER or api_key != ApiKey.SASL_HANDSHAKE:
             raise NotAdmitted(f"{api_name(api_key)} before the client has authenticated itself")
 
-    def on_versions(self) -> None:
-        """ApiVersions was answered: the next request has to be SaslHandshake."""
-        if self._stage is _Stage.FIRST:
+    def on_versions(self, error_code: int) -> None:
+        """ApiVersions was answered: the next request has to be SaslHandshake, unless it failed."""
+        if self._stage is _Stage.FIRST and not error_code:
             self._stage = _Stage.HANDSHAKE
 
     def on_handshake(self, mechanism: str, version: int) -> None:
