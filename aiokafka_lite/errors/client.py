@@ -9,6 +9,7 @@ from aiokafka_lite.errors.base import KafkaError
 __all__ = [
     "AuthenticationFailedError",
     "AuthenticationMethodNotSupported",
+    "BufferExhaustedError",
     "Cancelled",
     "CommitFailedError",
     "ConsumerStoppedError",
@@ -98,6 +99,12 @@ class KafkaTimeoutError(KafkaError):
 
 class DeliveryTimeoutError(KafkaTimeoutError):
     """``delivery_timeout_ms`` passed before the answer: the record MAY be stored. (ours)"""
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """``buffer_memory`` is used up and the caller does not wait for more. (ours; Java has it)"""
+
+    ambiguous = False
 
 
 class KafkaUnavailableError(KafkaError):

@@ -109,7 +109,14 @@ class Accumulator(AppendCore):
         Raises:
             MessageSizeTooLargeError: The record can never be sent.
         """
-        size = HEADER_SIZE + record_size_upper_bound(key, value, headers)
+        return self.memory_for(HEADER_SIZE + record_size_upper_bound(key, value, headers))
+
+    def memory_for(self, size: int) -> int:
+        """Bytes of memory that a batch of so many bytes takes.
+
+        Raises:
+            MessageSizeTooLargeError: It can never be sent.
+        """
         limit = self._options.max_request_size
         if size > limit:
             raise MessageSizeTooLargeError(
@@ -142,10 +149,7 @@ class Accumulator(AppendCore):
             buffer = self.pool.try_take(self.size_for(key, value, headers))
             if buffer is None:
                 return None
-        # Batches are told apart by their age (see `put_back`), so no two may be equally old; the
-        # clock of some event loops ticks in milliseconds.
-        now = max(self.loop.time(), math.nextafter(self._newest, math.inf))
-        self._newest = now
+        now = self._next_time()
         try:
             builder = BatchBuilder(len(buffer), buffer)
             batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
@@ -168,6 +172,15 @@ class Accumulator(AppendCore):
             if len(self._lingering) == 1:
                 self._on_lingering(now + self._options.linger)
         return ack
+
+    def _next_time(self) -> float:
+        """The loop's time, for a batch that begins.
+
+        Batches are told apart by their age (see `put_back`), so no two may be equally old; the
+        clock of some event loops ticks in milliseconds.
+        """
+        self._newest = max(self.loop.time(), math.nextafter(self._newest, math.inf))
+        return self._newest
 
     def append_again(self, blocked: Blocked, memory: bytearray | None = None) -> Ack | Blocked:
         """Try a blocked record once more.
@@ -192,6 +205,30 @@ class Accumulator(AppendCore):
             unused, self._granted = self._granted, None
             if unused is not None:
                 self.pool.give(unused)
+
+    def add_batch(
+        self, topic: str, partition: int, builder: BatchBuilder, memory: bytearray
+    ) -> Ack:
+        """Append a whole batch to a partition that is known; the Ack of its first record.
+
+        Args:
+            memory: What the budget counts for it, ``memory_for`` bytes; its records lie elsewhere.
+
+        Raises:
+            BaseException: The refusal; ``memory`` is given back.
+        """
+        if self.refusal is not None:
+            self.pool.give(memory)
+            raise copy.copy(self.refusal)
+        queue = self.topics[topic].queues[partition]
+        if queue.open is not None:
+            self.close_batch(queue)
+        batch = ProducerBatch(self.loop, queue.topic_partition, builder, memory, self._next_time())
+        batch.due = True
+        queue.waiting.append(batch)
+        self.active.add(queue)
+        self._on_ready(queue)
+        return batch.ack(0, builder.first_timestamp)
 
     def close_batch(self, queue: PartitionQueue) -> None:
         """The open batch is full: it takes no more records and may leave at once."""

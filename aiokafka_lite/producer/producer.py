@@ -1,45 +1,40 @@
 """The producer's face: aiokafka's ``AIOKafkaProducer``, and what Kafka has beyond it.
 
-Everything is delivered by the ``Sender`` below; this module checks arguments, waits where a record
-cannot be appended at once, and tells the life of the whole.
+This module checks the arguments and tells the life of the whole; records are taken by ``Records``
+and delivered by the ``Sender``.
 """
 
 import asyncio
-import copy
 import itertools
 import ssl
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds, seconds
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
-    IllegalArgumentError,
     IllegalStateError,
     KafkaConfigurationError,
     ProducerClosed,
 )
 from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
-from aiokafka_lite.producer.accumulator import Ack, Blocked
 from aiokafka_lite.producer.options import Partitioner, ProducerOptions
+from aiokafka_lite.producer.records import Records
 from aiokafka_lite.producer.sender import Sender
-from aiokafka_lite.structs import RecordMetadata
 
 __all__ = ["AIOKafkaProducer"]
-
-_T = TypeVar("_T")
 
 _DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
 _numbers = itertools.count(1)
 
 
-class AIOKafkaProducer:
+class AIOKafkaProducer(Records):
     """Publishes records to Kafka.
 
     Records go into batches in memory and come back as acks: ``await send(...)`` returns as soon as
@@ -202,8 +197,7 @@ class AIOKafkaProducer:
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )
-        self._sender = Sender(self._cluster, self._options, self._name, self._loop)
-        self._accumulator = self._sender.accumulator
+        super().__init__(Sender(self._cluster, self._options, self._name, self._loop))
         self._accumulator.refusal = IllegalStateError("the producer is not started")
         self._starting = False
         self._ended = asyncio.Event()  # set when ``stop`` is through
@@ -254,6 +248,7 @@ class AIOKafkaProducer:
             await self._ended.wait()
             return
         self._closed = True
+        self._hand_over.serve()
         deadline = self._loop.time() + timeout
         try:
             await self._sender.close(deadline)
@@ -291,143 +286,6 @@ class AIOKafkaProducer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
-
-    # Records
-
-    async def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> Ack:
-        """Append a record to its batch; wait only for memory, or to learn about the topic.
-
-        Args:
-            topic: Its name.
-            value: bytes, or what ``value_serializer`` takes. None is a tombstone.
-            key: bytes, or what ``key_serializer`` takes; records of a key go to one partition.
-            partition: Its number; by default the partitioner chooses.
-            timestamp_ms: Milliseconds since the epoch; by default now.
-            headers: (str, bytes or None) pairs.
-
-        Returns:
-            An awaitable, and a future to asyncio, of the ``RecordMetadata``.
-
-        Raises:
-            KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
-            MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
-                all of ``buffer_memory``. Nothing was buffered.
-            TopicAuthorizationFailedError: The broker's answer.
-            InvalidTopicError: Likewise; at once for a name that no request can carry.
-            ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started.
-            TypeError: A key or value that is not bytes (after its serializer), or another argument
-                of a wrong type; it is named.
-            IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
-                of range, or a header's name that is no UTF-8.
-
-        Cancellation: a record that still waits is not sent; one in its batch is delivered.
-        """
-        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
-        if isinstance(result, Ack):
-            return result
-        return await self._send_blocked(result)
-
-    async def send_and_wait(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> RecordMetadata | None:
-        """Send a record and wait until it is acknowledged; see ``send``.
-
-        Returns:
-            Where it was stored; None with ``acks=0``.
-
-        Raises:
-            DeliveryTimeoutError: It was not acknowledged within ``delivery_timeout_ms``; the
-                message tells whether it may have been stored.
-            KafkaError: The broker refused it.
-
-        Cancellation: stops the wait, never the delivery.
-        """
-        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
-        if not isinstance(result, Ack):
-            result = await self._send_blocked(result)
-        return await result
-
-    async def flush(self) -> None:
-        """Wait until every record sent before this call has its outcome, good or bad.
-
-        Batches that linger leave at once. Errors are the acks' to tell.
-
-        Cancellation: stops the wait, never a delivery.
-        """
-        await self._sender.flush()
-
-    async def partitions_for(self, topic: str) -> set[int]:
-        """Numbers of a topic's partitions, waiting for the topic to be known.
-
-        Raises:
-            KafkaTimeoutError: It was not known within ``max_block_ms``.
-            InvalidTopicError: No request can carry the name, or the broker says so.
-            TypeError: It is no str.
-            ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started.
-        """
-        _arguments.topic_name(topic)
-        if isinstance(refusal := self._accumulator.refusal, IllegalStateError | ProducerClosed):
-            raise copy.copy(refusal)
-        deadline = self._loop.time() + self._options.max_block
-        return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
-
-    async def _send_blocked(self, blocked: Blocked) -> Ack:
-        """Wait for what a record lacks, until it is in a batch."""
-        deadline = self._loop.time() + self._options.max_block
-        accumulator = self._accumulator
-        if blocked.queue is None:  # refuse at once what would be refused once the topic is known
-            _arguments.topic_name(blocked.topic)
-            accumulator.size_for(blocked.key, blocked.value, blocked.headers)
-        while True:
-            if blocked.queue is None:
-                await self._learn(blocked, deadline)
-                result = accumulator.append_again(blocked)
-            else:
-                size = accumulator.size_for(blocked.key, blocked.value, blocked.headers)
-                accumulator.hurry()
-                memory = await self._sender.pool.take(size, deadline)
-                result = accumulator.append_again(blocked, memory)
-            if isinstance(result, Ack):
-                return result
-            blocked = result
-
-    async def _learn(self, blocked: Blocked, deadline: float) -> None:
-        """Learn about a record's topic, and about a partition that was not there before."""
-        topic, partition = blocked.topic, blocked.partition
-        partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
-        if partition is not None and partition not in partitions:
-            await self._unless_closed(self._cluster.refresh(deadline))
-            partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
-            if partition not in partitions:
-                raise IllegalArgumentError(
-                    f"Unrecognized partition {partition}: topic {topic!r} has {len(partitions)}"
-                )
-        self._accumulator.adopt(topic, partitions)
-
-    async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
-        """Await the cluster; its being closed under the call means that the producer is."""
-        try:
-            return await waiting
-        except IllegalStateError:
-            if self._closed:
-                raise ProducerClosed("the producer was stopped") from None
-            raise
 
 
 def _number(value: object) -> float:

@@ -241,3 +241,29 @@ async def test_a_batch_that_is_too_large_goes_in_pieces(
     assert [place.offset for place in outcomes] == list(range(499))
     found = await read_all(kafka.bootstrap_servers, name, 1, least=499)
     assert [record.value for record in found[0]] == sent[:77] + sent[78:]
+
+
+async def test_batches_by_hand_bulk_and_other_threads(
+    kafka: RealKafka, topic: TopicFactory, producer_of: Callable[..., AIOKafkaProducer]
+) -> None:
+    name = topic(2)
+    producer = producer_of(kafka, compression_type="zstd")
+    await producer.start()
+    batch = producer.create_batch()
+    for number in range(100):
+        batch.append(timestamp=1000 + number, key=b"k", value=b"batch %d" % number)
+    first = await (await producer.send_batch(batch, name, partition=1))
+    assert (first.partition, first.offset, first.timestamp) == (1, 0, 1000)
+    many = await producer.send_many(name, (b"many %d" % n for n in range(5000)), partition=0)
+    assert [place.offset for place in await asyncio.gather(*many)] == list(range(5000))
+
+    def from_a_thread() -> list[Any]:
+        futures = [producer.send_threadsafe(name, b"thread %d" % n, None, 1) for n in range(1000)]
+        return [future.result(30).offset for future in futures]
+
+    assert await asyncio.to_thread(from_a_thread) == list(range(100, 1100))
+    assert (await producer.send_nowait(name, b"now", partition=1)).offset == 1100
+    found = await read_all(kafka.bootstrap_servers, name, 2, least=6101)
+    assert [record.value for record in found[1][:100]] == [b"batch %d" % n for n in range(100)]
+    assert [record.value for record in found[0]] == [b"many %d" % n for n in range(5000)]
+    assert found[1][-1].value == b"now"

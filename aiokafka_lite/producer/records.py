@@ -1,0 +1,347 @@
+"""The part of the producer's face that takes records, and waits where they cannot be taken yet."""
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Iterable, Sequence
+from concurrent.futures import Future
+from itertools import repeat
+from typing import Any, Final, TypeVar
+
+from aiokafka_lite import _arguments
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import (
+    BufferExhaustedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    ProducerClosed,
+)
+from aiokafka_lite.producer.accumulator import Ack, Blocked
+from aiokafka_lite.producer.batch_builder import BatchBuilder
+from aiokafka_lite.producer.hand_over import HandOver
+from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.sender import Sender
+from aiokafka_lite.structs import RecordMetadata
+
+__all__ = ["Records"]
+
+_T = TypeVar("_T")
+
+_BREATH: Final = 1000
+"""Records after which ``send_many`` lets the loop do other things: well under a millisecond."""
+
+
+class Records:
+    """Takes records for a sender.
+
+    Args:
+        sender: Delivers them.
+    """
+
+    _closed: bool | None
+    _cluster: Cluster
+    _loop: asyncio.AbstractEventLoop
+    _options: ProducerOptions
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._accumulator = sender.accumulator
+        self._hand_over = HandOver(
+            self._loop, self._accumulator.append, self._send_blocked, self._options.max_block
+        )
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Ack:
+        """Append a record to its batch; wait only for memory, or to learn about the topic.
+
+        Args:
+            topic: Its name.
+            value: bytes, or what ``value_serializer`` takes. None is a tombstone.
+            key: bytes, or what ``key_serializer`` takes; records of a key go to one partition.
+            partition: Its number; by default the partitioner chooses.
+            timestamp_ms: Milliseconds since the epoch; by default now.
+            headers: (str, bytes or None) pairs.
+
+        Returns:
+            An awaitable, and a future to asyncio, of the ``RecordMetadata``.
+
+        Raises:
+            KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
+            MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
+                all of ``buffer_memory``. Nothing was buffered.
+            TopicAuthorizationFailedError: The broker's answer.
+            InvalidTopicError: Likewise; at once for a name that no request can carry.
+            ProducerClosed: The producer was stopped.
+            IllegalStateError: It was not started.
+            TypeError: A key or value that is not bytes (after its serializer), or another argument
+                of a wrong type; it is named.
+            IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
+                of range, or a header's name that is no UTF-8.
+
+        Cancellation: a record that still waits is not sent; one in its batch is delivered.
+        """
+        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        if isinstance(result, Ack):
+            return result
+        return await self._send_blocked(result)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> RecordMetadata | None:
+        """Send a record and wait until it is acknowledged; see ``send``.
+
+        Returns:
+            Where it was stored; None with ``acks=0``.
+
+        Raises:
+            DeliveryTimeoutError: It was not acknowledged within ``delivery_timeout_ms``; the
+                message tells whether it may have been stored.
+            KafkaError: The broker refused it.
+
+        Cancellation: stops the wait, never the delivery.
+        """
+        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        if not isinstance(result, Ack):
+            result = await self._send_blocked(result)
+        return await result
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Ack:
+        """Append a record to its batch now, or not at all; otherwise as ``send``.
+
+        For callbacks, and for whoever would rather drop a record than wait.
+
+        Raises:
+            BufferExhaustedError: There is no memory free for it.
+            KafkaTimeoutError: Nothing is known of the topic, or of the partition, yet. It is being
+                looked up: try again, or await ``partitions_for`` first.
+        """
+        accumulator = self._accumulator
+        result = accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        if isinstance(result, Ack):
+            return result
+        accumulator.size_for(result.key, result.value, result.headers)  # if ever it can be sent
+        known = self._cluster.metadata.topics.get(topic)
+        if result.queue is None and known is not None and known.partitions:
+            accumulator.adopt(topic, known.partitions)
+            result = accumulator.append_again(result)
+            if isinstance(result, Ack):
+                return result
+        if result.queue is not None:
+            accumulator.hurry()
+            raise BufferExhaustedError(
+                f"no memory is free for a record to topic {topic!r} (buffer_memory)"
+            )
+        self._cluster.add_topic(_arguments.topic_name(topic))
+        self._cluster.request_update()
+        raise KafkaTimeoutError(f"topic {topic!r}, or its partition, is not known yet")
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> list[Ack]:
+        """Append many records, in order: ``send`` for each of them, without its cost.
+
+        Args:
+            topic: Its name.
+            values: Of the records; any iterable, read as memory allows.
+            keys: Of the records, as many as there are values; None for none.
+            partition: Of all of them; by default the partitioner chooses for each.
+            timestamp_ms: Of all of them; by default now.
+            headers: Of all of them.
+
+        Returns:
+            An ack for each record, in order.
+
+        Raises:
+            Whatever ``send`` raises, at the first record that it would raise for; and ValueError
+            where there are more values than keys, or fewer. The records before are sent: their
+            acks are the error's attribute ``sent``.
+
+        Cancellation: as ``send``; the records before are sent.
+        """
+        acks: list[Ack] = []
+        append = self._accumulator.append
+        pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
+        breath = _BREATH
+        try:
+            for value, key in pairs:
+                result = append(topic, value, key, partition, timestamp_ms, headers)
+                if not isinstance(result, Ack):
+                    result = await self._send_blocked(result)
+                acks.append(result)
+                breath -= 1
+                if not breath:
+                    breath = _BREATH
+                    await asyncio.sleep(0)
+        except BaseException as error:
+            error.sent = acks  # type: ignore[attr-defined]  # documented above
+            raise
+        return acks
+
+    def send_threadsafe(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Future[RecordMetadata | None]:
+        """Send a record from any thread; otherwise as ``send_and_wait``.
+
+        The records of a thread keep their order. Serializers and the partitioner run in the
+        producer's own loop.
+
+        Returns:
+            A ``concurrent.futures.Future`` of the ``RecordMetadata``. It fails with whatever
+            ``send_and_wait`` would raise. Cancelling it in time keeps the record from being sent.
+
+        Raises:
+            KafkaTimeoutError: 10,000 records have been waiting to be taken for ``max_block_ms``.
+            BufferExhaustedError: They have, and this is the thread of the producer's own loop.
+            ProducerClosed: The producer's event loop is closed.
+        """
+        return self._hand_over.put((topic, value, key, partition, timestamp_ms, headers))
+
+    def create_batch(self) -> BatchBuilder:
+        """A batch to fill by hand, for ``send_batch``; ``max_batch_size`` is its limit."""
+        options = self._options
+        return BatchBuilder(
+            options.max_batch_size, options.key_serializer, options.value_serializer
+        )
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> Ack:
+        """Send a batch made by ``create_batch``, behind what was sent to its partition before.
+
+        The batch is closed by it and can be sent once only.
+
+        Args:
+            batch: At least one record.
+            topic: Its name.
+            partition: Its number.
+
+        Returns:
+            An awaitable of the ``RecordMetadata`` of its first record.
+
+        Raises:
+            IllegalArgumentError: (a ValueError) the batch is empty or was sent before, or there is
+                no such partition.
+            MessageSizeTooLargeError: It is larger than ``max_request_size`` or ``buffer_memory``.
+            TypeError: It is no batch of ``create_batch``.
+            KafkaTimeoutError, ProducerClosed, IllegalStateError: As ``send``.
+
+        Cancellation: a batch that still waits is not sent, and may be sent again.
+        """
+        _arguments.topic_name(topic)
+        number = _arguments.partition_number(partition)
+        if not isinstance(batch, BatchBuilder):
+            raise TypeError(f"`batch` should come from create_batch(), not {batch!r}")
+        self._check_open()
+        builder = batch.take()
+        try:
+            deadline = self._loop.time() + self._options.max_block
+            await self._learn(topic, number, deadline)
+            memory = self._accumulator.memory_for(builder.size)
+            self._accumulator.hurry()
+            buffer = await self._sender.pool.take(memory, deadline)
+            return self._accumulator.add_batch(topic, number, builder, buffer)
+        except BaseException:
+            batch.give_back()
+            raise
+
+    async def flush(self) -> None:
+        """Wait until every record sent before this call has its outcome, good or bad.
+
+        Batches that linger leave at once. Errors are the acks' to tell.
+
+        Cancellation: stops the wait, never a delivery.
+        """
+        self._hand_over.serve()
+        await self._sender.flush()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Numbers of a topic's partitions, waiting for the topic to be known.
+
+        Raises:
+            KafkaTimeoutError: It was not known within ``max_block_ms``.
+            InvalidTopicError: No request can carry the name, or the broker says so.
+            TypeError: It is no str.
+            ProducerClosed: The producer was stopped.
+            IllegalStateError: It was not started.
+        """
+        _arguments.topic_name(topic)
+        self._check_open()
+        deadline = self._loop.time() + self._options.max_block
+        return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
+
+    async def _send_blocked(self, blocked: Blocked) -> Ack:
+        """Wait for what a record lacks, until it is in a batch."""
+        deadline = self._loop.time() + self._options.max_block
+        accumulator = self._accumulator
+        if blocked.queue is None:  # refuse at once what would be refused once the topic is known
+            _arguments.topic_name(blocked.topic)
+            accumulator.size_for(blocked.key, blocked.value, blocked.headers)
+        while True:
+            if blocked.queue is None:
+                await self._learn(blocked.topic, blocked.partition, deadline)
+                result = accumulator.append_again(blocked)
+            else:
+                size = accumulator.size_for(blocked.key, blocked.value, blocked.headers)
+                accumulator.hurry()
+                memory = await self._sender.pool.take(size, deadline)
+                result = accumulator.append_again(blocked, memory)
+            if isinstance(result, Ack):
+                return result
+            blocked = result
+
+    def _check_open(self) -> None:
+        if isinstance(refusal := self._accumulator.refusal, IllegalStateError | ProducerClosed):
+            raise copy.copy(refusal)
+
+    async def _learn(self, topic: str, partition: int | None, deadline: float) -> None:
+        """Learn about a topic, and about a partition that was not there before."""
+        partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+        if partition is not None and partition not in partitions:
+            await self._unless_closed(self._cluster.refresh(deadline))
+            partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+            if partition not in partitions:
+                raise IllegalArgumentError(
+                    f"Unrecognized partition {partition}: topic {topic!r} has {len(partitions)}"
+                )
+        self._accumulator.adopt(topic, partitions)
+
+    async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
+        """Await the cluster; its being closed under the call means that the producer is."""
+        try:
+            return await waiting
+        except IllegalStateError:
+            if self._closed:
+                raise ProducerClosed("the producer was stopped") from None
+            raise
