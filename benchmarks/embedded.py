@@ -58,6 +58,31 @@ def test_with_a_fresh_broker(kafka_broker, kafka_topic, number):
 """
 
 
+BESIDE = """
+import asyncio, time
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite.testing import FakeCluster
+
+async def main(servers):
+    began = time.perf_counter()
+    async with AIOKafkaProducer(bootstrap_servers=servers, linger_ms=5) as producer:
+        for _ in range({records}):
+            await producer.send("bench", b"x" * {size})
+        await producer.flush()
+    written = time.perf_counter()
+    read = 0
+    async with AIOKafkaConsumer(
+        "bench", bootstrap_servers=servers, auto_offset_reset="earliest"
+    ) as consumer:
+        while read < {records}:
+            read += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+    print({records} / (written - began), {records} / (time.perf_counter() - written))
+
+with FakeCluster(topics={{"bench": 6}}) as cluster:
+    asyncio.run(main(cluster.bootstrap_servers))
+"""
+
+
 def starts(rounds: int) -> tuple[float, float]:
     """(cold, warm) seconds, medians."""
     runs = []
@@ -147,6 +172,19 @@ def throughput(
         yield (direction, *(statistics.median(column) for column in zip(*runs, strict=True)))
 
 
+def beside(records: int, rounds: int) -> tuple[float, float]:
+    """(in, out) records a second where client and broker share one process, as in a test."""
+    runs = []
+    for _ in range(rounds):
+        code = BESIDE.format(records=records, size=SIZE)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        )
+        runs.append(tuple(map(float, done.stdout.split())))
+    into, out = zip(*runs, strict=True)
+    return statistics.median(into), statistics.median(out)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -178,6 +216,8 @@ def main() -> int:
                     if not options and client == "ours" and rate < RECORDS_A_SECOND:
                         missed.append(f"records {direction}")
                 print("| " + " | ".join(cells) + " |", flush=True)
+    into, out = beside(args.records, args.rounds)
+    print(f"| in the client's process | ours | {into:,.0f} | - | {out:,.0f} | - |")
     for name in missed:
         print(f"MISSED: {name}")
     return 1 if missed else 0
