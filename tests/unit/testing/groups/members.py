@@ -114,8 +114,6 @@ def form(leader: FakeMember, *others: FakeMember) -> None:
         member.begin_join()
     if others:
         leader.begin_join()
-        for member in others[:-1]:
-            member.begin_join()
     for member in (leader, *others):
         member.joined()
     waiting = [other.begin_sync() for other in others]

@@ -149,6 +149,21 @@ def test_a_rebalance_that_nobody_joins_is_looked_at_again(broker: SocketlessBrok
     assert a.join().generation_id == 3
 
 
+def test_who_joins_late_waits_for_the_next_look(broker: SocketlessBroker) -> None:
+    a, b, c = (
+        FakeMember(broker, instance_id=name, rebalance_timeout_ms=5_000, session_timeout_ms=ms)
+        for name, ms in (("a", 60_000), ("b", 60_000), ("c", 6_000))
+    )
+    form(a, b, c)
+    broker.clock.advance(6 + 5 + 1)  # c is out, and nobody has joined for the first deadline
+    joining = a.begin_join()
+    broker.clock.advance(3.9)
+    assert joining.answer is None
+    broker.clock.advance(0.1)
+    assert joining.code == 0
+    assert len(a.joined().members) == 2  # a static member is waited for as long as it may be silent
+
+
 def test_the_first_rebalance_waits_for_more_members() -> None:
     broker = SocketlessBroker(broker_configs={"group.initial.rebalance.delay.ms": 3000})
     a, b, c = (FakeMember(broker, rebalance_timeout_ms=7_000) for _ in range(3))
@@ -231,6 +246,22 @@ def test_a_static_member_s_next_incarnation_fences_what_waits(broker: Socketless
     assert a.beat() == REBALANCE
     a.join()
     assert back.joined().generation_id == 3
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_static_leader_who_is_back_does_not_share_out(
+    broker: SocketlessBroker, version: int
+) -> None:
+    old = FakeMember(broker, instance_id="one", version=version)
+    form(old)
+    back = FakeMember(broker, instance_id="one", version=version)
+    answer = back.join()
+    if version == 9:
+        assert (answer.skip_assignment, answer.leader) == (True, back.member_id)
+        assert [each.member_id for each in answer.members] == [back.member_id]
+    else:
+        assert (answer.leader, answer.members) == (old.member_id, [])
+    assert back.begin_sync().answer.assignment == old.member_id.encode()
 
 
 def test_a_static_member_s_next_incarnation_has_a_session_of_its_own(
@@ -342,6 +373,16 @@ def test_a_static_member_keeps_its_new_id_over_a_move(three_brokers: SocketlessB
     assert back.beat() == 0
     back.generation += 1
     assert back.beat() == IllegalGenerationError.errno
+
+
+def test_who_takes_over_an_empty_group_finds_nobody(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+    member = FakeMember(broker, node=here)
+    form(member)
+    member.leave()
+    broker.state.coordinators.move(CoordinatorType.GROUP, "g", (here + 1) % 3)
+    assert (group_of(broker).state, group_of(broker).generation) == ("Empty", 2)
 
 
 @pytest.mark.parametrize("shared_out", [True, False])
