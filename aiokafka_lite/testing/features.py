@@ -8,7 +8,7 @@ finalized those that a freshly formatted cluster has. The features of what is no
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from aiokafka_lite.errors import FeatureUpdateFailedError
+from aiokafka_lite.errors import InvalidUpdateVersionError
 from aiokafka_lite.protocol.versions import versions_of
 
 __all__ = ["Features", "Levels", "release_number"]
@@ -102,7 +102,7 @@ class Features:
             may_lower: the request allows a downgrade.
 
         Raises:
-            FeatureUpdateFailedError: unknown or unsupported; or lower without being allowed to,
+            InvalidUpdateVersionError: unknown or unsupported; or lower without being allowed to,
                 or where Kafka never allows it.
         """
         current = self.level(name)
@@ -116,7 +116,7 @@ class Features:
             elif name == METADATA_VERSION:
                 refusal = "Refusing to perform a downgrade that might delete metadata information."
         if refusal is not None:
-            raise FeatureUpdateFailedError(
+            raise InvalidUpdateVersionError(
                 "The update failed for all features since the following feature had an error:"
                 f" Invalid update version {level} for feature {name}. {refusal}"
             )

@@ -25,16 +25,6 @@ DIFFERENCES: Final[list[tuple[str, str, str]]] = [
         OTHERWISE_CONFIGURED,
     ),
     (
-        "test_creating_and_deleting",
-        "CreateTopics v5/topics/*/configs/min.insync.replicas/config_source",
-        "Kafka 4 sets min.insync.replicas for the cluster when it is formatted",
-    ),
-    (
-        "test_creating_and_deleting",
-        "CreateTopics v5/topics/*/configs/*",
-        "topic settings of Kafka 4.4 that the embedded broker does not know yet",
-    ),
-    (
         "test_metadata_and_versions",
         "ApiVersions v*/api_keys/*/min_version",
         "the embedded broker also serves versions that Kafka 4 dropped, for older clients",

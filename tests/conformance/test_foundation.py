@@ -2,8 +2,7 @@
 
 Where the two may differ, the case is left out, and that is a decision:
 
-- the embedded broker still serves what Kafka 4 dropped (Produce 0-2, Fetch 0-3, ListOffsets 0);
-- it creates a topic at once that metadata is asked for, without an error first.
+- the embedded broker still serves what Kafka 4 dropped (Produce 0-2, Fetch 0-3, ListOffsets 0).
 """
 
 import struct

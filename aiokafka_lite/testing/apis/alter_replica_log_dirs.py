@@ -3,7 +3,7 @@
 from aiokafka_lite.errors import (
     BrokerResponseError,
     LogDirNotFound,
-    ReplicaNotAvailableError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -43,7 +43,7 @@ def _error_code(path: str, name: str, index: int, context: RequestContext) -> in
             raise LogDirNotFound(f"there is no directory {path}")
         here = topic is not None and 0 <= index < len(topic.partitions)
         if topic is None or not here or context.node_id not in topic.partitions[index].replicas:
-            raise ReplicaNotAvailableError(f"no replica of {name}-{index} is here")
+            raise UnknownTopicOrPartitionError(f"no replica of {name}-{index} is here")
     except BrokerResponseError as error:
         return error.errno
     return 0

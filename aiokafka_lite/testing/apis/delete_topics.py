@@ -32,12 +32,20 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         if context.version >= _STATES_SINCE
         else [(name, ZERO_UUID) for name in request.topic_names]
     )
+    times_meant = Counter(_meant(name, topic_id, context) for name, topic_id in wanted)
+    once = {_meant(name, topic_id, context): (name, topic_id) for name, topic_id in wanted}
     return DeleteTopicsResponse(
         responses=[
-            _delete(name, topic_id, times_named, context)
-            for (name, topic_id), times_named in Counter(wanted).items()
+            _delete(name, topic_id, times_meant[meant], context)
+            for meant, (name, topic_id) in once.items()
         ]
     )
+
+
+def _meant(name: str | None, topic_id: UUID, context: RequestContext) -> tuple[str | None, UUID]:
+    """The same for a topic by its name and by its id, which may not be in one request."""
+    topic = context.state.topics_by_id.get(topic_id) if name is None else None
+    return (name, topic_id) if topic is None else (topic.name, ZERO_UUID)
 
 
 def _delete(
@@ -45,6 +53,8 @@ def _delete(
 ) -> DeletableTopicResult:
     try:
         if times_named > 1:
+            known = context.state.topics.get(name or "")
+            topic_id = topic_id if known is None else known.topic_id
             raise InvalidRequestError("Duplicate topic name or id.")
         if (name is None) == (topic_id == ZERO_UUID):
             raise InvalidRequestError("a topic is named either by its name or by its id")

@@ -6,7 +6,7 @@ here.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
@@ -34,6 +34,8 @@ from aiokafka_lite.testing.group_configs import (
     group_broker_name,
 )
 from aiokafka_lite.testing.topics import check_topic_name
+
+_LOGGER: Final = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
 
 
 class _Synonym(NamedTuple):
@@ -113,7 +115,7 @@ def _result(entry: _Entry, version: int, *, synonyms: bool) -> DescribeConfigsRe
             if synonyms
         ],
         config_type=setting.type,
-        documentation=None,
+        documentation="" if entry.source is _LOGGER else None,
     )
 
 
@@ -193,18 +195,19 @@ def _of_group(name: str, context: RequestContext) -> Iterator[_Entry]:
 def _of_client_metrics(name: str, context: RequestContext) -> Iterator[_Entry]:
     own = context.state.configs.of(ConfigResource.CLIENT_METRICS, name)
     for setting in CLIENT_METRICS_SETTINGS.values():
-        source = ConfigSource.DEFAULT_CONFIG
+        value, source = setting.default, ConfigSource.DEFAULT_CONFIG
+        synonyms = []
         if setting.name in own:
-            source = ConfigSource.CLIENT_METRICS_CONFIG
-        yield _Entry(setting, own.get(setting.name, setting.default), [], source)
+            value, source = own[setting.name], ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms = [_Synonym(setting.name, value, source)]
+        yield _Entry(setting, value, synonyms, source)
 
 
 def _of_loggers(name: str, context: RequestContext) -> Iterator[_Entry]:
     own = context.state.configs.of(ConfigResource.BROKER_LOGGER, name)
     for logger, level in LOGGERS.items():
         setting = Setting(logger, ConfigType.UNKNOWN, level)
-        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-        yield _Entry(setting, own.get(logger, level), [], source)
+        yield _Entry(setting, own.get(logger, level), [], _LOGGER)
 
 
 def _of_broker(context: RequestContext) -> Iterator[_Entry]:

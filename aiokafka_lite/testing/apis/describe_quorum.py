@@ -21,6 +21,7 @@ from aiokafka_lite.testing.context import RequestContext
 
 _METADATA_TOPIC: Final = "__cluster_metadata"
 _END_OFFSET: Final = 1
+_NODES_SINCE: Final = 2
 
 
 def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
@@ -57,6 +58,7 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
         nodes=[
             Node(node.node_id, [Listener("CONTROLLER", node.host, node.port)])
             for node in context.state.nodes.values()
+            if context.version >= _NODES_SINCE
         ],
     )
 

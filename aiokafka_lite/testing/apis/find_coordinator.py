@@ -1,8 +1,10 @@
 """FindCoordinator, v0-v6: which broker coordinates a group, a transactional id or a share group.
 
-v0-v3 ask for one key and are answered at the top; since v4 several are asked for (KIP-699).
-Groups themselves are not served yet.
+v0-v3 ask for one key and are answered at the top; since v4 several are asked for (KIP-699); v6
+knows share groups (KIP-932), which no cluster here has.
 """
+
+from typing import Final
 
 from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
 from aiokafka_lite.protocol.messages.find_coordinator import (
@@ -10,8 +12,11 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
+
+_SHARE_GROUPS_SINCE: Final = 6
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -32,7 +37,9 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     try:
         context.check()
-        node = context.state.coordinators.node_of(_coordinator_type(key_type), key)
+        kind = _coordinator_type(key_type, context)
+        _authorize(kind, key, context)
+        node = context.state.coordinators.node_of(kind, key)
     except BrokerResponseError as error:
         return Coordinator(
             key=key,
@@ -47,8 +54,24 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     )
 
 
-def _coordinator_type(key_type: int) -> CoordinatorType:
+def _coordinator_type(key_type: int, context: RequestContext) -> CoordinatorType:
     try:
-        return CoordinatorType(key_type)
+        kind = CoordinatorType(key_type)
     except ValueError:
         raise InvalidRequestError(f"there is no coordinator of type {key_type}") from None
+    if kind is CoordinatorType.SHARE:
+        if context.version < _SHARE_GROUPS_SINCE:
+            raise InvalidRequestError("share groups came with FindCoordinator v6")
+        if not context.state.features.level("share.version"):
+            raise InvalidRequestError("share groups are not enabled")
+    return kind
+
+
+def _authorize(kind: CoordinatorType, key: str, context: RequestContext) -> None:
+    """Whoever asks must be allowed to see what it asks for."""
+    if kind is CoordinatorType.GROUP:
+        context.authorize(Operation.DESCRIBE, Resource.GROUP, key)
+    elif kind is CoordinatorType.TRANSACTION:
+        context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
+    else:
+        context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)

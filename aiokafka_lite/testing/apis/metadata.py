@@ -1,17 +1,22 @@
 """Metadata, v0-v13: the brokers that are up, the topics, and who leads their partitions.
 
 - v0: an empty list asks for all topics; since v1 null does, and an empty list asks for none;
-- before v4 every topic asked for by name may be created; since then the request decides;
+- before v4 every topic asked for by name may be created; since then the request decides. The
+  answer that created it does not tell it yet: UNKNOWN_TOPIC_OR_PARTITION as KRaft has it,
+  LEADER_NOT_AVAILABLE in a release on ZooKeeper;
+- v8 adds what the client may do, to each topic and to the cluster (KIP-430);
 - v12: topics may be asked for by id; an unknown id is answered with UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InvalidRequestError,
     LeaderNotAvailableError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.metadata import (
@@ -23,6 +28,7 @@ from aiokafka_lite.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import (
     INTERNAL_TOPICS,
@@ -37,15 +43,13 @@ _TOPIC_IDS_SINCE: Final = 12
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     state = context.state
+    answer = _Topics(request, context)
     if request.topics is None or (context.version == 0 and not request.topics):
-        topics = [_topic(topic, context) for topic in state.topics.values()]
+        topics = answer.all()
     else:
-        may_create = request.allow_auto_topic_creation and state.broker_config.boolean(
-            "auto.create.topics.enable"
-        )
         once = {(asked.name, asked.topic_id): asked for asked in request.topics}
-        topics = [_asked_topic(asked, may_create, context) for asked in once.values()]
-    return MetadataResponse(
+        topics = [answer.asked(asked) for asked in once.values()]
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
@@ -56,49 +60,99 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
         controller_id=state.controller_id,
         topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        allowed = context.authorized_operations(Resource.CLUSTER, CLUSTER_NAME)
+        response.cluster_authorized_operations = allowed
+    return response
 
 
-def _asked_topic(
-    asked: MetadataRequestTopic, may_create: bool, context: RequestContext
-) -> MetadataResponseTopic:
-    state = context.state
-    by_id = asked.topic_id != ZERO_UUID
-    nameless = context.version >= _TOPIC_IDS_SINCE
-    try:
-        if not nameless and (by_id or asked.name is None):
-            raise InvalidRequestError("topic ids are not supported before Metadata v12")
-        if not by_id and asked.name is not None and asked.name not in state.topics:
-            context.check(asked.name)
-            if not may_create:
-                check_topic_name(asked.name)
-                raise UnknownTopicOrPartitionError(f"no topic has the name {asked.name}")
-            state.create_topic(asked.name)
-        return _topic(state.topic(asked.name, asked.topic_id), context)
-    except BrokerResponseError as error:
-        return MetadataResponseTopic(
-            error_code=error.errno,
-            name=asked.name if nameless else asked.name or "",
-            topic_id=asked.topic_id,
-            is_internal=asked.name in INTERNAL_TOPICS,
+class _Topics:
+    """Answers for one request's topics."""
+
+    def __init__(self, request: MetadataRequest, context: RequestContext) -> None:
+        self._context = context
+        self._tell_operations = request.include_topic_authorized_operations
+        self._may_create = (
+            request.allow_auto_topic_creation
+            and context.state.broker_config.boolean("auto.create.topics.enable")
+        )
+
+    def all(self) -> list[MetadataResponseTopic]:
+        """Every topic that the client may know of."""
+        context = self._context
+        return [
+            self._known(topic)
+            for topic in context.state.topics.values()
+            if context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        ]
+
+    def asked(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+        """A topic of a name or an id, or the error that answers for it."""
+        context = self._context
+        name, topic_id = asked.name, asked.topic_id
+        nameless = context.version >= _TOPIC_IDS_SINCE
+        try:
+            if not nameless and (topic_id != ZERO_UUID or name is None):
+                raise InvalidRequestError("topic ids are not supported before Metadata v12")
+            if topic_id != ZERO_UUID or name is None:
+                topic = context.topic(None, topic_id)
+                context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+                return self._known(topic)
+            context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
+            if name not in context.state.topics:
+                self._create(name)
+            return self._known(context.topic(name))
+        except BrokerResponseError as error:
+            return self._refused(error.errno, name if nameless else name or "", topic_id)
+
+    def _create(self, name: str) -> None:
+        """Create what is not there, if it may be; the first answer is an error all the same.
+
+        On a real broker it takes the controller a moment, and the client asks again.
+        """
+        context = self._context
+        context.check(name)
+        check_topic_name(name)
+        if self._may_create:
+            if not context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+                context.authorize(Operation.CREATE, Resource.TOPIC, name)
+            context.state.create_topic(name)
+            if not context.state.features.on_kraft:
+                raise LeaderNotAvailableError(f"{name} is being created")
+        raise UnknownTopicOrPartitionError(f"no topic has the name {name}")
+
+    def _known(self, topic: Topic) -> MetadataResponseTopic:
+        context = self._context
+        try:
+            context.check(topic.name)
+        except BrokerResponseError as error:
+            return self._refused(error.errno, topic.name, ZERO_UUID)
+        alive = {node.node_id for node in context.state.alive}
+        answer = MetadataResponseTopic(
+            error_code=0,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=[_partition(partition, alive, context) for partition in topic.partitions],
+        )
+        if self._tell_operations:
+            allowed = context.authorized_operations(Resource.TOPIC, topic.name)
+            answer.topic_authorized_operations = allowed
+        return answer
+
+    def _refused(self, error_code: int, name: str | None, topic_id: UUID) -> MetadataResponseTopic:
+        answer = MetadataResponseTopic(
+            error_code=error_code,
+            name=name,
+            topic_id=topic_id,
+            is_internal=name in INTERNAL_TOPICS,
             partitions=[],
         )
-
-
-def _topic(topic: Topic, context: RequestContext) -> MetadataResponseTopic:
-    try:
-        context.check(topic.name)
-    except BrokerResponseError as error:
-        return MetadataResponseTopic(
-            error_code=error.errno, name=topic.name, topic_id=ZERO_UUID, partitions=[]
-        )
-    alive = {node.node_id for node in context.state.alive}
-    return MetadataResponseTopic(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[_partition(partition, alive, context) for partition in topic.partitions],
-    )
+        hidden = error_code == TopicAuthorizationFailedError.errno
+        if self._tell_operations and name and not hidden:
+            allowed = self._context.authorized_operations(Resource.TOPIC, name)
+            answer.topic_authorized_operations = allowed
+        return answer
 
 
 def _partition(

@@ -3,12 +3,14 @@
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InconsistentClusterIdError,
+    InvalidRequestError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 
@@ -22,6 +24,8 @@ def handle(request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRa
                 f'The given id "{request.cluster_id}" does not match the cluster id'
                 f' "{context.state.cluster_id}"'
             )
+        if request.voter_directory_id == ZERO_UUID:
+            raise InvalidRequestError("a voter is told by its directory id too")
         raise UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
     except BrokerResponseError as error:
         return RemoveRaftVoterResponse(error_code=error.errno, error_message=str(error))

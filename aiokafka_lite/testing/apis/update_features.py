@@ -5,7 +5,7 @@ v1 can validate only and says how a level may fall; v2 tells no result for each 
 
 from typing import Final
 
-from aiokafka_lite.errors import BrokerResponseError, FeatureUpdateFailedError
+from aiokafka_lite.errors import BrokerResponseError, InvalidUpdateVersionError
 from aiokafka_lite.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -46,7 +46,7 @@ def _may_lower(update: FeatureUpdateKey, context: RequestContext) -> bool:
     if context.version == 0:
         return update.allow_downgrade
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        raise FeatureUpdateFailedError(
+        raise InvalidUpdateVersionError(
             f"Invalid update version {update.max_version_level} for feature {update.feature}. The"
             " controller does not support the given upgrade type."
         )
