@@ -43,6 +43,9 @@ T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
 LAST_PORT: Final = 65535
+REPLICA_SELECTORS: Final = {
+    "rack_aware": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
 
 
 class FakeCluster(Levers, Views, Faults):
@@ -60,6 +63,8 @@ class FakeCluster(Levers, Views, Faults):
             what its header says, as a real broker does; without, only headers and checksums are
             looked at, which is quicker.
         racks: the rack of each broker.
+        replica_selector: "rack_aware" sends consumers that tell their rack to a follower there
+            (KIP-392); None lets all read from the leader.
         seed: the same seed gives the same cluster id and topic ids.
         clock: the time that sessions, transactions and retention go by; with a
             ``VirtualClock`` they do only when ``advance`` is called.
@@ -84,8 +89,8 @@ class FakeCluster(Levers, Views, Faults):
             ``{"transaction.max.timeout.ms": 60_000}``.
 
     Raises:
-        ValueError: no broker, racks that do not match them, an unknown release, feature or
-            configuration.
+        ValueError: no broker, racks that do not match them, an unknown release, replica selector,
+            feature or configuration.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class FakeCluster(Levers, Views, Faults):
         auto_create_topics: bool = True,
         check_records: bool = False,
         racks: Sequence[str | None] | None = None,
+        replica_selector: str | None = None,
         seed: int = 0,
         clock: Clock | None = None,
         ssl_context: ssl.SSLContext | None = None,
@@ -119,6 +125,11 @@ class FakeCluster(Levers, Views, Faults):
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        if replica_selector is not None:
+            selector = REPLICA_SELECTORS.get(replica_selector)
+            if selector is None:
+                raise ValueError(f"replica_selector={replica_selector!r} is not 'rack_aware'")
+            broker_configs = {"replica.selector.class": selector, **(broker_configs or {})}
         if not 0 <= port <= LAST_PORT - brokers + 1:
             raise ValueError(f"port={port}: {brokers} ports from there on are not to be had")
         names = racks or [None] * brokers
