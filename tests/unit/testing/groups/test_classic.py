@@ -149,6 +149,31 @@ def test_a_rebalance_that_nobody_joins_is_looked_at_again(broker: SocketlessBrok
     assert a.join().generation_id == 3
 
 
+@pytest.mark.parametrize("how", ["leaves", "falls silent", "is removed"])
+def test_nobody_waits_for_who_is_gone(broker: SocketlessBroker, how: str) -> None:
+    a, b = FakeMember(broker), FakeMember(broker, session_timeout_ms=6_000, instance_id="b")
+    form(a, b)
+    joining = a.begin_join()
+    assert joining.answer is None
+    if how == "leaves":
+        assert b.leave() == 0
+    elif how == "is removed":
+        b.member_id = ""  # as an administrator does who knows static members by their names
+        assert b.leave() == 0
+    else:
+        broker.clock.advance(6)
+    assert joining.code == 0
+    assert len(a.joined().members) == 1
+
+
+def test_who_is_not_in_cannot_leave(broker: SocketlessBroker) -> None:
+    form(FakeMember(broker))
+    assert FakeMember(broker, member_id="you").leave() == UNKNOWN
+    assert FakeMember(broker, instance_id="one").leave() == UNKNOWN
+    assert FakeMember(broker).leave() == UNKNOWN
+    assert group_of(broker).state == "Stable"
+
+
 def test_who_joins_late_waits_for_the_next_look(broker: SocketlessBroker) -> None:
     a, b, c = (
         FakeMember(broker, instance_id=name, rebalance_timeout_ms=5_000, session_timeout_ms=ms)
