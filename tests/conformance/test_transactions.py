@@ -628,3 +628,31 @@ async def test_another_broker_becomes_the_coordinator(compare3: Compare) -> None
         await target.restart(here)
 
     await compare3(scenario)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("by", ["the end", "another", "itself"])
+async def test_no_epoch_is_left(compare: Compare, by: str) -> None:
+    """The last epoch is kept for fencing: 32,766 is the largest that a producer is told."""
+
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        writer = await writer_on(target)
+        await writer.init()
+        await writer.burn_epochs(32_766)
+        last = writer.producer
+        if by != "itself":
+            await writer.produce(topic, 0, version=12)
+        if by == "the end":
+            await writer.end(committed=True, version=5)
+            await writer.end(committed=True, version=5, producer=last)
+            await writer.end(committed=False, version=5, producer=last)
+        elif by == "another":
+            await writer.init()
+            await writer.settled()
+        for epoch in (32_766, 32_766, 32_765, 5):
+            await writer.init(expected=(last[0], epoch))
+        await writer.init()
+        await look(target, topic)
+
+    await compare(scenario)

@@ -26,7 +26,7 @@ from aiokafka_lite.protocol.messages.txn_offset_commit import (
 )
 from tests.conformance.requests import NOW
 from tests.conformance.target import Target
-from tests.unit.testing.raw import make_batch
+from tests.unit.testing.raw import RawClient, make_batch
 
 __all__ = ["Writer", "transactional"]
 
@@ -102,6 +102,25 @@ class Writer:
         response = await self.target.ask(request, version, self._on)
         self._keep(response)
         return response
+
+    async def burn_epochs(self, until: int) -> None:
+        """Initialize again and again, quietly, until an epoch is reached."""
+        client = await RawClient.connect(self.target.bootstrap.split(",")[0])
+        request = InitProducerIdRequest(self.name, 60_000)
+        producer = self.producer
+        try:
+            while producer[1] < until:
+                burst = min(until - producer[1], 500)
+                for _ in range(burst):
+                    client.send(request, 5)
+                for _ in range(burst):
+                    _, response = await client.receive(request, 5)
+                    if not response.error_code:
+                        producer = (response.producer_id, response.producer_epoch)
+        finally:
+            await client.close()
+        assert producer == (self.producer[0], until)
+        self.producer = producer
 
     async def init_after_abort(self, version: int = 5) -> Any:
         """InitProducerId until nothing is in its way; only the last answer is noted."""
