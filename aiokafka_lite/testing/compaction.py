@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from aiokafka_lite.record.aborted import is_abort_marker
 from aiokafka_lite.record.compression import Compression, compress, decompress
 from aiokafka_lite.record.header import HEADER_SIZE, BatchHeader
+from aiokafka_lite.testing.open_transactions import AbortedTransaction
 from aiokafka_lite.testing.rebuilding import sealed
-from aiokafka_lite.testing.transactions.partition import AbortedTransaction
 from aiokafka_lite.testing.varints import read_varint, write_varint
 
 __all__ = ["Compacted", "LastRecord", "compact"]

@@ -21,7 +21,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.batches import last_sequence
-from aiokafka_lite.testing.transactions.partition import EndMarker, OpenTransactions
+from aiokafka_lite.testing.open_transactions import EndMarker, OpenTransactions
 
 __all__ = ["NO_SEQUENCE", "AppendedBatch", "Producer", "ProducerTable"]
 
@@ -261,7 +261,7 @@ class ProducerTable:
             if not header.control:
                 self.on_append(header, header.base_offset, header.max_timestamp)
                 continue
-            from aiokafka_lite.testing.transactions.markers import read_marker  # rare
+            from aiokafka_lite.testing.markers import read_marker  # rare
 
             marker = read_marker(batch)
             if marker is not None:

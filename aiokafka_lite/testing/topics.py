@@ -21,8 +21,8 @@ from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.batches import check_batch, check_size, last_sequence
 from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
 from aiokafka_lite.testing.log import PartitionLog
+from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
-from aiokafka_lite.testing.transactions.partition import EndMarker
 from aiokafka_lite.testing.watchers import Watchers
 
 __all__ = ["NO_LEADER", "Partition", "Topic", "check_topic_name"]
@@ -194,7 +194,7 @@ class Partition:
             NotEnoughReplicasError: fewer are in sync than ``min.insync.replicas``.
             InvalidProducerEpoch, TransactionCoordinatorFenced: it comes too late.
         """
-        from aiokafka_lite.testing.transactions.markers import marker_batch  # rare: import late
+        from aiokafka_lite.testing.markers import marker_batch  # rare: import late
 
         self._check_in_sync()
         self.producers.check_marker(

@@ -22,8 +22,8 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC
-from aiokafka_lite.testing.transactions.partition import EndMarker
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 

@@ -14,8 +14,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.coordinators import Coordinators, CoordinatorType, slot_of
+from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC, OffsetSlots
-from aiokafka_lite.testing.transactions.partition import EndMarker
 from aiokafka_lite.testing.transactions.transaction import (
     TopicPartitionKey,
     Transaction,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from aiokafka_lite.record.header import TRANSACTIONAL, BatchHeader
+from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.producers import NO_SEQUENCE, ProducerTable
-from aiokafka_lite.testing.transactions.partition import EndMarker
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 __all__ = ["OFFSETS_TOPIC", "EndOffsets", "OffsetSlots"]

@@ -10,8 +10,8 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, crc_matches
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing.compaction import DELETE_HORIZON
+from aiokafka_lite.testing.markers import EndMarker
 from aiokafka_lite.testing.topics import Partition
-from aiokafka_lite.testing.transactions.markers import EndMarker
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 
 Entry = tuple[bytes, bytes | None]  # key and value

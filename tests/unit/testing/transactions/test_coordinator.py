@@ -20,9 +20,9 @@ from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.journal import Journal, Key, Value
+from aiokafka_lite.testing.markers import read_marker
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
-from aiokafka_lite.testing.transactions.markers import read_marker
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, Transaction
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker
 from tests.unit.testing.transactions.writer import Writer

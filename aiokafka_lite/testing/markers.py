@@ -10,7 +10,7 @@ from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import ATTRIBUTES_AT, CONTROL, write_crc
 from aiokafka_lite.testing.conversion import records_of
-from aiokafka_lite.testing.transactions.partition import EndMarker
+from aiokafka_lite.testing.open_transactions import EndMarker
 
 __all__ = ["marker_batch", "read_marker"]
 
