@@ -160,9 +160,21 @@ class JavaTools:
 
 
 def run(
-    program: str, arguments: Iterable[str], version: str = NEWEST, *, timeout: float = _TIMEOUT
+    program: str,
+    arguments: Iterable[str],
+    version: str = NEWEST,
+    *,
+    timeout: float = _TIMEOUT,
+    given: str = "",
 ) -> list[str]:
     """Run a main class, or a source of ours by its bare name; the lines it printed.
+
+    Args:
+        program: The class.
+        arguments: Its arguments.
+        version: Release whose class path it gets.
+        timeout: Seconds it may take.
+        given: What it reads from its standard input.
 
     Raises:
         KafkaNotAvailable: when Java or the jars cannot be had.
@@ -174,9 +186,7 @@ def run(
     options = ["-XX:+UseSerialGC", "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
     command = [jars.java(), *options, "-cp", class_path, program, *arguments]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
-        )
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise JavaFailed(f"{program} did not end within {timeout:.0f} s") from None
     if done.returncode:

@@ -1,0 +1,219 @@
+"""Kafka's own tools and Java clients do their usual work; each call is a JVM of its own."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+from tools.kafka import KafkaNotAvailable
+from tools.kafka.java import JavaTools, run
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+TOOLS = "org.apache.kafka.tools"
+TOOLS_OF = "3.9.2"
+"""Those of Kafka 4.4 are not published; what is written against clients has those of 4.4."""
+CONSOLE = "kafka.tools.ConsoleProducer"
+PARTITIONS = 3
+
+
+def java(program: str, *arguments: object, given: str = "", release: str = TOOLS_OF) -> list[str]:
+    """Run a Java program; the lines it printed."""
+    try:
+        return run(program, [str(argument) for argument in arguments], release, given=given)
+    except KafkaNotAvailable as error:
+        pytest.skip(f"no real Kafka: {error}")
+
+
+def tool(cluster: FakeCluster, name: str, *arguments: object, given: str = "") -> list[str]:
+    """Run a tool that is told where the cluster is."""
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    program = name if name.startswith("kafka.") else f"{TOOLS}.{name}"
+    return [line for line in java(program, *servers, *arguments, given=given) if line]
+
+
+def settings_file(folder: Path, settings: Mapping[str, object]) -> Path:
+    path = folder / "client.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return path
+
+
+def console_read(
+    cluster: FakeCluster, topic: str, count: int, *more: object, settings: Iterable[str] = ()
+) -> list[str]:
+    """The values that the console consumer prints, from the beginning up to a count."""
+    properties = [word for each in settings for word in ("--consumer-property", each)]
+    return tool(
+        *(cluster, "consumer.ConsoleConsumer", "--topic", topic, "--from-beginning"),
+        *("--max-messages", count, "--timeout-ms", 20_000, *properties, *more),
+    )
+
+
+@pytest.mark.parametrize(
+    ("poses_as", "release", "settings"),
+    [
+        (None, "4.4.0", {"compression_type": "zstd"}),
+        ("2.8", "2.8.2", {"compression_type": "lz4"}),
+        ("0.11", "0.11.0.3", {"compression_type": "none"}),
+        ("0.10.2", "0.10.2.2", {"compression_type": "gzip"}),
+        ("0.8.2", "0.8.2.2", {"compression_codec": "snappy"}),
+    ],
+)
+def test_what_a_release_writes_it_reads_again(
+    poses_as: str | None, release: str, settings: dict[str, str]
+) -> None:
+    """Null keys and values, headers and timestamps among it."""
+    brokers = 1 if release.startswith("0.8") else 2
+    with FakeCluster(
+        brokers, {"orders": PARTITIONS}, version=poses_as, check_records=True
+    ) as cluster:
+        tools = JavaTools(cluster.bootstrap_servers, release)
+        try:
+            written = tools.generate("orders", PARTITIONS, 1000, **settings)
+        except KafkaNotAvailable as error:
+            pytest.skip(f"no real Kafka: {error}")
+        assert sum(digest.count for digest in written.values()) == 1000
+        assert tools.digest("orders") == written
+
+
+def test_the_console() -> None:
+    with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
+        values = [f"value {number}" for number in range(100)]
+        tool(cluster, CONSOLE, "--topic", "orders", given="\n".join(values) + "\n")
+        group = ("--group", "readers")
+        assert sorted(console_read(cluster, "orders", 100, *group)) == sorted(values)
+        tool(cluster, CONSOLE, "--topic", "orders", given="one more\n")
+        assert console_read(cluster, "orders", 1, *group) == ["one more"]
+
+
+def test_the_performance_tools() -> None:
+    with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
+        servers = cluster.bootstrap_servers
+        told = java(
+            *(f"{TOOLS}.ProducerPerformance", "--topic", "orders", "--num-records", 20_000),
+            *("--record-size", 100, "--throughput", -1, "--producer-props"),
+            *(f"bootstrap.servers={servers}", "compression.type=lz4"),
+        )
+        assert told[-1].startswith("20000 records sent")
+        told = tool(
+            *(cluster, "ConsumerPerformance", "--topic", "orders", "--messages", 20_000),
+            *("--group", "perf", "--timeout", 20_000),
+        )
+        assert [line.split(", ")[4] for line in told[1:]] == ["20000"]
+
+
+def test_performance_in_transactions() -> None:
+    with FakeCluster(1, {"orders": 1}) as cluster:
+        java(
+            *(f"{TOOLS}.ProducerPerformance", "--topic", "orders", "--num-records", 2000),
+            *("--record-size", 100, "--throughput", 4000, "--transactional-id", "till"),
+            *("--transaction-duration-ms", 100, "--producer-props"),
+            f"bootstrap.servers={cluster.bootstrap_servers}",
+        )
+        assert cluster.count(ApiKey.END_TXN) > 1
+        committed = ["isolation.level=read_committed"]
+        assert len(console_read(cluster, "orders", 2000, settings=committed)) == 2000
+        (listed,) = tool(cluster, "TransactionsCommand", "list")[1:]
+        assert listed.split()[0] == "till"
+        assert listed.split()[-1] == "CompleteCommit"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_exactly_once_with_members_that_come_and_go(protocol: str, tmp_path: Path) -> None:
+    with FakeCluster(3, {"orders": PARTITIONS, "bills": 1}) as cluster:
+        values = [str(number) for number in range(300)]
+        tool(cluster, CONSOLE, "--topic", "orders", given="\n".join(values) + "\n")
+        settings = settings_file(
+            tmp_path, {"session.timeout.ms": 6000} if protocol == "classic" else {}
+        )
+        (told,) = java(
+            *("ExactlyOnce", cluster.bootstrap_servers, "orders", "bills", "copiers"),
+            *(settings, protocol, 2, 300),
+        )
+        committed, aborted = map(int, told.split())
+        assert committed > 0
+        assert aborted > 0
+        log = JavaTools(cluster.bootstrap_servers)
+        count = log.digest("bills", "read_committed")[0].count
+        assert count == 300
+        found = console_read(cluster, "bills", 300, settings=["isolation.level=read_committed"])
+        assert Counter(found) == Counter(values)
+
+
+def test_topics() -> None:
+    with FakeCluster(3, auto_create_topics=False) as cluster:
+        create = ("--create", "--topic", "orders", "--partitions", 2, "--replication-factor", 3)
+        assert tool(cluster, "TopicCommand", *create, "--config", "retention.ms=5000") == [
+            "Created topic orders."
+        ]
+        tool(cluster, "TopicCommand", "--alter", "--topic", "orders", "--partitions", 4)
+        head, *partitions = tool(cluster, "TopicCommand", "--describe", "--topic", "orders")
+        assert "PartitionCount: 4" in head
+        assert "retention.ms=5000" in head
+        assert [sorted(re.findall(r"Isr: ([\d,]+)", line)[0]) for line in partitions] == [
+            sorted("0,1,2")
+        ] * 4
+        assert tool(cluster, "TopicCommand", "--list") == ["orders"]
+        tool(cluster, "TopicCommand", "--delete", "--topic", "orders")
+        assert tool(cluster, "TopicCommand", "--list") == []
+
+
+def test_configurations() -> None:
+    with FakeCluster(1, ["orders"]) as cluster:
+        orders = ("--entity-type", "topics", "--entity-name", "orders")
+        command = ("--bootstrap-server", cluster.bootstrap_servers, *orders)
+        config = "kafka.admin.ConfigCommand"
+        java(config, *command, "--alter", "--add-config", "cleanup.policy=compact,retention.ms=7")
+        java(config, *command, "--alter", "--delete-config", "retention.ms")
+        _, *told = java(config, *command, "--describe")
+        assert [line.split()[0] for line in told] == ["cleanup.policy=compact"]
+
+
+def test_groups_offsets_and_records(tmp_path: Path) -> None:
+    with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
+        given = "".join(f"{number}\n" for number in range(90))
+        tool(cluster, CONSOLE, "--topic", "orders", given=given)
+        console_read(cluster, "orders", 90, "--group", "readers")
+        groups = "consumer.group.ConsumerGroupCommand"
+        assert tool(cluster, groups, "--list") == ["readers"]
+        told = tool(cluster, groups, "--describe", "--group", "readers")
+        rows = [line.split() for line in told if line.startswith("readers")]
+        assert sum(int(row[3]) for row in rows) == 90
+        assert [row[5] for row in rows] == ["0"] * len(rows)  # the lag
+        tool(
+            *(cluster, groups, "--group", "readers", "--topic", "orders", "--reset-offsets"),
+            *("--to-earliest", "--execute"),
+        )
+        assert len(console_read(cluster, "orders", 90, "--group", "readers")) == 90
+        tool(cluster, groups, "--delete", "--group", "readers")
+        assert tool(cluster, groups, "--list") == []
+        offsets = dict(
+            line.split(":")[1:] for line in tool(cluster, "GetOffsetShell", "--topic", "orders")
+        )
+        assert sum(map(int, offsets.values())) == 90
+        before = [
+            {"topic": "orders", "partition": partition, "offset": int(offsets[str(partition)])}
+            for partition in range(PARTITIONS)
+        ]
+        path = tmp_path / "offsets.json"
+        path.write_text(json.dumps({"partitions": before, "version": 1}))
+        tool(cluster, "DeleteRecordsCommand", "--offset-json-file", path)
+        first = tool(cluster, "GetOffsetShell", "--topic", "orders", "--time", "earliest")
+        assert dict(line.split(":")[1:] for line in first) == offsets
+
+
+def test_acls() -> None:
+    with FakeCluster(1, ["orders"], super_users=["User:ANONYMOUS"]) as cluster:
+        acls = "kafka.admin.AclCommand"
+        allowed = ("--allow-principal", "User:ann", "--operation", "Read", "--topic", "orders")
+        tool(cluster, acls, "--add", *allowed)
+        assert "principal=User:ann, host=*, operation=READ, permissionType=ALLOW" in "".join(
+            tool(cluster, acls, "--list", "--topic", "orders")
+        )
+        tool(cluster, acls, "--remove", *allowed, "--force")
+        assert "User:ann" not in "".join(tool(cluster, acls, "--list"))
