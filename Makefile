@@ -101,12 +101,13 @@ bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
 
 # -- the gates
 
-lint: $(DONE)/dev ## ruff, mypy --strict, the floors (import-linter), fresh generated code
+lint: $(DONE)/dev ## ruff, mypy --strict, the floors (import-linter), fresh generated code and docs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.protocol_gen --check --if-available
+	$(BIN)/python -m tools.broker_docs --check
 
 format: $(DONE)/dev ## Let ruff put the code in order
 	$(BIN)/ruff check --fix

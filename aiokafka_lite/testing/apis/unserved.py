@@ -1,0 +1,46 @@
+"""What is not done, and why: APIs that are only refused, and those that are not offered at all.
+
+``docs/embedded-broker.md`` is made from it; a test holds that nothing is left out.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing.apis import NOT_ENABLED
+
+__all__ = ["NOT_OFFERED", "REFUSED"]
+
+_SHARE: Final = "share groups are not enabled (`share.version` 0)"
+_STREAMS: Final = "streams groups are not enabled (`streams.version` 0)"
+_TOKENS: Final = "no secret key for delegation tokens is configured, as by default"
+_VOTERS: Final = "the controllers are fixed (`kraft.version` 0)"
+
+REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
+    {
+        **{
+            ApiKey(key): _STREAMS if "STREAMS" in ApiKey(key).name else _SHARE
+            for key in NOT_ENABLED
+        },
+        ApiKey.CREATE_DELEGATION_TOKEN: _TOKENS,
+        ApiKey.RENEW_DELEGATION_TOKEN: _TOKENS,
+        ApiKey.EXPIRE_DELEGATION_TOKEN: _TOKENS,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: _TOKENS,
+        ApiKey.ADD_RAFT_VOTER: _VOTERS,
+        ApiKey.REMOVE_RAFT_VOTER: _VOTERS,
+    }
+)
+"""Offered and always refused, as a real broker of default configuration does."""
+
+NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
+    {
+        ApiKey.CONTROLLED_SHUTDOWN: "asked by brokers alone, of releases on ZooKeeper",
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (
+            "a broker without a metrics reporter does not offer it either"
+        ),
+        ApiKey.PUSH_TELEMETRY: "a broker without a metrics reporter does not offer it either",
+        ApiKey.UNREGISTER_CONTROLLER: "there are no controllers apart from the brokers",
+    }
+)
+"""Not told by ApiVersions; a request of it ends the connection."""
