@@ -14,6 +14,7 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite.cli import broker, main
+from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 
 COMMAND = (sys.executable, "-m", "aiokafka_lite", "broker")
@@ -174,6 +175,17 @@ def test_no_auto_create_and_versions(start: Start) -> None:
     asyncio.run(look())
 
 
+async def test_users(start: Start) -> None:
+    _, servers = start("--user", "alice:secret", "--user", "bob:a:b")
+    security = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}
+    for name, password in (("alice", "secret"), ("bob", "a:b")):
+        identity = {"sasl_plain_username": name, "sasl_plain_password": password}
+        assert await round_trip(servers, name, **security, **identity) == [b"one tea"]
+    wrong = {"sasl_plain_username": "alice", "sasl_plain_password": "guess"}
+    with pytest.raises(AuthenticationFailedError):
+        await round_trip(servers, "alice", **security, **wrong)
+
+
 def test_a_data_dir_in_use(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,3 +251,32 @@ async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_
         }
     assert kept == acknowledged
     assert len(set(kept.values())) == sent
+
+
+async def test_transactions_and_offsets_outlive_it_too(start: Start, tmp_path: Path) -> None:
+    """It dies within a transaction: what was committed stays, what was open goes."""
+    aiokafka = pytest.importorskip("aiokafka")
+    folder = tmp_path / "data"
+    arguments = ("--data-dir", str(folder), "--topics", "orders:2")
+    process, servers = start(*arguments)
+    for death in range(2):
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="till")
+        await producer.start()  # aborts what its forerunner left open
+        for number in range(20):
+            async with producer.transaction():
+                await producer.send("orders", b"%d-%d" % (death, number), partition=number % 2)
+                offsets = {aiokafka.TopicPartition("orders", 0): 100 * death + number}
+                await producer.send_offsets_to_transaction(offsets, "kitchen")
+        await producer.begin_transaction()
+        await producer.send_and_wait("orders", b"never", partition=0)
+        process.kill()
+        await asyncio.to_thread(process.wait, PATIENCE)
+        process, _ = start("--listen", servers, *arguments)
+        await producer.abort_transaction()
+        await producer.stop()
+    assert end(process, signal.SIGTERM)[0] == 0
+    with FakeCluster(data_dir=folder) as cluster:
+        kept = [record.value for record in cluster.records("orders", committed_only=True)]
+        assert cluster.committed("kitchen") == {("orders", 0): 119}
+        assert sum(record.value == b"never" for record in cluster.records("orders")) == 2
+    assert sorted(kept) == sorted(b"%d-%d" % (death, n) for death in range(2) for n in range(20))
