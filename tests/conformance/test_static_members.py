@@ -146,3 +146,24 @@ async def test_static_members_are_kept_for_their_session(compare: Compare) -> No
         await c.synced()
 
     await compare(scenario)
+
+
+async def test_who_comes_back_before_it_had_its_share(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        group = await new_group(target)
+        a = Member(target, group, "a", rebalance_timeout_ms=2_000)
+        old = Member(target, group, "old", instance_id="one", rebalance_timeout_ms=2_000)
+        await a.join()
+        await form(a)
+        await old.begin_join()
+        await a.beat_until()
+        await a.join()
+        await old.joined()
+        await a.sync({a.member_id: b"mine", old.member_id: b"yours"})
+        back = Member(target, group, "back", instance_id="one", rebalance_timeout_ms=2_000)
+        await back.join()
+        await back.sync()
+        await a.beat()
+        await a.beat_until()  # the old one's share is still waited for, and then given up
+
+    await compare(scenario)

@@ -134,7 +134,8 @@ class ClassicRoster(Group):
         static_members: member id by instance id.
         pending_members: ids that were given out (KIP-394) to who has not come back yet, with the
             timers that forget them.
-        pending_syncs: members who have had their JoinGroup answered and not yet sent a SyncGroup.
+        pending_syncs: ids of members who have had their JoinGroup answered and not yet sent a
+            SyncGroup; some may be gone since.
         state_since_ms: when it got into its state.
     """
 
@@ -201,7 +202,6 @@ class ClassicRoster(Group):
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.forget_pending(member_id)
-        self.pending_syncs.discard(member_id)
 
     def forget_pending(self, member_id: str) -> None:
         """Expect nobody any more to come back with an id."""
@@ -220,7 +220,6 @@ class ClassicRoster(Group):
             self.leader = member_id
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member_id
-        self.pending_syncs.discard(member.member_id)
         member.member_id = member_id
 
     def elect_joined_leader(self) -> bool:

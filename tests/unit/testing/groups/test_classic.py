@@ -8,6 +8,7 @@ from aiokafka_lite.errors import (
     GroupIdNotFound,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
+    InconsistentGroupProtocolError,
     NotCoordinatorForGroupError,
     RebalanceInProgressError,
     UnknownError,
@@ -203,6 +204,31 @@ def test_the_first_rebalance_waits_for_more_members() -> None:
     broker.clock.advance(0.1)
     assert [each.joined().generation_id for each in (a, b, c)] == [1, 1, 1]
     assert len(first.answer.members) == 3
+
+
+def test_a_group_that_all_have_left_at_once_keeps_its_kind() -> None:
+    broker = SocketlessBroker(broker_configs={"group.initial.rebalance.delay.ms": 3000})
+    first = FakeMember(broker, instance_id="one")
+    joining = first.begin_join()
+    assert FakeMember(broker, instance_id="one", member_id="").leave() == 0
+    assert joining.code == UNKNOWN
+    assert group_of(broker).state == "PreparingRebalance"
+    refused = InconsistentGroupProtocolError.errno
+    assert FakeMember(broker, protocol_type="connect").begin_join().code == refused
+    assert FakeMember(broker, protocols=[]).begin_join().code == refused
+    second = FakeMember(broker, protocols=[("other", b"")])
+    assert second.begin_join().answer is None
+    broker.clock.advance(60)
+    assert second.joined().generation_id == 1
+
+
+def test_protocols_have_to_be_common_to_all(broker: SocketlessBroker) -> None:
+    both = [("range", b""), ("sticky", b"")]
+    form(FakeMember(broker, protocols=both))
+    refused = InconsistentGroupProtocolError.errno
+    assert FakeMember(broker, protocol_type="connect").begin_join().code == refused
+    assert FakeMember(broker, protocols=[("other", b"")]).begin_join().code == refused
+    assert FakeMember(broker, protocols=[("sticky", b"")]).begin_join().answer is None
 
 
 def test_a_full_group_takes_nobody() -> None:

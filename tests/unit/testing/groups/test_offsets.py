@@ -191,6 +191,18 @@ def test_expiry_is_looked_for_every_ten_minutes(broker: SocketlessBroker) -> Non
     assert broker.state.groups.get("g") is None
 
 
+def test_who_has_left_commits_no_more(broker: SocketlessBroker) -> None:
+    member = consumer(broker, "orders")
+    form(member)
+    assert commit(broker, 1, member=member) == [0]
+    assert commit(broker, 2) == [25]  # nor does who was never in, while there are members
+    assert member.leave() == 0
+    assert commit(broker, 3, member=member) == [25]
+    assert commit(broker, 4, group="other", member=member) == [22]
+    assert committed(broker) == [1, -1]
+    assert commit(broker, 5) == [0]
+
+
 # Versions that Kafka 4 has dropped
 
 
