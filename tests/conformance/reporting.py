@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from aiokafka_lite.protocol.messages.consumer_group_describe import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     DescribedGroup,
 )
@@ -154,11 +155,18 @@ class Reporter:
         )
 
 
-async def describe(target: Target, group: str) -> DescribedGroup:
-    """Note how a group is described."""
+async def describe(target: Target, group: str, *, by_topic: bool = True) -> DescribedGroup:
+    """Note how a group is described.
+
+    Args:
+        target: where.
+        group: its id.
+        by_topic: how many partitions of each topic a member has; else only how many in all, which
+            is what "uniform" promises to members who read several topics.
+    """
     response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)
     (described,) = response.groups
-    target.note("described", _facts(described))
+    target.note("described", _facts(described, by_topic))
     return described
 
 
@@ -173,7 +181,12 @@ async def describe_until(target: Target, group: str, state: str, epoch: int) -> 
             await asyncio.sleep(0.05)
 
 
-def _facts(group: DescribedGroup) -> dict[str, object]:
+def _shares(assignment: Assignment, by_topic: bool) -> object:
+    counts = [(topic.topic_name, len(topic.partitions)) for topic in assignment.topic_partitions]
+    return sorted(counts) if by_topic else sum(count for _, count in counts)
+
+
+def _facts(group: DescribedGroup, by_topic: bool) -> dict[str, object]:
     return {
         "error_code": group.error_code,
         "state": group.group_state,
@@ -185,13 +198,8 @@ def _facts(group: DescribedGroup) -> dict[str, object]:
                 (member.client_id, member.client_host, member.member_epoch, member.member_type),
                 (member.instance_id, member.rack_id, member.subscribed_topic_regex),
                 sorted(member.subscribed_topic_names),
-                sorted(
-                    (t.topic_name, len(t.partitions)) for t in member.assignment.topic_partitions
-                ),
-                sorted(
-                    (t.topic_name, len(t.partitions))
-                    for t in member.target_assignment.topic_partitions
-                ),
+                _shares(member.assignment, by_topic),
+                _shares(member.target_assignment, by_topic),
             )
             for member in group.members
         ),

@@ -309,7 +309,7 @@ async def test_different_subscriptions(compare: Compare, assignor: str) -> None:
         for _ in range(3):
             for member in members:
                 await member.quietly()
-        await describe(target, group)
+        await describe(target, group, by_topic=assignor == "range")
         target.note("sizes", sorted(sum(member.counts) for member in members))
 
     await compare(scenario)
@@ -383,9 +383,10 @@ async def test_regular_expressions(compare: Compare) -> None:
         topic, other = await target.topic(2), await target.topic(4)
         group = await new_group(target)
         pattern = f"{topic}|{other}"
-        a, b = (Reporter(target, group, name, subscribed_topic_regex=pattern) for name in "ab")
+        fields = {"subscribed_topic_regex": pattern, "server_assignor": "range"}
+        a, b = (Reporter(target, group, name, **fields) for name in "ab")
         await a.join()
-        await describe_until(target, group, "Assigning", 2)
+        await describe_until(target, group, "Assigning", 3)
         await a.report()
         await describe(target, group)
         await b.join()
@@ -479,6 +480,110 @@ async def test_a_group_is_full_and_a_session_ends(compare: Compare) -> None:
         await a.report()
         await b.report()
         await b.acknowledge()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+async def test_names_and_expressions_at_once(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topics = [await target.topic(2) for _ in range(4)]
+        group = await new_group(target)
+        regexes = topics[1], f"{topics[2]}|{topics[0]}"
+        fields = [{"subscribed_topic_regex": one, "server_assignor": "range"} for one in regexes]
+        a = Reporter(target, group, "a", topics[0], topics[0], **fields[0])
+        b = Reporter(target, group, "b", **fields[1])
+        await a.join()
+        await describe_until(target, group, "Assigning", 3)
+        await a.report()
+        await describe(target, group)
+        await b.join()  # an expression that waits: the last were resolved just now
+        await b.report()
+        await describe(target, group)
+        await a.report(subscribed_topic_regex=f"{topics[3]}.*")
+        await a.acknowledge()
+        await describe(target, group)
+        await a.report(subscribed_topic_regex=b.first["subscribed_topic_regex"])
+        await a.acknowledge()
+        await a.report(subscribed_topic_names=[topics[3]])
+        await describe(target, group)
+        await a.leave()
+        await b.report()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+async def test_members_who_change_what_they_are(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target)
+        a, b = (Reporter(target, group, name, topic) for name in "ab")
+        await a.join()
+        a.instance_id = "i"
+        await a.report()
+        await a.join()  # a dynamic member becomes a static one
+        await a.report()
+        await describe(target, group)
+        a.instance_id = "j"
+        await a.report()
+        await a.join()
+        await describe(target, group)
+        a.instance_id = None
+        await a.report()
+        await a.join()
+        await describe(target, group)
+        b.member_id = a.member_id
+        await b.join(rack_id="r", rebalance_timeout_ms=5, server_assignor="range")
+        await describe(target, group)
+        await a.leave()
+        await b.leave()
+
+    await compare(scenario)
+
+
+async def test_a_subscription_that_changes_while_partitions_are_given_up(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        first, second = await target.topic(4), await target.topic(4)
+        group = await new_group(target)
+        a, b = (
+            Reporter(target, group, name, first, second, server_assignor="range") for name in "ab"
+        )
+        await a.join()
+        await b.join()
+        await a.report()
+        await a.report(subscribed_topic_names=[first])
+        await describe(target, group)
+        await b.report()
+        await a.report(subscribed_topic_names=[second])
+        await describe(target, group)
+        await a.report(topic_partitions=[])
+        await a.acknowledge()
+        await b.acknowledge()
+        await a.acknowledge()
+        await b.acknowledge()
+        await describe(target, group)
+        await b.report(subscribed_topic_names=[])
+        await b.acknowledge()
+        await a.acknowledge()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+async def test_rejoining_while_partitions_are_given_up(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(6)
+        group = await new_group(target)
+        a, b = (Reporter(target, group, name, topic) for name in "ab")
+        await a.join()
+        await b.join()
+        await a.report()
+        await a.join()
+        await describe(target, group)
+        await b.report()
+        await b.acknowledge()
+        await b.join()
         await describe(target, group)
 
     await compare(scenario)

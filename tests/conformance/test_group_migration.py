@@ -15,6 +15,11 @@ from aiokafka_lite.protocol.messages.consumer_protocol_subscription import (
     TopicPartition as OwnedPartition,
 )
 from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from aiokafka_lite.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.conformance.conftest import Compare
 from tests.conformance.membership import Member, subscription
 from tests.conformance.reporting import Reporter, describe, new_group
@@ -259,5 +264,109 @@ async def test_an_emptied_consumer_group_becomes_classic(compare: Compare) -> No
         await new.report()
         await asyncio.sleep(0)
         await old.leave()
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("version", [0, 3, 5, 6])
+async def test_older_classic_members(compare: Compare, version: int) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target)
+        await Reporter(target, group, "new", topic).join()
+        protocols = [("range", subscription(topic)), ("roundrobin", owning(topic))]
+        old = Member(target, group, "old", protocols=protocols, version=version)
+        await old.join()
+        await synced(old)
+        await old.beat()
+        await old.join()
+        await describe(target, group)
+        await old.leave(0)
+        await old.leave(2)
+        await old.beat()
+        old.member_id = "of its own"
+        await old.join()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+async def test_classic_static_members_in_a_consumer_group(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target)
+        new = Reporter(target, group, "new", topic)
+        await new.join()
+        old = Member(target, group, "old", protocols=[("range", owning(topic))], instance_id="i")
+        await old.join()
+        await synced(old)
+        twin = Member(target, group, "twin", protocols=[("range", owning(topic))], instance_id="i")
+        await twin.join()
+        await old.beat()
+        await synced(old)
+        await old.join()
+        await old.leave()
+        await twin.beat()
+        await synced(twin)
+        await describe(target, group)
+        stranger = Member(
+            target, group, "stranger", protocols=[("range", owning(topic))], instance_id="j"
+        )
+        stranger.member_id = "unknown"
+        await stranger.join()
+        await stranger.beat()
+        await synced(stranger)
+        await twin.leave()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+async def test_commits_of_classic_members(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target)
+        await Reporter(target, group, "new", topic).join()
+        old = Member(target, group, "old", protocols=[("range", owning(topic))])
+        await old.join()
+        await synced(old)
+        offsets = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 5)])]
+        for version in (2, 8, 9):
+            for generation in (old.generation, old.generation - 1, old.generation + 1, -1):
+                for member_id in (old.member_id, "nobody", ""):
+                    request = OffsetCommitRequest(group, generation, member_id, topics=offsets)
+                    await target.ask(request, version)
+
+    await compare(scenario)
+
+
+async def test_the_leader_of_a_classic_group_goes_over(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target)
+        first = await settled(target, group, topic)
+        second = Member(target, group, "second", protocols=[("range", subscription(topic))])
+        await second.begin_join()
+        await first.beat_until()
+        await first.join()
+        await second.joined()
+        second.begin_sync()
+        await first.sync(
+            {
+                first.member_id: assignment(topic, 0, 1),
+                second.member_id: assignment(topic, 2, 3),
+            }
+        )
+        await second.synced()
+        await first.leave()
+        new = Reporter(target, group, "new", topic)
+        await new.join()
+        await describe(target, group)
+        await second.beat()
+        second.protocols = [("range", owning(topic, 2, 3))]
+        await second.join()
+        await synced(second)
+        await new.acknowledge()
+        await describe(target, group)
 
     await compare(scenario)

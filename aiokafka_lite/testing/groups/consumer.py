@@ -152,6 +152,8 @@ class ConsumerGroup(ConsumerRoster):
         if regex_changed and not regex_known:
             compile_regex(updated.subscribed_regex)
         assignor = self.assignor
+        may_resolve = not self._subscriptions.were_just_resolved
+        look_anew = self._subscriptions.have_topics_changed
         if replaced is not None:
             self._step_into_place(replaced, before)
         self.members[updated.member_id] = updated
@@ -159,20 +161,18 @@ class ConsumerGroup(ConsumerRoster):
         topics_changed = updated.subscribed_topics != before.subscribed_topics
         # An unresolved expression will begin an epoch when it is resolved, which is soon.
         resolved_now = regex_changed and (regex_known or not updated.subscribed_regex)
-        if (
-            self._subscriptions.observe()
-            or topics_changed
-            or resolved_now
-            or (self.assignor != assignor)
-        ):
+        begins = topics_changed or resolved_now or self.assignor != assignor
+        if ((begins or look_anew) and self._subscriptions.observe()) or begins:
             self.begin_epoch()
         self._assign_if_due()
         after = self._reconciled(updated, reported, topics_changed or regex_changed)
         self.members[updated.member_id] = after
         # In Kafka too this is only done after the answer, whose member reads nothing by it yet.
-        if sees is not None and self._subscriptions.resolve_if_due(sees):
-            self._subscriptions.observe()
-            self.begin_epoch()
+        if may_resolve and sees is not None and self._subscriptions.need_resolving():
+            other_topics = self._subscriptions.resolve(sees)
+            if self._subscriptions.observe() or other_topics:
+                self.begin_epoch()
+        self._subscriptions.watch()
         return after
 
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
@@ -198,6 +198,7 @@ class ConsumerGroup(ConsumerRoster):
             self._timers.cancel_member(member_id)
         self._subscriptions.forget_unused()
         self._subscriptions.observe()
+        self._subscriptions.watch()
         self.begin_epoch()
         if not self.members:
             self.target_epoch = self.epoch

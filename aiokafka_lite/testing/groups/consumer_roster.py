@@ -160,6 +160,7 @@ class ConsumerRoster(Group):
     def observe_topics(self) -> None:
         """Take the topics as they are now, without beginning an epoch for it."""
         self._subscriptions.observe()
+        self._subscriptions.watch()
 
     def owned(self) -> set[tuple[UUID, int]]:
         """(topic id, partition) of all that any member owns, what it has to give up included."""

@@ -1,7 +1,7 @@
 """Which topics the members of a consumer group read, by name and by expression. No I/O."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
@@ -12,6 +12,8 @@ __all__ = ["ConsumerSubscriptions"]
 
 LEAST_INTERVAL_MS: Final = 10_000  # between two resolutions
 REFRESH_INTERVAL_MS: Final = 600_000  # group.consumer.regex.refresh.interval.ms
+
+_Look: TypeAlias = tuple[str, UUID, int]  # name, id and partitions of a topic
 
 
 class ConsumerSubscriptions:
@@ -28,7 +30,8 @@ class ConsumerSubscriptions:
     def __init__(self, environment: Environment, members: Mapping[str, ConsumerMember]) -> None:
         self._environment = environment
         self._members = members
-        self._known: frozenset[tuple[str, UUID, int]] = frozenset()
+        self._known: frozenset[_Look] = frozenset()
+        self._watched: dict[str, _Look | None] = {}
         self._resolved: dict[str, frozenset[str]] = {}
         self._resolved_ms = 0
         self._topic_ids_seen: frozenset[UUID] = frozenset()
@@ -50,8 +53,17 @@ class ConsumerSubscriptions:
         """Of all that anybody reads and that there is, in the order of the names."""
         return {topic_id: count for _, topic_id, count in sorted(self._now())}
 
+    @property
+    def have_topics_changed(self) -> bool:
+        """Whether any topic that was read when ``watch`` was called came, went or grew since."""
+        return any(self._look_at(name) != seen for name, seen in self._watched.items())
+
+    def watch(self) -> None:
+        """Watch what is read now."""
+        self._watched = {name: self._look_at(name) for name in self.topics()}
+
     def observe(self) -> bool:
-        """Look at the topics; whether they changed since the last time: new, gone, grown."""
+        """Whether there is anything else to share out than at the last call."""
         now = self._now()
         changed = now != self._known
         self._known = now
@@ -68,44 +80,48 @@ class ConsumerSubscriptions:
         used = self._regexes()
         self._resolved = {one: names for one, names in self._resolved.items() if one in used}
 
-    def resolve_if_due(self, sees: Callable[[str], bool]) -> bool:
-        """Look the expressions up among the topics that may be seen; whether that changed anything.
+    @property
+    def were_just_resolved(self) -> bool:
+        """Too recently for expressions to be resolved again."""
+        now_ms = self._environment.clock.now_ms()
+        return bool(self._resolved) and now_ms <= self._resolved_ms + LEAST_INTERVAL_MS
+
+    def need_resolving(self) -> bool:
+        """Whether there are new expressions, or new topics, or it was long ago."""
+        used = self._regexes()
+        return bool(used) and (
+            used != self._resolved.keys()
+            or not self._topic_ids() <= self._topic_ids_seen
+            or self._environment.clock.now_ms() > self._resolved_ms + REFRESH_INTERVAL_MS
+        )
+
+    def resolve(self, sees: Callable[[str], bool]) -> bool:
+        """Look the expressions up; whether any of them means other topics than before.
 
         Args:
             sees: whether the member that is heard now may describe a topic.
         """
-        topic_ids = frozenset(topic.topic_id for topic in self._environment.topics.values())
-        if not self._is_due(topic_ids):
-            return False
         visible = [name for name in self._environment.topics if sees(name)]
         before = self._resolved
         self._resolved = {regex: _matching(regex, visible) for regex in self._regexes()}
         self._resolved_ms = self._environment.clock.now_ms()
-        self._topic_ids_seen = topic_ids
+        self._topic_ids_seen = self._topic_ids()
         return any(
             before.get(regex, frozenset()) != names for regex, names in self._resolved.items()
         )
 
-    def _is_due(self, topic_ids: frozenset[UUID]) -> bool:
-        now_ms = self._environment.clock.now_ms()
-        used = self._regexes()
-        if not used or (self._resolved and now_ms <= self._resolved_ms + LEAST_INTERVAL_MS):
-            return False
-        return (
-            used != self._resolved.keys()
-            or not topic_ids <= self._topic_ids_seen
-            or now_ms > self._resolved_ms + REFRESH_INTERVAL_MS
-        )
+    def _topic_ids(self) -> frozenset[UUID]:
+        return frozenset(topic.topic_id for topic in self._environment.topics.values())
 
     def _regexes(self) -> set[str]:
         return {one.subscribed_regex for one in self._members.values() if one.subscribed_regex}
 
-    def _now(self) -> frozenset[tuple[str, UUID, int]]:
-        topics = self._environment.topics
-        return frozenset(
-            (name, topics[name].topic_id, len(topics[name].partitions))
-            for name in self.topics() & topics.keys()
-        )
+    def _now(self) -> frozenset[_Look]:
+        return frozenset(look for name in self.topics() if (look := self._look_at(name)))
+
+    def _look_at(self, name: str) -> _Look | None:
+        topic = self._environment.topics.get(name)
+        return None if topic is None else (name, topic.topic_id, len(topic.partitions))
 
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:

@@ -35,6 +35,7 @@ class Group(RuleBasedStateMachine):
             f"{name}{self.sessions[name]}",
             instance_id=name if static else None,
             subscribed_topic_names=topics,
+            rebalance_timeout_ms=60_000,
         )
         assert member.join() == 0
         self.members[name] = member
@@ -69,7 +70,11 @@ class Group(RuleBasedStateMachine):
         assert member.leave(epoch if member.instance_id else -1) == 0
         if member.instance_id and epoch == -2:  # only a member of that instance may follow
             again = FakeReporter(
-                self.broker, f"{member.member_id}x", instance_id=name, subscribed_topic_names=[]
+                self.broker,
+                f"{member.member_id}x",
+                instance_id=name,
+                subscribed_topic_names=[],
+                rebalance_timeout_ms=60_000,
             )
             assert again.join() == 0
             self.members[name] = again
