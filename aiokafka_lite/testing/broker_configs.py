@@ -10,6 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from aiokafka_lite.errors import InvalidConfigurationError
 from aiokafka_lite.testing.broker_table import BROKER_TABLE, LONG_DEFAULTS
 from aiokafka_lite.testing.config_store import ConfigResource, ConfigSource, ConfigStore
 from aiokafka_lite.testing.config_types import ConfigType, Setting, listed
@@ -66,7 +67,10 @@ class BrokerConfigs:
         for name, value in (static or {}).items():
             if name not in settings:
                 raise ValueError(f"broker_configs: Kafka has no broker configuration {name!r}")
-            self._static[name] = settings[name].check(_text(value))
+            try:
+                self._static[name] = settings[name].check(_text(value))
+            except InvalidConfigurationError as error:
+                raise ValueError(f"broker_configs: {error}") from error
 
     def __call__(self, name: str, node_id: int | None = None) -> str:
         """The value in force, as Kafka writes it; "" for null.

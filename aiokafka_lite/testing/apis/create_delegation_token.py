@@ -1,5 +1,7 @@
 """CreateDelegationToken, v0-v3: disabled, as on a broker without a secret for tokens."""
 
+from typing import Final
+
 from aiokafka_lite.errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenAuthorizationFailed,
@@ -12,6 +14,8 @@ from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.delegation_tokens import no_time, refusal_of
 
+_REQUESTER_SINCE: Final = 3
+
 
 def handle(
     request: CreateDelegationTokenRequest, context: RequestContext
@@ -23,7 +27,10 @@ def handle(
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
         if owner != principal and not context.allows(Operation.CREATE_TOKENS, Resource.USER, owner):
             refusal = DelegationTokenAuthorizationFailed(f"a token for {owner}")
-    response = CreateDelegationTokenResponse(refusal.errno, kind, name, kind, name)
+    response = CreateDelegationTokenResponse(refusal.errno, kind, name)
+    if context.version >= _REQUESTER_SINCE:
+        response.token_requester_principal_type = kind
+        response.token_requester_principal_name = name
     if no_time(refusal):
         response.issue_timestamp_ms = -1
         response.expiry_timestamp_ms = -1
