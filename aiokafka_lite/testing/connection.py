@@ -20,7 +20,6 @@ from typing import Final, cast
 
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.protocol.message import Response
-from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.testing.context import CloseConnection, Delayed
 from aiokafka_lite.testing.exchange import Dispatcher, Exchange
 from aiokafka_lite.testing.frames import FrameReceiver
@@ -226,6 +225,8 @@ class BrokerConnection(Guest):
         The response goes out at once: it tells a client of today how long to wait, and one of
         yesterday finds out (KIP-219).
         """
+        from aiokafka_lite.protocol.messages.fetch import FetchResponse  # rare: import late
+
         seen = exchange.seen
         size = seen.size
         if isinstance(response, FetchResponse):

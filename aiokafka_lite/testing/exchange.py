@@ -12,7 +12,6 @@ from aiokafka_lite.errors import IllegalSaslStateError, KafkaProtocolError
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
-from aiokafka_lite.protocol.messages.fetch import FetchRequest
 from aiokafka_lite.protocol.messages.request_header import RequestHeader
 from aiokafka_lite.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -177,9 +176,8 @@ class Dispatcher:
             last = refused  # for the lambda
             return Exchange(seen, version, lambda: last, request)
         context = self._context(version, header.client_id, session, fault)
-        if self.throttles.active and isinstance(request, FetchRequest):
-            limit = self.throttles.largest_fetch(session.user, header.client_id or "")
-            request.max_bytes = min(request.max_bytes, limit or request.max_bytes)
+        if self.throttles.active and key == ApiKey.FETCH:
+            self._limit_fetch(request, session.user, header.client_id or "")
         serve = handle_of(key)
 
         def handle() -> Answer:
@@ -247,6 +245,14 @@ class Dispatcher:
     def _serves(self, key: int, version: int) -> bool:
         first, last = self._offered.get(key, (0, -1))
         return first <= version <= last
+
+    def _limit_fetch(self, request: Request, user: str, client_id: str) -> None:
+        """Ask for no more than a quota can ever allow."""
+        from aiokafka_lite.protocol.messages.fetch import FetchRequest  # rare: import late
+
+        limit = self.throttles.largest_fetch(user, client_id)
+        if limit and isinstance(request, FetchRequest):
+            request.max_bytes = min(request.max_bytes, limit)
 
     def _refuse(self, header: RequestHeader, seen: SeenRequest) -> Exchange:
         """What answers a request that is not served: nothing, but for ApiVersions."""

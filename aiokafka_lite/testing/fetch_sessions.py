@@ -17,7 +17,7 @@ Non-obvious:
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -25,9 +25,11 @@ from aiokafka_lite.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from aiokafka_lite.protocol.messages.fetch import FetchPartition, PartitionData
 from aiokafka_lite.testing.topics import Partition
 from aiokafka_lite.testing.watchers import Watchers
+
+if TYPE_CHECKING:  # a broker that nobody fetches from need not know how
+    from aiokafka_lite.protocol.messages.fetch import FetchPartition, PartitionData
 
 __all__ = [
     "FINAL_EPOCH",
@@ -81,7 +83,7 @@ class SessionPartition:
     )
 
     def __init__(
-        self, session: "FetchSession", key: FetchKey, name: str | None, wanted: FetchPartition
+        self, session: "FetchSession", key: FetchKey, name: str | None, wanted: "FetchPartition"
     ) -> None:
         self._session = session
         self._watched: Watchers | None = None
@@ -96,7 +98,7 @@ class SessionPartition:
         """Whether the client knows where the partition's log begins and ends."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
-    def is_news(self, data: PartitionData) -> bool:
+    def is_news(self, data: "PartitionData") -> bool:
         """Whether the client must be told this, as far as it is not the same again."""
         return bool(
             data.records
@@ -106,7 +108,7 @@ class SessionPartition:
             or data.diverging_epoch.end_offset >= 0
         )
 
-    def on_told(self, data: PartitionData) -> None:
+    def on_told(self, data: "PartitionData") -> None:
         """This goes to the client."""
         self.high_watermark = UNTOLD if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
@@ -180,7 +182,7 @@ class FetchSession:
         """All partitions, the first to be read first."""
         return iter(sorted(self._partitions.values(), key=_order))
 
-    def put(self, key: FetchKey, name: str | None, wanted: FetchPartition) -> SessionPartition:
+    def put(self, key: FetchKey, name: str | None, wanted: "FetchPartition") -> SessionPartition:
         """Fetch a partition from now on, or fetch it in another way."""
         known = self._partitions.get(key)
         if known is None:
@@ -220,7 +222,7 @@ class FetchSession:
             self._pending.pop(fetched.key, None)
 
     def on_read(
-        self, fetched: SessionPartition, data: PartitionData, partition: Partition | None
+        self, fetched: SessionPartition, data: "PartitionData", partition: Partition | None
     ) -> bool:
         """What reading a partition gave (None: a refusal); whether it belongs into the answer."""
         if partition is None or fetched.is_news(data):

@@ -31,13 +31,13 @@ from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.placement import check_replicas, place, place_as_told, place_more
 from aiokafka_lite.testing.quotas import QuotaTable
-from aiokafka_lite.testing.security.authentication import Sasl
-from aiokafka_lite.testing.security.users import Users
 from aiokafka_lite.testing.throttles import Throttles
 from aiokafka_lite.testing.topics import ANY_EPOCH, NO_LEADER, Partition, Topic, check_topic_name
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.groups.registry import Groups
+    from aiokafka_lite.testing.security.authentication import Sasl
+    from aiokafka_lite.testing.security.users import Users
     from aiokafka_lite.testing.storage import Storage
     from aiokafka_lite.testing.transactions.coordinator import Transactions
 
@@ -86,7 +86,6 @@ class ClusterState:
         self.authorizer: Authorizer | None = None  # everything is allowed
         self.quotas = QuotaTable(self.journal)
         self.throttles = Throttles(self.quotas, clock)
-        self.users = Users(lambda: self.new_uuid().bytes, self.journal)
         self.sasl: Sasl | None = None  # nobody has to authenticate
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features)
@@ -131,6 +130,13 @@ class ClusterState:
     def controller_id(self) -> int:
         """The first broker that is up; -1 when none is."""
         return next((node.node_id for node in self.alive), -1)
+
+    @cached_property
+    def users(self) -> "Users":
+        """Who can authenticate; imported and made when somebody is first asked for."""
+        from aiokafka_lite.testing.security.users import Users
+
+        return Users(lambda: self.new_uuid().bytes, self.journal)
 
     @cached_property
     def groups(self) -> "Groups":
