@@ -25,6 +25,7 @@ from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
+    KafkaProtocolError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     ProducerClosed,
@@ -360,7 +361,8 @@ class Sender:
         if self._cluster.closed:
             self.abort()  # nobody is left to deliver to
             return
-        if error.retriable:
+        # A greeting that cannot be read is no answer about any record: nothing was sent yet.
+        if error.retriable or isinstance(error, KafkaProtocolError):
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
             self._cluster.request_update()
             return
