@@ -12,7 +12,6 @@ from aiokafka_lite.errors import (
     GroupIdNotFound,
     InvalidGroupIdError,
     TopicAuthorizationFailedError,
-    UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -27,6 +26,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.consumer import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
+from aiokafka_lite.testing.groups.consumer_settings import check_enabled
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
@@ -48,8 +48,7 @@ def handle(
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     try:
         context.check()
-        if not context.state.features.level("group.version"):
-            raise UnsupportedVersionError("the feature group.version is not enabled")
+        check_enabled(context.state.features, context.state.broker_config)
         context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
         if not group_id:
             raise InvalidGroupIdError("a group has a name")

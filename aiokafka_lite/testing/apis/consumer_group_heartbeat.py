@@ -11,7 +11,6 @@ from aiokafka_lite.errors import (
     GroupIdNotFound,
     InvalidRequestError,
     UnsupportedAssignorError,
-    UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -23,7 +22,7 @@ from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.classic import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_epochs import JOINING_EPOCH
 from aiokafka_lite.testing.groups.consumer_member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
+from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings, check_enabled
 from aiokafka_lite.testing.groups.group import Joiner
 from aiokafka_lite.testing.groups.migration import MixedGroup, upgrade
 
@@ -36,8 +35,7 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     try:
         context.check()
-        if not context.state.features.level("group.version"):
-            raise UnsupportedVersionError("the feature group.version is not enabled")
+        check_enabled(context.state.features, context.state.broker_config)
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         for name in request.subscribed_topic_names or ():
             context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)

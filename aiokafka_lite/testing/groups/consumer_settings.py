@@ -1,9 +1,11 @@
 """What a consumer group goes by: its own configurations, or else the brokers'. No I/O."""
 
+from aiokafka_lite.errors import UnsupportedVersionError
 from aiokafka_lite.testing.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.group_configs import GroupConfigs
 
-__all__ = ["ConsumerSettings"]
+__all__ = ["ConsumerSettings", "check_enabled"]
 
 
 class ConsumerSettings:
@@ -68,3 +70,15 @@ class ConsumerSettings:
     @property
     def _migration(self) -> str:
         return self._brokers("group.consumer.migration.policy").lower()
+
+
+def check_enabled(features: Features, brokers: BrokerConfigs) -> None:
+    """Refuse the protocol where the cluster has not enabled it.
+
+    Raises:
+        UnsupportedVersionError: ``group.version`` is at level 0, or the brokers leave it out of
+            ``group.coordinator.rebalance.protocols``.
+    """
+    protocols = brokers.members("group.coordinator.rebalance.protocols")
+    if not features.level("group.version") or "consumer" not in protocols:
+        raise UnsupportedVersionError("the consumer group protocol is not enabled")

@@ -292,7 +292,14 @@ def test_a_group_outlives_the_cluster_but_its_members_do_not() -> None:
     assert SocketlessBroker(journal=journal).state.groups.get("g") is None
 
 
-@pytest.mark.parametrize("options", [{"version": "3.9"}, {"features": {"group.version": 0}}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"version": "3.9"},
+        {"features": {"group.version": 0}},
+        {"broker_configs": {"group.coordinator.rebalance.protocols": "classic"}},
+    ],
+)
 def test_a_cluster_that_has_not_enabled_it(options: dict[str, object]) -> None:
     broker = SocketlessBroker(**options)
     broker.state.create_topic("t", 4)

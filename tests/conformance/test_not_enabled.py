@@ -1,0 +1,70 @@
+"""What a cluster answers that has not enabled consumer, share and streams groups.
+
+It takes a Kafka of its own, whose features are taken back first. Left out are the APIs by which
+brokers keep the state of share groups: nobody else asks them.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from aiokafka_lite.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from aiokafka_lite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from aiokafka_lite.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing.apis import NOT_ENABLED
+from tests.conformance.comparing import AllowedDifferences, report
+from tests.conformance.target import Target
+from tests.unit.testing.apis.test_not_enabled import filled
+from tools.kafka import KafkaNotAvailable, OwnCluster, open_cluster
+
+pytestmark = pytest.mark.real
+
+SAFE_DOWNGRADE = 2
+FEATURES = ("group.version", "share.version", "streams.version")
+BY_BROKERS = range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.STREAMS_GROUP_HEARTBEAT)
+
+
+@pytest.fixture
+def bare() -> Iterator[OwnCluster]:
+    """One broker of its own."""
+    with ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(open_cluster(1))
+        except KafkaNotAvailable as error:
+            pytest.skip(f"no real Kafka: {error}")
+        yield cluster
+
+
+async def scenario(target: Target) -> None:
+    await target.coordinator_of("g")
+    heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 1000, [], None, None, [])
+    for version in (0, 1):
+        await target.ask(heartbeat, version)
+        await target.ask(ConsumerGroupDescribeRequest(["g", ""]), version)
+    for api_key, (first, last) in NOT_ENABLED.items():
+        if api_key not in BY_BROKERS:
+            for version in range(first, last + 1):
+                await target.ask(filled(api_key), version)
+
+
+async def test_what_is_not_enabled(bare: OwnCluster, allowed: AllowedDifferences) -> None:
+    async with FakeCluster(features={"group.version": 0}) as fake:
+        judge = Target("Kafka", bare.bootstrap_servers, "x")
+        judged = Target("embedded", fake.bootstrap_servers, "x")
+        try:
+            updates = [FeatureUpdateKey(name, 0, upgrade_type=SAFE_DOWNGRADE) for name in FEATURES]
+            answer = await judge.quietly(UpdateFeaturesRequest(30_000, updates), 1)
+            assert not answer.error_code, answer
+            await asyncio.sleep(0.5)  # the broker learns of it by and by
+            raised = await asyncio.gather(
+                *(scenario(target) for target in (judge, judged)), return_exceptions=True
+            )
+        finally:
+            await asyncio.gather(judge.close(), judged.close())
+    told = report("test_what_is_not_enabled", judge, judged, allowed, (raised[0], raised[1]))
+    if told is not None:
+        pytest.fail(told, pytrace=False)
