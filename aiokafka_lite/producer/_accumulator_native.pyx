@@ -98,6 +98,7 @@ cdef class TopicQueues:
     cdef readonly str topic
     cdef readonly list queues
     cdef public list available
+    cdef public long long produced
     cdef readonly PartitionQueue sticky
     cdef Py_ssize_t _turn
 
@@ -123,6 +124,9 @@ cdef class TopicQueues:
         self.sticky = self.queues[chosen]
         return self.sticky
 
+    def stick_to(self, PartitionQueue queue not None):
+        self.sticky = queue
+
 
 cdef class AppendCore:
     __doc__ = _TwinCore.__doc__
@@ -133,13 +137,15 @@ cdef class AppendCore:
     cdef object _key_serializer
     cdef object _value_serializer
     cdef object _partitioner
+    cdef bint _ignore_keys
 
-    def __init__(self, loop, key_serializer, value_serializer, partitioner):
+    def __init__(self, loop, key_serializer, value_serializer, partitioner, bint ignore_keys=False):
         self.loop = loop
         self.topics = {}
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = partitioner
+        self._ignore_keys = ignore_keys
 
     def append(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
@@ -181,10 +187,10 @@ cdef class AppendCore:
             number = number_of(partition)
         elif self._partitioner is not None:
             number = self._ask(topic_queues, key)
-        elif key is not None:
+        elif key is not None and not self._ignore_keys:
             number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % PyList_GET_SIZE(topic_queues.queues)
         else:
-            return self._append_sticky(topic_queues, timestamp, value, headers)
+            return self._append_sticky(topic_queues, timestamp, key, value, headers)
         if number >= PyList_GET_SIZE(topic_queues.queues):
             return Blocked(topic, number, None, timestamp, key, value, headers)
         queue = <PartitionQueue>PyList_GET_ITEM(topic_queues.queues, number)
@@ -193,18 +199,18 @@ cdef class AppendCore:
             return Blocked(topic, number, queue, timestamp, key, value, headers)
         return ack
 
-    cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, value, headers):
+    cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, key, value, headers):
         cdef PartitionQueue queue = topic_queues.sticky
         cdef ProducerBatch batch = queue.open
         if batch is not None:
-            ack = batch.append_record(timestamp, None, value, headers)
+            ack = batch.append_record(timestamp, key, value, headers)
             if ack is not None:
                 return ack
             self.close_batch(queue)
-        queue = topic_queues.move_on()
-        ack = self._append_to(queue, timestamp, None, value, headers)
+        queue = self.next_sticky(topic_queues)
+        ack = self._append_to(queue, timestamp, key, value, headers)
         if ack is None:
-            return Blocked(topic_queues.topic, None, queue, timestamp, None, value, headers)
+            return Blocked(topic_queues.topic, None, queue, timestamp, key, value, headers)
         return ack
 
     cdef _append_to(self, PartitionQueue queue, int64_t timestamp, key, value, headers):
@@ -224,6 +230,9 @@ cdef class AppendCore:
         if not 0 <= chosen < count:
             raise IllegalArgumentError(f"the partitioner chose {chosen} of {count} partitions")
         return chosen
+
+    def next_sticky(self, topic_queues):
+        raise NotImplementedError
 
     def close_batch(self, queue):
         raise NotImplementedError

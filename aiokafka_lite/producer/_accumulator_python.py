@@ -4,8 +4,8 @@
 (taking memory, readiness, draining) is ``accumulator.Accumulator``, Python in both builds.
 
 Partitions are chosen as Java chooses them: an explicit one; else murmur2 of the key over all
-partitions; else, without a key, the topic's sticky partition, which moves on when its batch is
-completed (KIP-480), so that batches fill up before the next one is begun.
+partitions; else, without a key, the topic's sticky partition, to which records go until a batch's
+worth of them went there (KIP-480, KIP-794), so that batches fill up before the next one is begun.
 """
 
 import asyncio
@@ -89,12 +89,13 @@ class PartitionQueue:
 class TopicQueues:
     """One topic's partition queues by number, and the partition that keyless records stick to."""
 
-    __slots__ = ("_turn", "available", "queues", "sticky", "topic")
+    __slots__ = ("_turn", "available", "produced", "queues", "sticky", "topic")
 
     def __init__(self, topic: str, partitions: int, turn: int) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue] = []
         self.available: list[int] = []  # partitions that have a leader
+        self.produced = 0  # bytes of batches that left the sticky partition before they were full
         self._turn = turn  # where the rotation starts: random, so that producers spread
         self.grow(partitions)
         self.sticky = self.queues[0]
@@ -114,6 +115,10 @@ class TopicQueues:
         else:
             self.sticky = self.queues[self._turn % len(self.queues)]
         return self.sticky
+
+    def stick_to(self, queue: PartitionQueue) -> None:
+        """Let keyless records stick to this partition."""
+        self.sticky = queue
 
 
 def _hash(key: object) -> int:
@@ -143,6 +148,7 @@ class AppendCore:
         key_serializer: Called with every key (None too), or None to take bytes as they are.
         value_serializer: Likewise for values.
         partitioner: Called as aiokafka calls it, or None for Java's choice.
+        ignore_keys: Records with a key stick to a partition like those without.
     """
 
     def __init__(
@@ -151,6 +157,7 @@ class AppendCore:
         key_serializer: Callable[[Any], Any] | None,
         value_serializer: Callable[[Any], Any] | None,
         partitioner: Partitioner | None,
+        ignore_keys: bool = False,
     ) -> None:
         self.loop = loop
         self.topics: dict[str, TopicQueues] = {}
@@ -158,6 +165,7 @@ class AppendCore:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = partitioner
+        self._ignore_keys = ignore_keys
 
     def append(
         self,
@@ -204,10 +212,10 @@ class AppendCore:
             number = partition_number(partition)
         elif self._partitioner is not None:
             number = self._ask(self._partitioner, topic_queues, key)
-        elif key is not None:
+        elif key is not None and not self._ignore_keys:
             number = (_hash(key) & 0x7FFFFFFF) % len(topic_queues.queues)
         else:
-            return self._append_sticky(topic_queues, timestamp, value, headers)
+            return self._append_sticky(topic_queues, timestamp, key, value, headers)
         if number >= len(topic_queues.queues):
             return Blocked(topic, number, None, timestamp, key, value, headers)
         queue = topic_queues.queues[number]
@@ -217,19 +225,19 @@ class AppendCore:
         return ack
 
     def _append_sticky(
-        self, topic_queues: TopicQueues, timestamp: int, value: Any, headers: Any
+        self, topic_queues: TopicQueues, timestamp: int, key: Any, value: Any, headers: Any
     ) -> Ack | Blocked:
         queue = topic_queues.sticky
         batch = queue.open
         if batch is not None:
-            ack = batch.append(timestamp, None, value, headers)
+            ack = batch.append(timestamp, key, value, headers)
             if ack is not None:
                 return ack
             self.close_batch(queue)
-        queue = topic_queues.move_on()
-        ack = self._append_to(queue, timestamp, None, value, headers)
+        queue = self.next_sticky(topic_queues)
+        ack = self._append_to(queue, timestamp, key, value, headers)
         if ack is None:
-            return Blocked(topic_queues.topic, None, queue, timestamp, None, value, headers)
+            return Blocked(topic_queues.topic, None, queue, timestamp, key, value, headers)
         return ack
 
     def _append_to(
@@ -252,6 +260,10 @@ class AppendCore:
                 f"the partitioner chose {chosen} of {len(topic_queues.queues)} partitions"
             )
         return chosen
+
+    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """The partition to stick to, now that the sticky one has no batch open."""
+        raise NotImplementedError
 
     def close_batch(self, queue: PartitionQueue) -> None:
         """The open batch is full: it takes no more records and may leave at once."""

@@ -55,6 +55,8 @@ else:
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
 HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
+CANDIDATES: Final = 3
+"""Partitions compared before one is stuck to."""
 COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
 """Bytes from which a batch is compressed outside the event loop's thread; handing a smaller one
 over would cost about as much as compressing it."""
@@ -82,7 +84,11 @@ class Accumulator(AppendCore):
         on_lingering: Callable[[float], None],
     ) -> None:
         super().__init__(
-            loop, options.key_serializer, options.value_serializer, options.partitioner
+            loop,
+            options.key_serializer,
+            options.value_serializer,
+            options.partitioner,
+            options.ignore_keys,
         )
         self.pool = pool
         self.identity = identity
@@ -235,6 +241,50 @@ class Accumulator(AppendCore):
         queue.open = None
         self._on_ready(queue)
 
+    def _cut_short(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The open batch leaves before it is full."""
+        queue.open = None
+        topic_queues = self.topics.get(queue.topic_partition.topic)
+        if topic_queues is not None and topic_queues.sticky is queue:
+            topic_queues.produced += batch.builder.size
+
+    # Partitions
+
+    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """The partition to stick to, now that the sticky one has no batch open (KIP-794).
+
+        The same, until a batch's worth of bytes went there: how often batches leave early depends
+        on the broker, and a slow one must not be given more for it. Then the next in turn, or of
+        three the one with the fewest batches waiting: what a broker is slow to take piles up.
+        """
+        sticky, options = topic_queues.sticky, self._options
+        if not sticky.waiting and topic_queues.produced < options.max_batch_size:
+            return sticky
+        topic_queues.produced = 0
+        chosen = topic_queues.move_on()
+        if not options.adaptive:
+            return chosen
+        now = self.loop.time()
+        found = self._pressure(chosen, now)
+        for _ in range(CANDIDATES - 1):
+            if not found:
+                break
+            other = topic_queues.queues[
+                random.choice(topic_queues.available or range(len(topic_queues.queues)))
+            ]
+            pressure = self._pressure(other, now)
+            if pressure < found:
+                chosen, found = other, pressure
+        topic_queues.stick_to(chosen)
+        return chosen
+
+    def _pressure(self, queue: PartitionQueue, now: float) -> float:
+        """Batches that wait in a partition; infinite where its broker takes nothing any more."""
+        timeout = self._options.availability_timeout
+        if timeout and queue.outbox is not None and queue.outbox.stalled_for(now) > timeout:
+            return math.inf
+        return len(queue.waiting)
+
     # Time
 
     def on_lingered(self, now: float) -> float | None:
@@ -301,7 +351,7 @@ class Accumulator(AppendCore):
         """Close the first waiting batch of a partition and make its bytes; it stays where it is."""
         batch = queue.waiting[0]
         if batch is queue.open:
-            queue.open = None
+            self._cut_short(queue, batch)
         numbered = self.identity.numbering and self._number(queue, batch)
         if batch.payload is None or numbered:
             producer_id, epoch = batch.producer or (-1, -1)
@@ -332,7 +382,7 @@ class Accumulator(AppendCore):
         ):
             return False
         if batch is queue.open:
-            queue.open = None
+            self._cut_short(queue, batch)
         batch.compressing = True
         work = self.loop.run_in_executor(
             None, batch.builder.seal, options.compression, options.compression_level

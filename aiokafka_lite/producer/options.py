@@ -49,6 +49,11 @@ class ProducerOptions:
     value_serializer: Callable[[Any], Any] | None
     partitioner: Partitioner | None
     """None: murmur2 of the key, else sticky."""
+    ignore_keys: bool
+    adaptive: bool
+    """Stick to partitions that have fewer batches waiting."""
+    availability_timeout: float
+    """How long a broker may take nothing before its partitions are avoided; 0: for ever."""
 
     @classmethod
     def checked(
@@ -70,6 +75,9 @@ class ProducerOptions:
         key_serializer: Callable[[Any], Any] | None,
         value_serializer: Callable[[Any], Any] | None,
         partitioner: Partitioner | None,
+        partitioner_ignore_keys: bool,
+        partitioner_adaptive_partitioning_enable: bool,
+        partitioner_availability_timeout_ms: float,
     ) -> "ProducerOptions":
         """Options from the public arguments. ``enable_idempotence=None`` is the default: on, if
         nothing that was asked for contradicts it."""
@@ -125,6 +133,14 @@ class ProducerOptions:
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             partitioner=partitioner,
+            ignore_keys=flag("partitioner_ignore_keys", partitioner_ignore_keys),
+            adaptive=flag(
+                "partitioner_adaptive_partitioning_enable",
+                partitioner_adaptive_partitioning_enable,
+            ),
+            availability_timeout=milliseconds(
+                "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
+            ),
         )
 
 

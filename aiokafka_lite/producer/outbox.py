@@ -116,13 +116,20 @@ class Outbox:
         self._loop = accumulator.loop
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
         self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
+        self._moved_at = 0.0  # loop time of the last request, or of the first to be ready since
 
     def offer(self, queue: PartitionQueue) -> None:
         """A partition may have something to send."""
         if not queue.listed:
+            if not self.ready:
+                self._moved_at = self._loop.time()
             queue.listed = True
             self.ready.append(queue)
         self.wake()
+
+    def stalled_for(self, now: float) -> float:
+        """Seconds for which something has been ready here and nothing was sent."""
+        return now - self._moved_at if self.ready else 0.0
 
     def withdraw(self, queue: PartitionQueue) -> None:
         """A partition is led by another broker now."""
@@ -258,6 +265,7 @@ class Outbox:
             self._fail(sent, error)
             return
         self.in_flight += 1
+        self._moved_at = self._loop.time()
 
     def _check_codec(self, version: int) -> None:
         if self._options.compression is Compression.ZSTD and version < _ZSTD_FROM:

@@ -68,7 +68,12 @@ class AIOKafkaProducer(Records):
             form behind the requests in flight.
         partitioner: Called with (key bytes, all partitions, available partitions), gives one of
             them. The default is Java's: murmur2 of the key; without a key, one partition until
-            its batch is completed.
+            a batch's worth of records went there (KIP-794).
+        partitioner_ignore_keys: The default partitioner treats all records like those without.
+        partitioner_adaptive_partitioning_enable: The default partitioner gives less to partitions
+            where batches pile up.
+        partitioner_availability_timeout_ms: It avoids partitions whose broker has taken nothing
+            for so long; 0 avoids none.
         max_request_size: Bytes of a request, and so of a record.
         metadata_max_age_ms: Good metadata is refreshed after this time.
         request_timeout_ms: A request without an answer in this time fails its connection.
@@ -116,6 +121,9 @@ class AIOKafkaProducer(Records):
         compression_level: int | None = None,
         max_batch_size: int = 16_384,
         partitioner: Partitioner | None = None,
+        partitioner_ignore_keys: bool = False,
+        partitioner_adaptive_partitioning_enable: bool = True,
+        partitioner_availability_timeout_ms: float = 0,
         max_request_size: int = 1_048_576,
         linger_ms: float = 0,
         retry_backoff_ms: float = 100,
@@ -174,6 +182,9 @@ class AIOKafkaProducer(Records):
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             partitioner=partitioner,
+            partitioner_ignore_keys=partitioner_ignore_keys,
+            partitioner_adaptive_partitioning_enable=partitioner_adaptive_partitioning_enable,
+            partitioner_availability_timeout_ms=partitioner_availability_timeout_ms,
         )
         if client_id is not None:
             _arguments.wire_string("client_id", client_id)

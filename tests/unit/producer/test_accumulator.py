@@ -28,6 +28,9 @@ OPTIONS: dict[str, Any] = {
     "key_serializer": None,
     "value_serializer": None,
     "partitioner": None,
+    "partitioner_ignore_keys": False,
+    "partitioner_adaptive_partitioning_enable": True,
+    "partitioner_availability_timeout_ms": 0,
 }
 
 

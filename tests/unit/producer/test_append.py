@@ -9,6 +9,7 @@ import pytest
 
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.murmur2 import murmur2
+from aiokafka_lite.record.record_set import RecordSet
 
 
 @pytest.fixture
@@ -18,6 +19,9 @@ def make_core(room: dict[str, ModuleType]) -> Callable[..., Any]:
 
     class Core(accumulator.AppendCore):  # type: ignore[misc, name-defined]  # chosen at run time
         memory = 1000
+
+        def next_sticky(self, topic_queues: Any) -> Any:
+            return topic_queues.move_on()
 
         def close_batch(self, queue: Any) -> None:
             queue.open = None
@@ -36,7 +40,8 @@ def make_core(room: dict[str, ModuleType]) -> Callable[..., Any]:
 
     def make(partitions: int = 4, available: list[int] | None = None, **options: Any) -> Any:
         names = ("key_serializer", "value_serializer", "partitioner")
-        core = Core(asyncio.get_running_loop(), *(options.get(name) for name in names))
+        keys = options.get("ignore_keys", False)
+        core = Core(asyncio.get_running_loop(), *(options.get(name) for name in names), keys)
         topic = accumulator.TopicQueues("orders", partitions, 0)
         topic.available = list(range(partitions)) if available is None else available
         core.topics["orders"] = topic
@@ -55,6 +60,15 @@ async def test_a_key_goes_where_java_sends_it(make_core: Any) -> None:
         core = make_core(7)
         core.append("orders", b"v", key, None, None, None)
         assert counts(core).index(1) == (murmur2(bytes(key)) & 0x7FFFFFFF) % 7
+
+
+async def test_keys_can_be_ignored(make_core: Any) -> None:
+    core = make_core(4, ignore_keys=True)
+    for key in (b"a", b"b", None, b"c"):
+        core.append("orders", b"v", key, None, 1, None)
+    (batch,) = [queue.waiting[0] for queue in core.topics["orders"].queues if queue.waiting]
+    data = bytes(batch.builder.seal())
+    assert [record.key for record in RecordSet(data, "t", 0, 0).read(9)] == [b"a", b"b", None, b"c"]
 
 
 async def test_a_keyed_record_does_not_care_who_leads(make_core: Any) -> None:

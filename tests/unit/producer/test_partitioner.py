@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from aiokafka_lite.partitioner import DefaultPartitioner, murmur2
+from aiokafka_lite.partitioner import DefaultPartitioner, RoundRobinPartitioner, murmur2
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,9 @@ def test_without_a_key_any_partition_with_a_leader() -> None:
     chosen = Counter(DefaultPartitioner()(None, [0, 1, 2], [1, 2]) for _ in range(200))
     assert set(chosen) == {1, 2}
     assert DefaultPartitioner()(None, [0], []) == 0
+
+
+def test_round_robin_gives_each_partition_the_same() -> None:
+    partitioner = RoundRobinPartitioner()
+    assert [partitioner(b"same", [0, 1, 2], [0, 2]) for _ in range(4)] == [0, 2, 0, 2]
+    assert [partitioner(None, [0, 1, 2], []) for _ in range(3)] == [1, 2, 0]
