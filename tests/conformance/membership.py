@@ -17,9 +17,20 @@ from aiokafka_lite.protocol.messages.sync_group import (
 )
 from tests.conformance.target import Target
 
-__all__ = ["Member", "subscription"]
+__all__ = ["Member", "new_group", "subscription"]
 
 REBALANCE_IN_PROGRESS = 27
+NOT_YET = (14, 15, 16)  # a fresh coordinator loads, and knows so itself later than others do
+
+
+async def new_group(target: Target) -> str:
+    """A name for a group whose coordinator serves."""
+    group = target.unique("group")
+    await target.coordinator_of(group)
+    async with asyncio.timeout(20):
+        while (await target.quietly(SyncGroupRequest(group), 4)).error_code in NOT_YET:
+            await asyncio.sleep(0.05)
+    return group
 
 
 def subscription(*topics: str) -> bytes:

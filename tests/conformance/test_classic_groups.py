@@ -11,18 +11,12 @@ from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member, subscription
+from tests.conformance.membership import Member, new_group, subscription
 from tests.conformance.target import Target
 
 RANGE = ("range", b"r")
 ROBIN = ("roundrobin", b"o")
 STICKY = ("sticky", b"s")
-
-
-async def new_group(target: Target) -> str:
-    group = target.unique("group")
-    await target.coordinator_of(group)
-    return group
 
 
 async def form(*members: Member) -> None:

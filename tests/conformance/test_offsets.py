@@ -22,9 +22,9 @@ from aiokafka_lite.protocol.messages.offset_fetch import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member, subscription
+from tests.conformance.membership import Member, new_group, subscription
 from tests.conformance.target import Target
-from tests.conformance.test_classic_groups import form, new_group
+from tests.conformance.test_classic_groups import form
 
 Partition = OffsetCommitRequestPartition
 

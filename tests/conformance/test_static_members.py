@@ -10,9 +10,9 @@ from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member
+from tests.conformance.membership import Member, new_group
 from tests.conformance.target import Target
-from tests.conformance.test_classic_groups import RANGE, ROBIN, add, form, new_group
+from tests.conformance.test_classic_groups import RANGE, ROBIN, add, form
 
 
 @pytest.mark.parametrize("version", [5, 6, 7, 8, 9])

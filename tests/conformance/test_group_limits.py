@@ -1,0 +1,203 @@
+"""Groups on brokers with other limits than the defaults: sizes, sessions, delays, expiry.
+
+The real Kafka of these scenarios is one of their own, with the same configurations.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from aiokafka_lite.protocol.messages.describe_groups import DescribeGroupsRequest
+from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
+from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchResponse
+from tests.conformance.conftest import Compare
+from tests.conformance.membership import Member, new_group, subscription
+from tests.conformance.target import Scenario, Target
+from tests.conformance.test_classic_groups import add, form
+from tests.conformance.test_offsets import ask_for, commit
+from tools.kafka import KafkaCluster
+from tools.kafka.jars import KafkaNotAvailable
+
+LIMITS: Final = {
+    "group.initial.rebalance.delay.ms": 1500,
+    "group.max.size": 2,
+    "group.min.session.timeout.ms": 500,
+    "group.max.session.timeout.ms": 20_000,
+    "offset.metadata.max.bytes": 10,
+    "offsets.retention.check.interval.ms": 300,
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCluster]:
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(KafkaCluster(config=LIMITS))
+        except KafkaNotAvailable as error:
+            pytest.skip(f"no real Kafka: {error}")
+        yield cluster
+
+
+@pytest.fixture
+def compare_limited(compare: Compare) -> Callable[[Scenario], Awaitable[None]]:
+    def run(scenario: Scenario) -> Awaitable[None]:
+        return compare(scenario, broker_configs=LIMITS)
+
+    return run
+
+
+def short(target: Target, group: str, name: str, **fields: Any) -> Member:
+    """A member within these limits."""
+    return Member(target, group, name, **{"session_timeout_ms": 20_000, **fields})
+
+
+async def test_the_first_members_wait_for_each_other(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        group = await new_group(target)
+        a, b = (short(target, group, name) for name in "ab")
+        await a.begin_join()
+        await asyncio.sleep(0.8)
+        await b.begin_join()
+        await asyncio.sleep(1.0)  # 1.8 s: the delay was prolonged, to 3 s
+        await a.waits_to_join()
+        await b.waits_to_join()
+        await a.joined()
+        await b.joined()
+        await form(a, b)
+
+    await compare_limited(scenario)
+
+
+async def test_who_leaves_while_the_first_members_wait(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        group = await new_group(target)
+        a, b = (short(target, group, name, instance_id=name) for name in "ab")
+        await a.begin_join()
+        await b.begin_join()
+        await asyncio.sleep(0.3)
+        leaving = short(target, group, "admin", instance_id="b")
+        await leaving.leave()
+        await b.joined()
+        await a.waits_to_join()  # all who are left have joined, but the delay is not over
+        await a.joined()
+
+    await compare_limited(scenario)
+
+
+async def test_a_group_has_only_so_many_members(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        group = await new_group(target)
+        a, b, c = (short(target, group, name, rebalance_timeout_ms=2_000) for name in "abc")
+        await a.join()
+        await form(a)
+        await add(b, a)
+        await target.ask(c.join_request(), 9)
+        await a.begin_join()
+        await b.beat_until()
+        await c.begin_join()  # whoever comes first is in
+        await c.waits_to_join()
+        await target.ask(b.join_request(), 9, "b")
+        await a.joined()
+        await c.joined()
+        await form(a, c)
+        await b.beat()
+
+    await compare_limited(scenario)
+
+
+async def test_sessions_are_within_limits(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        group = await new_group(target)
+        for session_ms in (499, 20_001):
+            request = short(target, group, "a", session_timeout_ms=session_ms).join_request()
+            await target.ask(request, 9)
+        member = short(target, group, "a", session_timeout_ms=500)
+        await member.join()
+        await form(member)
+        await asyncio.sleep(1.0)
+        await member.beat()
+        forgotten = short(target, group, "b", session_timeout_ms=500)
+        await forgotten.meet()
+        await asyncio.sleep(1.0)
+        await target.ask(forgotten.join_request(), 9)
+
+    await compare_limited(scenario)
+
+
+async def test_metadata_is_within_limits(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        group = await new_group(target)
+        for metadata in ("x" * 10, "x" * 11, "é" * 10, "😀" * 5, "😀" * 5 + "x"):
+            await target.ask(commit(group, topic, 1, 2, metadata=metadata), 8)
+            await target.ask(ask_for(group, 8, topic), 8)
+
+    await compare_limited(scenario)
+
+
+def kept_for(request: OffsetCommitRequest, milliseconds: int) -> OffsetCommitRequest:
+    request.retention_time_ms = milliseconds
+    return request
+
+
+def is_gone(response: OffsetFetchResponse) -> bool:
+    return response.topics[0].partitions[0].committed_offset == -1
+
+
+async def test_offsets_go_and_groups_with_them(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        group = await new_group(target)
+        await target.ask(kept_for(commit(group, topic, 1), 500), 4)
+        await target.ask(ask_for(group, 7, topic), 7)
+        await target.until(ask_for(group, 7, topic), 7, is_gone)
+
+        def is_dead(response: Any) -> bool:
+            return bool(response.groups[0].group_state == "Dead")
+
+        await target.until(DescribeGroupsRequest([group]), 5, is_dead)
+        member = short(target, group, "a")
+        await member.join()
+        await member.leave()
+        await target.until(DescribeGroupsRequest([group]), 5, is_dead)
+
+    await compare_limited(scenario)
+
+
+async def test_offsets_of_what_members_read_stay(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        read, other = await target.topic(1), await target.topic(1)
+        group = await new_group(target)
+        member = short(target, group, "a", protocols=[("range", subscription(read))])
+        await member.join()
+        await form(member)
+        who = {"generation": member.generation, "member_id": member.member_id}
+        for topic in (read, other):
+            await target.ask(kept_for(commit(group, topic, 1, **who), 500), 4)
+        await target.until(ask_for(group, 7, other), 7, is_gone)
+        await target.ask(ask_for(group, 7, read), 7)
+        await member.beat()
+        await member.leave()
+        await target.until(ask_for(group, 7, read), 7, is_gone)
+
+    await compare_limited(scenario)
+
+
+async def test_offsets_of_other_kinds_of_groups_stay(compare_limited: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        group = await new_group(target)
+        worker = short(target, group, "w", protocol_type="connect")
+        await worker.join()
+        await form(worker)
+        who = {"generation": worker.generation, "member_id": worker.member_id}
+        await target.ask(kept_for(commit(group, topic, 1, **who), 1), 4)
+        await asyncio.sleep(1.0)
+        await target.ask(ask_for(group, 7, topic), 7)
+        await worker.leave()
+        await target.until(ask_for(group, 7, topic), 7, is_gone)
+
+    await compare_limited(scenario)
