@@ -215,13 +215,15 @@ class FakeCluster(Levers, Views, Faults):
 
     async def stop(self) -> None:
         """Stop every broker and close every connection. May be called again."""
-        for node_id in self._servers:
-            self._kill(node_id)
-        for server in self._servers.values():
-            await server.stop()
-        self.state.clock.close()
-        self._close_storage()
-        self._loop = None
+        try:
+            for node_id in self._servers:
+                self._kill(node_id)
+            for server in self._servers.values():
+                await server.stop()
+        finally:
+            self.state.clock.close()
+            self._close_storage()
+            self._loop = None
 
     async def __aenter__(self) -> Self:
         await self.start()

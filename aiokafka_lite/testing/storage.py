@@ -187,8 +187,13 @@ class Storage:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            holder = os.read(descriptor, 20).decode("ascii", "replace").strip()
             os.close(descriptor)
-            raise DataFolderError(f"{self.folder} is in use by another cluster") from error
+            raise DataFolderError(
+                f"{self.folder} is in use by another cluster, of process {holder}"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
         return descriptor
 
 

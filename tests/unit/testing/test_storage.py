@@ -155,7 +155,7 @@ def test_leader_epochs_never_fall(folder: Path) -> None:
 def test_only_one_cluster_at_a_time(folder: Path) -> None:
     with (
         FakeCluster(data_dir=folder),
-        pytest.raises(ValueError, match="is in use by another cluster"),
+        pytest.raises(ValueError, match=f"is in use by another cluster, of process {os.getpid()}$"),
     ):
         FakeCluster(data_dir=folder)
     with FakeCluster(data_dir=folder) as cluster:
