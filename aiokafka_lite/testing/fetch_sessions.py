@@ -151,6 +151,7 @@ class FetchSession:
     """
 
     __slots__ = (
+        "_changed",
         "_next_order",
         "_partitions",
         "_pending",
@@ -173,6 +174,7 @@ class FetchSession:
         self.watchers = Watchers()
         self._partitions: dict[FetchKey, SessionPartition] = {}
         self._pending: dict[FetchKey, SessionPartition] = {}  # those that may have news
+        self._changed: dict[FetchKey, SessionPartition] = {}  # while a fetch waits
         self._next_order = 0
 
     def __len__(self) -> int:
@@ -199,6 +201,7 @@ class FetchSession:
         if known is not None:
             known.unwatch()
             self._pending.pop(key, None)
+            self._changed.pop(key, None)
 
     def pending(self) -> Sequence[SessionPartition]:
         """Those that may have news, the first to be read first."""
@@ -210,8 +213,13 @@ class FetchSession:
 
     def on_change(self, fetched: SessionPartition) -> None:
         """Something changed in a partition that is watched."""
-        self._pending[fetched.key] = fetched
+        self._pending[fetched.key] = self._changed[fetched.key] = fetched
         self.watchers.notify()
+
+    def take_changed(self) -> Sequence[SessionPartition]:
+        """Those that changed since the last call."""
+        changed, self._changed = self._changed, {}
+        return [*changed.values()]
 
     def on_waiting(self, fetched: SessionPartition, partition: Partition) -> None:
         """A look did not find enough to answer: wait for a change."""

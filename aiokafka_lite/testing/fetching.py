@@ -84,7 +84,7 @@ class FetchReader:
         self._replica_id = replica_id
         self._committed = request.isolation_level == _READ_COMMITTED and not self.from_follower
         self._needs_leader = self.from_follower or version < _FOLLOWERS_SINCE
-        self._rack = request.rack_id
+        self._rack = "" if self._needs_leader else request.rack_id
         if self._rack and not context.state.broker_config("replica.selector.class").endswith(
             _RACK_AWARE
         ):
@@ -92,14 +92,20 @@ class FetchReader:
         self.max_bytes = min(
             request.max_bytes, context.state.broker_config.integer("fetch.max.bytes")
         )
+        self._struck = context.is_struck
+        self.begin()
+
+    def begin(self) -> None:
+        """Look or read anew: what was read before does not count, and topics may be others."""
         self._bytes_left = self.max_bytes
         self._nothing_read = True
+        self._last: tuple[str, Topic] | None = None  # most partitions follow one of their topic
 
     @property
     def looks_at_all(self) -> bool:
         """Whether a partition's answer may change though nothing changed in the partition."""
         context = self._context
-        return bool(self._rack) or context.is_struck or context.state.authorizer is not None
+        return bool(self._rack) or self._struck or context.state.authorizer is not None
 
     def look(self, fetched: SessionPartition) -> Look:
         """What reading a partition would give, counted without reading."""
@@ -176,13 +182,21 @@ class FetchReader:
             name = fetched.name = state.topics_by_id[key].name
         if name is None:
             raise UnknownTopicIdError(f"no topic has the id {key}")
+        if self._last is None or self._last[0] != name:
+            self._last = name, self._allowed_topic(name)
+        topic = self._last[1]
+        if not 0 <= fetched.key[1] < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{fetched.key[1]}")
+        return topic
+
+    def _allowed_topic(self, name: str) -> Topic:
         if not self.from_follower:
             self._context.authorize(Operation.READ, Resource.TOPIC, name)
         elif not self._context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             raise TopicAuthorizationFailedError("a follower's fetch needs CLUSTER_ACTION")
-        topic = state.topics.get(name)
-        if topic is None or not 0 <= fetched.key[1] < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{fetched.key[1]}")
+        topic = self._context.state.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name}")
         return topic
 
     def _is_struck(self, fetched: SessionPartition) -> bool:
@@ -195,7 +209,8 @@ class FetchReader:
 
     def _replica(self, topic: Topic, fetched: SessionPartition) -> Partition:
         """The partition, if this broker has a replica of it."""
-        self._context.check(topic.name, fetched.key[1])
+        if self._struck:
+            self._context.check(topic.name, fetched.key[1])
         partition = topic.partitions[fetched.key[1]]
         node_id = self._context.node_id
         if node_id not in partition.replicas:
@@ -244,12 +259,13 @@ class FetchReader:
     def _preferred_replica(self, partition: Partition, wanted: FetchPartition) -> int:
         """A replica in the client's rack that is in sync, unless the leader is there; or -1."""
         node_id = self._context.node_id
-        if not self._rack or self.from_follower or partition.leader != node_id:
+        if not self._rack or partition.leader != node_id:
             return -1
         log, nodes = partition.log, self._context.state.nodes
-        if self._context.version < _FOLLOWERS_SINCE or nodes[node_id].rack == self._rack:
-            return -1
-        if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
+        if (
+            nodes[node_id].rack == self._rack
+            or not log.start_offset <= wanted.fetch_offset <= log.end_offset
+        ):
             return -1
         near = [
             replica

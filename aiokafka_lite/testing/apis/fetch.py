@@ -109,7 +109,9 @@ class _Fetch(Delayed, ABC):
         self._context = context
         self._reader = reader
         self._session = session
-        self._unread: set[FetchKey] | None = None  # refused at first; others are so for news
+        self._readable = 0  # bytes, of all partitions
+        self._readable_of: dict[FetchKey, int] = {}
+        self._unread: set[FetchKey] = set()  # refused at first: a later refusal is news
         self.timeout = request.max_wait_ms / 1000
         self.watched: Sequence[Watchers] = (session.watchers,)
 
@@ -124,24 +126,25 @@ class _Fetch(Delayed, ABC):
     def _has_enough(self) -> bool:
         """Whether there is enough, or a reason not to wait for it; if not, wait for changes.
 
-        A partition without news is not looked at again before something changes in it.
+        After the first time, only what changed is looked at.
         """
-        session = self._session
-        enough = min(self._request.min_bytes, self._reader.max_bytes)
+        session, reader, first = self._session, self._reader, not self._readable_of
+        enough = min(self._request.min_bytes, reader.max_bytes)
+        changed = session.take_changed()
         looks: list[tuple[SessionPartition, Look]] = []
-        unread: set[FetchKey] = set()
-        readable = 0
-        for fetched in session.pending():
-            look = self._reader.look(fetched)
-            readable += look.readable
-            if look.urgent or readable >= enough:
-                return True
+        reader.begin()
+        for fetched in session.pending() if first else changed:
+            look = reader.look(fetched)
             if look.partition is None:
-                unread.add(fetched.key)
+                if not first and fetched.key not in self._unread:
+                    return True
+                self._unread.add(fetched.key)
+            self._readable += look.readable - self._readable_of.get(fetched.key, 0)
+            self._readable_of[fetched.key] = look.readable
+            if look.urgent or self._readable >= enough:
+                return True
             looks.append((fetched, look))
-        if self._unread is None:
-            self._unread = unread
-        if readable >= enough or len(unread) == len(session) or unread - self._unread:
+        if self._readable >= enough or len(self._unread) == len(session):
             return True
         for fetched, look in looks:
             if look.partition is not None:
@@ -182,6 +185,7 @@ class _FullFetch(_Fetch):
 
     def take_now(self) -> FetchResponse:
         session, cache = self._session, self._context.state.fetch_sessions[self._context.node_id]
+        self._reader.begin()
         told = [(fetched, self._reader.read(fetched)[0]) for fetched in session]
         now_ms = self._context.state.clock.now_ms()
         if self._request.session_epoch == INITIAL_EPOCH and cache.maybe_add(session, now_ms):
@@ -214,6 +218,7 @@ class _IncrementalFetch(_Fetch):
             return FetchResponse(
                 error_code=InvalidFetchSessionEpoch.errno, session_id=session.session_id
             )
+        self._reader.begin()
         told = []
         for fetched in session.pending():
             data, partition = self._reader.read(fetched)
