@@ -33,20 +33,24 @@ JOINING = 0
 UNKNOWN_MEMBER = 25
 
 
-async def new_group(target: Target, *, interval_ms: int | None = 0) -> str:
+async def new_group(target: Target, *, interval_ms: int | None = 0, **configs: object) -> str:
     """A group id whose coordinator is ready.
 
     Args:
         target: where.
         interval_ms: between two assignments; None leaves Kafka's second.
+        configs: the group's own, with underscores for points.
     """
     group = target.unique("group")
     await target.coordinator_of(group)
     if interval_ms is not None:
-        name = "consumer.assignment.interval.ms"
-        change = AlterConfigsResource(
-            GROUP_CONFIGS, group, [AlterableConfig(name, SET, str(interval_ms))]
-        )
+        configs["consumer_assignment_interval_ms"] = interval_ms
+    if configs:
+        alterations = [
+            AlterableConfig(name.replace("_", "."), SET, str(value))
+            for name, value in configs.items()
+        ]
+        change = AlterConfigsResource(GROUP_CONFIGS, group, alterations)
         response = await target.quietly(IncrementalAlterConfigsRequest([change]), 1)
         assert not response.responses[0].error_code, response
         await asyncio.sleep(0.2)  # the coordinator learns of it by and by

@@ -162,6 +162,18 @@ async def test_an_assignment_takes_in_those_who_join_within_a_second(compare: Co
     await compare(scenario)
 
 
+async def test_a_group_with_an_interval_of_its_own(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(4)
+        group = await new_group(target, consumer_heartbeat_interval_ms=6000)
+        member = Reporter(target, group, "a", topic)
+        await member.join()
+        await member.report()
+        await member.leave()
+
+    await compare(scenario)
+
+
 async def test_members_who_are_fenced(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
@@ -413,6 +425,7 @@ EXPRESSIONS = [
     *(r"\pL", r"\p{Lu}", r"\PN", r"\p{Nope}", r"\x41", r"\x{41}", r"\.", r"\-", r"\_", r"\n\t"),
     *("(?i)a", "(?i:a)b", "(?U)a", "(?s-i:a)", "(?z)a", "(?:a)", "(?P<n>a)", "(?<n>a)"),
     *("a(?=b)", "a(?!b)", "(?<=a)b", "(?<!a)b", "(?>a)", "(?#a)", "(?P=n)", "(?(1)a|b)"),
+    *("[]**]", "[[a]", "[a&&b]", "a{,2}", "a[:b:]", "[a[^b]", "a|", "(a|b", "(?i", "(?"),
     *("[[:alpha:]]", "[[:nope:]]", "[^[:digit:]_]", "[]a]", "[^]]", "[a-]", "[-a]", "^a$", "a^b"),
 ]
 

@@ -14,7 +14,6 @@ from aiokafka_lite.errors import InvalidRegularExpressionError
 
 __all__ = ["compile_regex"]
 
-
 LARGEST_REPEAT: Final = 1000
 LAZY: Final = 2  # a repetition and its "?"
 
@@ -23,6 +22,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<unicode>\\(?P<negated>[pP])(?:\{(?P<long>\^?\w+)\}|(?P<short>\w)))"
     r"|(?P<escape>\\(?:x\{[0-9a-fA-F]+\}|.|\Z))"
     r"|(?P<posix>\[:(?P<caret>\^?)(?P<name>\w+):\])"
+    r"|(?P<open>\[\^?\]?)"
     r"|(?P<group>\(\?(?:P?<(?![=!])\w+>|(?P<flags>[imsU]*(?:-[imsU]+)?)(?P<end>[:)])|(?P<odd>.?)))"
     r"|(?P<repeat>\{(?P<least>\d+)(?:,(?P<most>\d*))?\})"
     r"|(?P<other>.)",
@@ -103,11 +103,26 @@ def _translate(regex: str) -> str:
             out.append(text)
             repetitions += 1
             continue
+        elif token["open"] is not None:
+            out.append(_opening(text, in_class))
+            in_class = not in_class or not text.endswith("]")
         else:
-            in_class = text == "[" or (in_class and text != "]")
-            out.append(text)
+            out.append(_character(text, in_class))
+            in_class = in_class and text != "]"
         repetitions = 0
     return "".join(out)
+
+
+def _opening(text: str, in_class: bool) -> str:
+    """The first of a class, where "]" means itself; or, inside of one, nothing special."""
+    if in_class:
+        return text.replace("[", r"\[").replace("^", r"\^")
+    return text.replace("]", r"\]")
+
+
+def _character(text: str, in_class: bool) -> str:
+    """What means something to ``re`` and nothing to RE2: set operations, "{,5}"."""
+    return f"\\{text}" if text in ("&|~" if in_class else "{") else text
 
 
 def _escape(text: str) -> str:

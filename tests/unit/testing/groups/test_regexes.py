@@ -28,6 +28,13 @@ from aiokafka_lite.testing.groups.regexes import compile_regex
         ("a{2,3}?", "aaa", "a"),
         ("a??b", "b", "aab"),
         (r"\x41\x{42}", "AB", "ab"),
+        ("[]*]*", "*]", "a"),
+        ("[^]*]*", "ab", "a*"),
+        ("[[a&&b|~]+", "[&|", "c"),
+        ("[a[^b]+", "[^", "c"),
+        ("a{,2}", "a{,2}", "aa"),
+        ("a{", "a{", "a"),
+        ("a[:b:]", "ab", "a["),
     ],
 )
 def test_what_is_taken(regex: str, matching: str, other: str) -> None:
