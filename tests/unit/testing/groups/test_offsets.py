@@ -49,6 +49,7 @@ def commit(
     topic: str = "orders",
     member: FakeMember | None = None,
     version: int = 8,
+    node: int = 0,
     **fields: Any,
 ) -> list[int]:
     """An offset for each partition from 0 on; the error codes."""
@@ -59,15 +60,17 @@ def commit(
     if member is not None:
         request.member_id = member.member_id
         request.generation_id_or_member_epoch = member.generation
-    (answer,) = broker.ask(request, version).topics
+    (answer,) = broker.ask(request, version, node).topics
     return [each.error_code for each in answer.partitions]
 
 
-def committed(broker: SocketlessBroker, group: str = "g", topic: str = "orders") -> list[int]:
+def committed(
+    broker: SocketlessBroker, group: str = "g", topic: str = "orders", node: int = 0
+) -> list[int]:
     """The offsets of partitions 0 and 1, -1 for none."""
     wanted = [OffsetFetchRequestTopics(topic, partition_indexes=[0, 1])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=wanted)])
-    (answer,) = broker.ask(request, 8).groups[0].topics
+    (answer,) = broker.ask(request, 8, node).groups[0].topics
     return [each.committed_offset for each in answer.partitions]
 
 
@@ -199,6 +202,9 @@ def test_who_has_left_commits_no_more(broker: SocketlessBroker) -> None:
     assert member.leave() == 0
     assert commit(broker, 3, member=member) == [25]
     assert commit(broker, 4, group="other", member=member) == [22]
+    member.generation = 0
+    assert commit(broker, 4, group="other", member=member) == [22]
+    assert commit(broker, 4, group="other", member=member, version=9) == [69]
     assert committed(broker) == [1, -1]
     assert commit(broker, 5) == [0]
 
@@ -371,7 +377,7 @@ def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
     form(member)
     commit(before, 4, 5, member=member)
     commit(before, 6, group="outside")
-    group_of(before).offsets.commit_pending(7, "orders", 0, pending(10))
+    group_of(before).offsets.commit_pending(0, "orders", 0, pending(10))
     after = SocketlessBroker(journal=journal)
     group = group_of(after)
     assert (group.state, group.kind) == ("Empty", "classic")
@@ -380,7 +386,7 @@ def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
     assert group.offsets.has_pending("orders", 0)
     member.broker = after
     assert member.beat() == 25
-    group.offsets.on_marker(7, committed=True)
+    group.offsets.on_marker(0, committed=True)
     assert committed(after) == [10, 5]
     member.member_id = ""
     assert member.join().generation_id == 2
