@@ -17,7 +17,6 @@ from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 
 
-
 def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
