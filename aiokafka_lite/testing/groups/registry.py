@@ -44,6 +44,8 @@ class Groups:
 
     def get(self, group_id: str) -> Group | None:
         """The group of an id."""
+        if self._node_ids.get(group_id) == NO_BROKER:  # whoever asks has found one again
+            self._node_ids[group_id] = self._node_of(group_id)
         return self._groups.get(group_id)
 
     def all(self) -> Iterable[Group]:
@@ -142,8 +144,8 @@ class Groups:
     def _on_coordinators_moved(self) -> None:
         for group_id, node_id in list(self._node_ids.items()):
             moved_to = self._node_of(group_id)
-            if moved_to != node_id:
-                self._node_ids[group_id] = moved_to
+            self._node_ids[group_id] = moved_to
+            if node_id not in (moved_to, NO_BROKER):
                 self._groups[group_id].on_coordinator_moved()
 
     def _node_of(self, group_id: str) -> int:

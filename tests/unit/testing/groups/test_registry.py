@@ -88,13 +88,21 @@ def test_a_deleted_group_is_told_of_nothing(broker: SocketlessBroker, node: int)
     assert groups.classic("g").offsets.all() == {}
 
 
-def test_a_cluster_without_brokers_has_no_coordinators(broker: SocketlessBroker, node: int) -> None:
-    member = FakeMember(broker, node=node)
+def test_a_group_outlives_the_death_of_all_brokers(broker: SocketlessBroker, node: int) -> None:
+    member, newcomer = FakeMember(broker, node=node), FakeMember(broker, node=node)
     form(member)
-    for node_id in range(3):
-        broker.state.on_node_down(node_id)
-    broker.state.on_node_up(node)
-    assert member.beat() == 0
+    for _ in range(2):
+        joining = newcomer.begin_join()
+        assert joining.answer is None
+        for node_id in range(3):
+            broker.state.on_node_down(node_id)
+        assert joining.code == 16
+        newcomer.member_id = ""
+        broker.state.on_node_up(node)
+        assert member.beat() == 0
+        broker.state.coordinators.move(CoordinatorType.GROUP, "another", node)
+        assert member.join().generation_id == 2  # which is forgotten, not being shared out
+        member.generation = 1
 
 
 def test_another_kind_of_group_knows_no_classic_members(
