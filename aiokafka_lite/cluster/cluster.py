@@ -198,6 +198,10 @@ class Cluster:
         unknown = [name for name in self._topics.names if name not in self.metadata.topics]
         return self._ask_for(unknown) if unknown else self.metadata.version - 1
 
+    def metadata_age(self, now: float) -> float:
+        """Seconds since the metadata was refreshed; infinite before the first time."""
+        return self._schedule.age(now)
+
     def request_update(self) -> int:
         """Have everything asked for again, as soon as the backoff allows.
 

@@ -70,6 +70,10 @@ class RefreshSchedule:
         """Whether a refresh was asked for, other than by age."""
         return self._need_all or bool(self._pending)
 
+    def age(self, now: float) -> float:
+        """Seconds since everything tracked was learned; infinite before the first time."""
+        return now - self._refreshed_all_at
+
     def time_to_next(self, now: float) -> float:
         """Seconds until the next refresh should leave; infinite while one is under way."""
         if self.under_way:

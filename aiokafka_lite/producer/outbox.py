@@ -37,6 +37,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
@@ -96,6 +97,7 @@ class Outbox:
         accumulator: Where the batches come from.
         options: The producer's.
         returns: Who is told about the batches' outcomes.
+        metrics: The producer's.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Outbox:
         accumulator: Accumulator,
         options: ProducerOptions,
         returns: Returns,
+        metrics: ProducerMetrics,
     ) -> None:
         self.node_id = node_id
         self.ready: deque[PartitionQueue] = deque()
@@ -113,6 +116,7 @@ class Outbox:
         self._accumulator = accumulator
         self._options = options
         self._returns = returns
+        self._metrics = metrics
         self._loop = accumulator.loop
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
         self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
@@ -246,6 +250,8 @@ class Outbox:
             sent.append((queue, batch))
         if not sent:
             return
+        now = self._loop.time()
+        self._metrics.on_request([batch for _, batch in sent], now)
         timeout = self._options.request_timeout
         request = ProduceRequest(
             acks=acks,
@@ -257,15 +263,15 @@ class Outbox:
         try:
             if acks:
                 answered = connection.send(request, version, timeout=timeout)
-                answered.add_done_callback(partial(self._on_done, sent))
+                answered.add_done_callback(partial(self._on_done, sent, now))
             else:
                 written = connection.send(request, version, timeout=timeout, expect_response=False)
-                written.add_done_callback(partial(self._on_done, sent))
+                written.add_done_callback(partial(self._on_done, sent, now))
         except KafkaError as error:
             self._fail(sent, error)
             return
         self.in_flight += 1
-        self._moved_at = self._loop.time()
+        self._moved_at = now
 
     def _check_codec(self, version: int) -> None:
         if self._options.compression is Compression.ZSTD and version < _ZSTD_FROM:
@@ -277,6 +283,7 @@ class Outbox:
     def _on_done(
         self,
         parts: Sequence[Part],
+        sent_at: float,
         future: "asyncio.Future[ProduceResponse] | asyncio.Future[None]",
     ) -> None:
         """A request was answered, or never will be."""
@@ -290,8 +297,10 @@ class Outbox:
             for queue, batch in parts:
                 self._returns.on_written(queue, batch)
         else:
-            if response.throttle_time_ms > 0:
-                self._pause(response.throttle_time_ms / 1000)
+            throttle, now = response.throttle_time_ms / 1000, self._loop.time()
+            self._metrics.on_response(now - sent_at, throttle, now)
+            if throttle > 0:
+                self._pause(throttle)
             self._answered(parts, response)
         self.wake()
 

@@ -286,6 +286,15 @@ class Records:
         self._hand_over.serve()
         await self._sender.flush()
 
+    def metrics(self) -> dict[str, float]:
+        """What the producer did and holds, under Kafka's names (``record-send-total``, ...).
+
+        Times are in milliseconds, sizes in bytes, rates a second. Averages and rates are of the
+        last half minute to minute, nan where nothing happened; ``-total`` counts from the start.
+        ``waiting-threads`` are coroutines here: those that wait for memory.
+        """
+        return self._sender.metric_values()
+
     async def partitions_for(self, topic: str) -> set[int]:
         """Numbers of a topic's partitions, waiting for the topic to be known.
 

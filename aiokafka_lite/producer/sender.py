@@ -35,6 +35,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.memory import MemoryPool
+from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.outbox import Outbox
 from aiokafka_lite.producer.outcomes import Verdict, delivery_timed_out, explain, verdict
@@ -62,6 +63,7 @@ class Sender:
     Attributes:
         accumulator: Where records go in.
         pool: The memory that the batches are made of.
+        metrics: What was sent, and what came of it.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Sender:
         self._loop = loop
         self._identity = ProducerIdentity(options.idempotent)
         self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
+        self.metrics = ProducerMetrics()
         self.accumulator = Accumulator(
             self._loop, options, self.pool, self._identity, self._on_ready, self._on_lingering
         )
@@ -94,6 +97,16 @@ class Sender:
         """Follow the cluster's metadata; get a producer id, if one is wanted."""
         self._cluster.add_listener(self._on_metadata)
         self._want_id()
+
+    def metric_values(self) -> dict[str, float]:
+        """The producer's metrics as they are, by Kafka's names."""
+        now = self._loop.time()
+        return self.metrics.snapshot(
+            self.pool,
+            now,
+            in_flight=sum(outbox.in_flight for outbox in self._outboxes.values()),
+            metadata_age=self._cluster.metadata_age(now),
+        )
 
     # Waiting for outcomes
 
@@ -196,7 +209,7 @@ class Sender:
             queue.outbox = outbox
 
     def _open_outbox(self, node_id: int) -> Outbox:
-        outbox = Outbox(node_id, self._cluster, self.accumulator, self._options, self)
+        outbox = Outbox(node_id, self._cluster, self.accumulator, self._options, self, self.metrics)
         self._outboxes[node_id] = outbox
         self._running.append(self._tasks.spawn(outbox.run(), f"send to broker {node_id}"))
         return outbox
@@ -313,6 +326,7 @@ class Sender:
             return
         if what is Verdict.SPLIT:
             log.debug("%s sends to %s in pieces: %s", self._name, queue.topic_partition, error)
+            self.metrics.on_split(self._loop.time())
             self.accumulator.split(queue, batch)
             return
         if what is Verdict.FAIL or what is Verdict.FATAL:
@@ -379,9 +393,12 @@ class Sender:
                 error, queue.topic_partition, batch.size or batch.builder.size, batch.count
             )
         awaited = batch.awaited
+        now = self._loop.time()
         if batch.rest and isinstance(error, MessageSizeTooLargeError):
+            self.metrics.on_failed(batch.count, now)
             self.accumulator.fail_piece(queue, batch, error)
         else:
+            self.metrics.on_failed(batch.remaining, now)
             self.accumulator.fail(queue, batch, error)
         if awaited:
             return
