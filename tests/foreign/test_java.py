@@ -4,13 +4,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
-from tools.kafka import KafkaNotAvailable
+from tests.foreign.work import await_true
+from tools.kafka import NEWEST, KafkaNotAvailable
 from tools.kafka.java import JavaTools, run
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
@@ -20,6 +23,10 @@ TOOLS_OF = "3.9.2"
 """Those of Kafka 4.4 are not published; what is written against clients has those of 4.4."""
 CONSOLE = "kafka.tools.ConsoleProducer"
 PARTITIONS = 3
+QUICK_HEARTBEATS = {
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
 
 
 def java(program: str, *arguments: object, given: str = "", release: str = TOOLS_OF) -> list[str]:
@@ -124,25 +131,39 @@ def test_performance_in_transactions() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_exactly_once_with_members_that_come_and_go(protocol: str, tmp_path: Path) -> None:
-    with FakeCluster(3, {"orders": PARTITIONS, "bills": 1}) as cluster:
+def test_exactly_once_while_members_and_brokers_come_and_go(protocol: str, tmp_path: Path) -> None:
+    classic = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100}
+    settings = settings_file(tmp_path, classic if protocol == "classic" else {})
+    with FakeCluster(
+        3, {"orders": PARTITIONS, "bills": 1}, broker_configs=QUICK_HEARTBEATS
+    ) as cluster:
         values = [str(number) for number in range(300)]
         tool(cluster, CONSOLE, "--topic", "orders", given="\n".join(values) + "\n")
-        settings = settings_file(
-            tmp_path, {"session.timeout.ms": 6000} if protocol == "classic" else {}
-        )
-        (told,) = java(
-            *("ExactlyOnce", cluster.bootstrap_servers, "orders", "bills", "copiers"),
-            *(settings, protocol, 2, 300),
-        )
+
+        def kill_one_after_another() -> None:
+            for node_id in range(3):
+                begun = cluster.count(ApiKey.END_TXN)
+                await_true(lambda begun=begun: cluster.count(ApiKey.END_TXN) >= begun + 2)
+                cluster.kill(node_id)
+                sleep(0.3)  # long enough for clients to look elsewhere
+                cluster.restart(node_id)
+
+        with ThreadPoolExecutor() as threads:
+            killing = threads.submit(kill_one_after_another)
+            (told,) = java(
+                *("ExactlyOnce", cluster.bootstrap_servers, "orders", "bills", "copiers"),
+                *(settings, protocol, 2, 300),
+                release=NEWEST,
+            )
+            killing.result()
         committed, aborted = map(int, told.split())
         assert committed > 0
         assert aborted > 0
-        log = JavaTools(cluster.bootstrap_servers)
-        count = log.digest("bills", "read_committed")[0].count
-        assert count == 300
-        found = console_read(cluster, "bills", 300, settings=["isolation.level=read_committed"])
+        read_committed = ["isolation.level=read_committed"]
+        found = console_read(cluster, "bills", 300, settings=read_committed)
         assert Counter(found) == Counter(values)
+        log = JavaTools(cluster.bootstrap_servers)
+        assert log.digest("bills", "read_committed")[0].count == 300
 
 
 def test_topics() -> None:

@@ -23,6 +23,10 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 admin_api = pytest.importorskip("confluent_kafka.admin")
 
 PROTOCOLS = ["classic", "consumer"]
+QUICK_HEARTBEATS = {
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
 PATIENCE = 20.0  # seconds
 
 
@@ -163,7 +167,7 @@ def test_a_broker_dies_while_it_produces() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_come_and_go_and_nothing_is_read_twice_or_lost(protocol: str) -> None:
-    with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
+    with FakeCluster(3, {"orders": PARTITIONS}, broker_configs=QUICK_HEARTBEATS) as cluster:
         seen: list[int] = []
 
         def poll(*consumers: Any) -> None:
