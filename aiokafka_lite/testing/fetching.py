@@ -155,9 +155,10 @@ class FetchReader:
         aborted = None
         if preferred < 0 and diverging is None:
             self._check_offset(partition, wanted)
-            records = self._records(partition, wanted)
+            max_bytes = max(0, min(wanted.partition_max_bytes, self._bytes_left))
+            records = self._records(partition, wanted, max_bytes)
             if self._committed:
-                aborted = self._aborted(partition, wanted.fetch_offset, len(records))
+                aborted = self._aborted(partition, wanted.fetch_offset, len(records), max_bytes)
         data = PartitionData(
             partition_index=wanted.partition,
             error_code=0,
@@ -276,9 +277,8 @@ class FetchReader:
 
     # The records
 
-    def _records(self, partition: Partition, wanted: FetchPartition) -> Buffer:
+    def _records(self, partition: Partition, wanted: FetchPartition, max_bytes: int) -> Buffer:
         version = self._context.version
-        max_bytes = max(0, min(wanted.partition_max_bytes, self._bytes_left))
         records: Buffer = partition.log.read(
             wanted.fetch_offset,
             max_bytes,
@@ -296,9 +296,14 @@ class FetchReader:
         self._nothing_read = self._nothing_read and not records
         return records
 
-    def _aborted(self, partition: Partition, offset: int, size: int) -> list[AbortedTransaction]:
-        if not size:
+    def _aborted(
+        self, partition: Partition, offset: int, size: int, max_bytes: int
+    ) -> list[AbortedTransaction] | None:
+        """The aborted transactions that what was read touches; None as it happens in Kafka."""
+        if offset >= partition.last_stable_offset:
             return []
+        if not size and max_bytes:
+            return None  # there is a batch, but it did not fit
         end = partition.log.upper_bound(offset, size)
         found = partition.aborted_between(offset, end)
         return [AbortedTransaction(producer_id, first) for producer_id, first in found]

@@ -1,11 +1,17 @@
 """Fetch sessions (KIP-227), topic ids in them (KIP-516), and what a wait is ended by."""
 
 import asyncio
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from aiokafka_lite.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from aiokafka_lite.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aiokafka_lite.protocol.messages.fetch import (
     FetchPartition,
@@ -203,5 +209,48 @@ async def test_partitions_take_turns(compare: Compare) -> None:
                     changed[told.partition_index] = offsets[told.partition_index] = (
                         offsets[told.partition_index] + 2
                     )
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_is_asked(compare: Compare, seed: int) -> None:
+    """A hundred steps by chance, the same on both."""
+
+    async def scenario(target: Target) -> None:
+        chance = Random(seed)
+        topic = await target.topic(4)
+        client = await Fetching.of(target, topic, chance.choice([BY_NAME, BY_ID]))
+        ends = [0] * 4
+        await client.ask(dict.fromkeys(range(chance.randrange(1, 5)), 0))
+        for _ in range(100):
+            index = chance.randrange(4)
+            step = chance.choice(["write", "write", "delete", "fetch", "fetch", "fetch", "again"])
+            if step == "write":
+                request = produce(topic, GOOD)
+                request.topic_data[0].partition_data[0].index = index
+                await target.ask(request, 9)
+                ends[index] += 2
+            elif step == "delete" and chance.random() < 0.3:
+                wanted = DeleteRecordsPartition(index, chance.randint(0, ends[index]))
+                deleted = DeleteRecordsRequest([DeleteRecordsTopic(topic, [wanted])], 5000)
+                await target.ask(deleted, 2)
+            elif step == "again":
+                await client.ask_otherwise({}, epoch=chance.choice([client.epoch - 1, 1, 99]))
+            else:
+                chosen = chance.sample(range(5), chance.randrange(4))
+                kept = chance.randrange(len(chosen) + 1)
+                offsets = {each: chance.randint(0, (*ends, 0)[each] + 1) for each in chosen[:kept]}
+                await client.ask(
+                    offsets,
+                    *chosen[kept:],
+                    max_bytes=chance.choice([1, len(GOOD), 200, 2**20]),
+                    max_wait_ms=chance.choice([0, 5]),
+                    min_bytes=1,
+                    isolation_level=chance.choice([0, 1]),
+                )
+                if not client.session_id:  # nothing was left to fetch: begin anew
+                    client.epoch = 0
+                    await client.ask({0: 0, 1: 0})
 
     await compare(scenario)
