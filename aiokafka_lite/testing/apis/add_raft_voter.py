@@ -13,6 +13,7 @@ from aiokafka_lite.protocol.messages.add_raft_voter import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVoterResponse:
@@ -28,4 +29,4 @@ def handle(request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVote
             raise InvalidRequestError("a voter is told by its directory id too")
         raise UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
     except BrokerResponseError as error:
-        return AddRaftVoterResponse(error_code=error.errno, error_message=str(error))
+        return AddRaftVoterResponse(error_code=error.errno, error_message=wording(error))

@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.alter_configs import (
 )
 from aiokafka_lite.testing.alterations import replace
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
@@ -49,7 +50,7 @@ def _replace(
     except BrokerResponseError as error:
         return AlterConfigsResourceResponse(
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
             resource_type=kind,
             resource_name=name,
         )

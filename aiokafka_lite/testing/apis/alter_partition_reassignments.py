@@ -18,6 +18,7 @@ from aiokafka_lite.protocol.messages.alter_partition_reassignments import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(
@@ -31,13 +32,13 @@ def handle(
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_change,
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
             responses=[
                 ReassignableTopicResponse(
                     name=topic.name,
                     partitions=[
                         ReassignablePartitionResponse(
-                            asked.partition_index, error.errno, str(error)
+                            asked.partition_index, error.errno, wording(error)
                         )
                         for asked in topic.partitions
                     ],
@@ -79,6 +80,6 @@ def _reassign(
         context.state.reassign(partition, replicas)
     except BrokerResponseError as error:
         return ReassignablePartitionResponse(
-            partition_index=index, error_code=error.errno, error_message=str(error)
+            partition_index=index, error_code=error.errno, error_message=wording(error)
         )
     return ReassignablePartitionResponse(partition_index=index, error_message=None)

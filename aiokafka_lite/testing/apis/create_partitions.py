@@ -11,6 +11,7 @@ from aiokafka_lite.protocol.messages.create_partitions import (
 )
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
@@ -41,6 +42,6 @@ def _create(
         )
     except BrokerResponseError as error:
         return CreatePartitionsTopicResult(
-            name=wanted.name, error_code=error.errno, error_message=str(error)
+            name=wanted.name, error_code=error.errno, error_message=wording(error)
         )
     return CreatePartitionsTopicResult(name=wanted.name)

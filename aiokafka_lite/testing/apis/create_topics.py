@@ -25,6 +25,7 @@ from aiokafka_lite.testing.config_store import ConfigSource
 from aiokafka_lite.testing.configs import TOPIC_SETTINGS, broker_names
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import Topic
+from aiokafka_lite.testing.wording import wording
 
 _METADATA_TOPIC: Final = "__cluster_metadata"
 
@@ -65,7 +66,7 @@ def _create(
         )
     except BrokerResponseError as error:
         return CreatableTopicResult(
-            name=name, error_code=error.errno, error_message=str(error), configs=[]
+            name=name, error_code=error.errno, error_message=wording(error), configs=[]
         )
     made = CreatableTopicResult(name=name, topic_id=topic.topic_id, error_message=None)
     if context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):

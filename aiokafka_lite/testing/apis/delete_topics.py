@@ -21,6 +21,7 @@ from aiokafka_lite.protocol.messages.delete_topics import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 _DISABLED_SINCE: Final = 3
 _STATES_SINCE: Final = 6
@@ -71,7 +72,7 @@ def _delete(
         context.state.delete_topic(name)
     except BrokerResponseError as error:
         return DeletableTopicResult(
-            name=name, topic_id=topic_id, error_code=error.errno, error_message=str(error)
+            name=name, topic_id=topic_id, error_code=error.errno, error_message=wording(error)
         )
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
 

@@ -18,6 +18,7 @@ from aiokafka_lite.protocol.messages.describe_cluster import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
@@ -28,7 +29,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         context.check()
         _check_endpoint_type(request.endpoint_type)
     except BrokerResponseError as error:
-        return DescribeClusterResponse(error_code=error.errno, error_message=str(error))
+        return DescribeClusterResponse(error_code=error.errno, error_message=wording(error))
     state = context.state
     response = DescribeClusterResponse(
         cluster_id=state.cluster_id,

@@ -34,6 +34,7 @@ from aiokafka_lite.testing.group_configs import (
     group_broker_name,
 )
 from aiokafka_lite.testing.topics import check_topic_name
+from aiokafka_lite.testing.wording import wording
 
 _LOGGER: Final = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
 
@@ -90,7 +91,7 @@ def _describe(
 def _refusal(asked: DescribeConfigsResource, error: BrokerResponseError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error.errno,
-        error_message=str(error),
+        error_message=wording(error),
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
     )

@@ -18,6 +18,7 @@ from aiokafka_lite.protocol.messages.describe_quorum import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 _METADATA_TOPIC: Final = "__cluster_metadata"
 _END_OFFSET: Final = 1
@@ -30,7 +31,7 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
         context.check()
         context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     except BrokerResponseError as error:
-        return DescribeQuorumResponse(error_code=error.errno, error_message=str(error))
+        return DescribeQuorumResponse(error_code=error.errno, error_message=wording(error))
     if [(name, [part.partition_index for part in parts]) for name, parts in asked] != [
         (_METADATA_TOPIC, [0])
     ]:
@@ -44,7 +45,7 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
                         DescribeQuorumResponsePartitionData(
                             partition_index=part.partition_index,
                             error_code=unknown.errno,
-                            error_message=str(unknown),
+                            error_message=wording(unknown),
                         )
                         for part in parts
                     ],

@@ -23,6 +23,7 @@ from aiokafka_lite.protocol.messages.elect_leaders import (
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import NO_LEADER
+from aiokafka_lite.testing.wording import wording
 
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
@@ -41,7 +42,10 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
             replica_election_results=[
                 ReplicaElectionResult(
                     topic.topic,
-                    [PartitionResult(index, error.errno, str(error)) for index in topic.partitions],
+                    [
+                        PartitionResult(index, error.errno, wording(error))
+                        for index in topic.partitions
+                    ],
                 )
                 for topic in asked or ()
             ],
@@ -77,7 +81,7 @@ def _elect(
             _elect_one(name, index, context, unclean=unclean)
         except BrokerResponseError as error:
             if tell_all or not isinstance(error, ElectionNotNeededError):
-                yield PartitionResult(index, error.errno, str(error))
+                yield PartitionResult(index, error.errno, wording(error))
         else:
             yield PartitionResult(index, error_message=None)
 

@@ -15,6 +15,7 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.wording import wording
 
 _SHARE_GROUPS_SINCE: Final = 6
 
@@ -47,7 +48,7 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
             host="",
             port=-1,
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
         )
     return Coordinator(
         key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None

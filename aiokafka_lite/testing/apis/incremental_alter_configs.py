@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.incremental_alter_configs import (
 )
 from aiokafka_lite.testing.alterations import Change, alter
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(
@@ -53,7 +54,7 @@ def _alter(
     except BrokerResponseError as error:
         return AlterConfigsResourceResponse(
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
             resource_type=kind,
             resource_name=name,
         )

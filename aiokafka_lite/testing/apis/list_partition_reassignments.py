@@ -9,6 +9,7 @@ from aiokafka_lite.protocol.messages.list_partition_reassignments import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(
@@ -20,7 +21,7 @@ def handle(
     except BrokerResponseError as error:
         return ListPartitionReassignmentsResponse(
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
             topics=[
                 OngoingTopicReassignment(
                     topic.name,

@@ -13,6 +13,7 @@ from aiokafka_lite.protocol.messages.remove_raft_voter import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRaftVoterResponse:
@@ -28,4 +29,4 @@ def handle(request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRa
             raise InvalidRequestError("a voter is told by its directory id too")
         raise UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
     except BrokerResponseError as error:
-        return RemoveRaftVoterResponse(error_code=error.errno, error_message=str(error))
+        return RemoveRaftVoterResponse(error_code=error.errno, error_message=wording(error))

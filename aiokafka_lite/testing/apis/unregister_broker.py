@@ -7,6 +7,7 @@ from aiokafka_lite.protocol.messages.unregister_broker import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
@@ -19,6 +20,6 @@ def handle(request: UnregisterBrokerRequest, context: RequestContext) -> Unregis
                 f"Broker ID {request.broker_id} is not currently registered"
             )
     except BrokerResponseError as error:
-        return UnregisterBrokerResponse(error_code=error.errno, error_message=str(error))
+        return UnregisterBrokerResponse(error_code=error.errno, error_message=wording(error))
     node.registered = node.alive  # one that is up would register again at once
     return UnregisterBrokerResponse(error_message=None)

@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.update_features import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
@@ -31,7 +32,7 @@ def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFea
                 update.feature, update.max_version_level, may_lower=_may_lower(update, context)
             )
     except BrokerResponseError as error:
-        return UpdateFeaturesResponse(error_code=error.errno, error_message=str(error))
+        return UpdateFeaturesResponse(error_code=error.errno, error_message=wording(error))
     if not request.validate_only:
         for update in request.feature_updates:
             features.update(update.feature, update.max_version_level)
