@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -47,7 +48,20 @@ def start() -> Iterator[Start]:
     for process in started:
         if process.poll() is None:
             process.kill()
+    for process in started:
         end(process)
+
+
+def lasting_address(ports: int = 1) -> str:
+    """An address that stays free: from below the ports that the system gives to anybody."""
+    for first in random.sample(range(20_000, 30_000), 100):
+        try:
+            for port in range(first, first + ports):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return f"127.0.0.1:{first}"
+    raise LookupError("100 ports in a row are taken")
 
 
 def end(process: "subprocess.Popen[str]", number: int | None = None) -> tuple[int, str, str]:
@@ -94,13 +108,9 @@ def test_it_listens_where_it_was_told_and_nowhere_else(start: Start) -> None:
 
 
 def test_ports_count_from_the_one_that_was_asked_for(start: Start) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        first = free.getsockname()[1]
-    if first > 65000:
-        first -= 1000
-    _, servers = start("--listen", f"127.0.0.1:{first}", "--brokers", "2")
-    assert servers == f"127.0.0.1:{first},127.0.0.1:{first + 1}"
+    address = lasting_address(ports=2)
+    _, servers = start("--listen", address, "--brokers", "2")
+    assert servers == f"{address},127.0.0.1:{int(address.split(':')[1]) + 1}"
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +236,7 @@ async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_
     """The producer goes on over three deaths of its broker, and neither loses nor doubles."""
     folder = tmp_path / "data"
     arguments = ("--data-dir", str(folder), "--topics", "orders:3")
-    process, servers = start(*arguments)
+    process, servers = start("--listen", lasting_address(), *arguments)
     acknowledged: dict[tuple[int, int], bytes] = {}
     sent = 0
     async with AIOKafkaProducer(bootstrap_servers=servers, retry_backoff_ms=20) as producer:
@@ -258,7 +268,7 @@ async def test_transactions_and_offsets_outlive_it_too(start: Start, tmp_path: P
     aiokafka = pytest.importorskip("aiokafka")
     folder = tmp_path / "data"
     arguments = ("--data-dir", str(folder), "--topics", "orders:2")
-    process, servers = start(*arguments)
+    process, servers = start("--listen", lasting_address(), *arguments)
     for death in range(2):
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="till")
         await producer.start()  # aborts what its forerunner left open
