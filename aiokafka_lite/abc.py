@@ -3,9 +3,9 @@
 import abc
 from collections.abc import Awaitable, Mapping
 
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import ProducerRecord, RecordMetadata, TopicPartition
 
-__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
+__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener", "ProducerInterceptor"]
 
 
 class ConsumerRebalanceListener(abc.ABC):
@@ -67,3 +67,35 @@ class AbstractTokenProvider(abc.ABC):
     def extensions(self) -> Mapping[str, str]:
         """Key-value pairs to send beside the token; none unless overridden (KIP-342)."""
         return {}
+
+
+class ProducerInterceptor(abc.ABC):
+    """Sees every record of a producer on its way in, and what became of it (KIP-42; ours).
+
+    All of it runs in the producer's event loop, inside ``send``: it must not block. What a method
+    raises is logged; the record is not touched by it.
+    """
+
+    @abc.abstractmethod
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """A record is being sent.
+
+        Args:
+            record: Before its key and value are serialized and its partition is chosen.
+
+        Returns:
+            The record to send in its place, or the same.
+        """
+
+    def on_acknowledgement(  # noqa: B027 (not everybody wants to know)
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        """A record was acknowledged, or will never be.
+
+        Args:
+            metadata: Where it was stored; None with ``acks=0``, and when it was not.
+            error: What its ack raises; None when it was acknowledged.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """The producer is closed: nothing more will come."""

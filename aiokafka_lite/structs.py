@@ -1,6 +1,7 @@
 """The plain values of the public API, field for field as aiokafka 0.14 has them."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import KafkaError
@@ -11,6 +12,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionMetadata",
+    "ProducerRecord",
     "RecordMetadata",
     "TopicPartition",
 ]
@@ -64,6 +66,19 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int | None
     """Milliseconds since the epoch; None from brokers before 0.10.1."""
+
+
+class ProducerRecord(NamedTuple):
+    """A record that is about to be sent, before its serializers: what interceptors see. (ours)"""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    """None: the partitioner chooses."""
+    timestamp_ms: int | None = None
+    """Milliseconds since the epoch; None: now."""
+    headers: Sequence[tuple[str, bytes | None]] | None = None
 
 
 class RecordMetadata(NamedTuple):

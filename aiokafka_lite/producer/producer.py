@@ -8,13 +8,13 @@ import asyncio
 import itertools
 import ssl
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds, seconds
-from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -69,6 +69,8 @@ class AIOKafkaProducer(Records):
         partitioner: Called with (key bytes, all partitions, available partitions), gives one of
             them. The default is Java's: murmur2 of the key; without a key, one partition until
             a batch's worth of records went there (KIP-794).
+        interceptors: `aiokafka_lite.abc.ProducerInterceptor` objects: they see, and may change,
+            each record before it is serialized, and hear of its outcome, in this order.
         partitioner_ignore_keys: The default partitioner treats all records like those without.
         partitioner_adaptive_partitioning_enable: The default partitioner gives less to partitions
             where batches pile up.
@@ -121,6 +123,7 @@ class AIOKafkaProducer(Records):
         compression_level: int | None = None,
         max_batch_size: int = 16_384,
         partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
         partitioner_ignore_keys: bool = False,
         partitioner_adaptive_partitioning_enable: bool = True,
         partitioner_availability_timeout_ms: float = 0,
@@ -163,6 +166,7 @@ class AIOKafkaProducer(Records):
         if delivery_timeout_ms is None:
             least = _number(linger_ms) + _number(request_timeout_ms)
             delivery_timeout_ms = max(_DEFAULT_DELIVERY_TIMEOUT_MS, least)
+        interceptors = _checked(interceptors)
         if partitioner is not None and type(partitioner) is DefaultPartitioner:
             partitioner = None
         self._options = ProducerOptions.checked(
@@ -208,7 +212,7 @@ class AIOKafkaProducer(Records):
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )
-        super().__init__(Sender(self._cluster, self._options, self._name, self._loop))
+        super().__init__(Sender(self._cluster, self._options, self._name, self._loop), interceptors)
         self._accumulator.refusal = IllegalStateError("the producer is not started")
         self._starting = False
         self._ended = asyncio.Event()  # set when ``stop`` is through
@@ -268,6 +272,8 @@ class AIOKafkaProducer(Records):
             try:
                 await self._cluster.close(max(deadline, self._loop.time() + 1))
             finally:
+                if self._interceptors is not None:
+                    self._interceptors.close()
                 self._ended.set()
 
     async def __aenter__(self) -> Self:
@@ -297,6 +303,15 @@ class AIOKafkaProducer(Records):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
+
+
+def _checked(interceptors: object) -> tuple[ProducerInterceptor, ...]:
+    if not isinstance(interceptors, list | tuple):
+        raise TypeError(f"`interceptors` should be a list or tuple, not {interceptors!r}")
+    for each in interceptors:
+        if not isinstance(each, ProducerInterceptor):
+            raise TypeError(f"`interceptors` should be ProducerInterceptor objects, not {each!r}")
+    return tuple(interceptors)
 
 
 def _number(value: object) -> float:

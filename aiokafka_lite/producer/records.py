@@ -2,12 +2,13 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from aiokafka_lite import _arguments
+from aiokafka_lite.abc import ProducerInterceptor
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     BufferExhaustedError,
@@ -19,6 +20,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.producer.accumulator import Ack, Blocked
 from aiokafka_lite.producer.batch_builder import BatchBuilder
 from aiokafka_lite.producer.hand_over import HandOver
+from aiokafka_lite.producer.interceptors import Interceptors
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.sender import Sender
 from aiokafka_lite.structs import RecordMetadata
@@ -36,6 +38,7 @@ class Records:
 
     Args:
         sender: Delivers them.
+        interceptors: See each record, and its outcome.
     """
 
     _closed: bool | None
@@ -43,11 +46,16 @@ class Records:
     _loop: asyncio.AbstractEventLoop
     _options: ProducerOptions
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: Sender, interceptors: Sequence[ProducerInterceptor]) -> None:
         self._sender = sender
         self._accumulator = sender.accumulator
+        self._append: Callable[..., Ack | Blocked] = self._accumulator.append
+        self._interceptors: Interceptors | None = None
+        if interceptors:
+            self._interceptors = Interceptors(interceptors, self._append)
+            self._append = self._interceptors.append
         self._hand_over = HandOver(
-            self._loop, self._accumulator.append, self._send_blocked, self._options.max_block
+            self._loop, self._append, self._send_blocked, self._options.max_block
         )
 
     async def send(
@@ -87,7 +95,7 @@ class Records:
 
         Cancellation: a record that still waits is not sent; one in its batch is delivered.
         """
-        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        result = self._append(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(result, Ack):
             return result
         return await self._send_blocked(result)
@@ -113,7 +121,7 @@ class Records:
 
         Cancellation: stops the wait, never the delivery.
         """
-        result = self._accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        result = self._append(topic, value, key, partition, timestamp_ms, headers)
         if not isinstance(result, Ack):
             result = await self._send_blocked(result)
         return await result
@@ -136,17 +144,29 @@ class Records:
             KafkaTimeoutError: Nothing is known of the topic, or of the partition, yet. It is being
                 looked up: try again, or await ``partitions_for`` first.
         """
-        accumulator = self._accumulator
-        result = accumulator.append(topic, value, key, partition, timestamp_ms, headers)
+        result = self._append(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(result, Ack):
             return result
+        try:
+            return self._send_blocked_now(result)
+        except Exception as error:
+            if self._interceptors is not None:
+                self._interceptors.tell(None, error)
+            raise
+
+    def _send_blocked_now(self, result: Blocked) -> Ack:
+        """Append a record that was blocked a moment ago, or say what it lacks."""
+        accumulator, topic = self._accumulator, result.topic
         accumulator.size_for(result.key, result.value, result.headers)  # if ever it can be sent
         known = self._cluster.metadata.topics.get(topic)
         if result.queue is None and known is not None and known.partitions:
             accumulator.adopt(topic, known.partitions)
-            result = accumulator.append_again(result)
-            if isinstance(result, Ack):
-                return result
+            again = accumulator.append_again(result)
+            if isinstance(again, Ack):
+                if self._interceptors is not None:
+                    self._interceptors.follow(again)
+                return again
+            result = again
         if result.queue is not None:
             accumulator.hurry()
             raise BufferExhaustedError(
@@ -187,7 +207,7 @@ class Records:
         Cancellation: as ``send``; the records before are sent.
         """
         acks: list[Ack] = []
-        append = self._accumulator.append
+        append = self._append
         pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
         breath = _BREATH
         try:
@@ -312,6 +332,18 @@ class Records:
 
     async def _send_blocked(self, blocked: Blocked) -> Ack:
         """Wait for what a record lacks, until it is in a batch."""
+        interceptors = self._interceptors
+        if interceptors is None:
+            return await self._until_appended(blocked)
+        try:
+            ack = await self._until_appended(blocked)
+        except BaseException as error:
+            interceptors.tell(None, error)
+            raise
+        interceptors.follow(ack)
+        return ack
+
+    async def _until_appended(self, blocked: Blocked) -> Ack:
         deadline = self._loop.time() + self._options.max_block
         accumulator = self._accumulator
         if blocked.queue is None:  # refuse at once what would be refused once the topic is known

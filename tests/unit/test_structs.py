@@ -22,7 +22,7 @@ def test_values_pickle() -> None:
     assert pickle.loads(pickle.dumps(metadata)) == metadata
 
 
-@pytest.mark.parametrize("name", sorted(structs.__all__))
+@pytest.mark.parametrize("name", sorted({*structs.__all__} - {"ProducerRecord"}))  # is ours alone
 def test_fields_are_aiokafkas(name: str) -> None:
     theirs = pytest.importorskip("aiokafka.structs")
     if name == "ConsumerRecord":

@@ -1,0 +1,165 @@
+"""Interceptors: each sees and may change a record, hears of its outcome, and can do no harm."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.abc import ProducerInterceptor
+from aiokafka_lite.errors import (
+    BufferExhaustedError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from aiokafka_lite.structs import ProducerRecord, RecordMetadata
+from aiokafka_lite.testing import FakeCluster
+
+Make = Callable[..., Any]
+Stored = Callable[[FakeCluster, str], dict[int, list[Any]]]
+
+PRODUCE = 0
+
+
+class Recorder(ProducerInterceptor):
+    def __init__(self) -> None:
+        self.sent: list[ProducerRecord] = []
+        self.outcomes: list[Any] = []
+        self.closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.sent.append(record)
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        self.outcomes.append(metadata.offset if metadata is not None else error)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Stamper(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record._replace(value=record.value + "!", headers=[("seen", b"1")])
+
+
+class Broken(Recorder):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise LookupError("on_send")
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        raise LookupError("on_acknowledgement")
+
+    def close(self) -> None:
+        raise LookupError("close")
+
+
+async def test_a_chain_in_its_order_by_every_way_in(make_producer: Make, stored: Stored) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        recorder = Recorder()
+        producer = make_producer(
+            cluster, interceptors=[Stamper(), recorder], value_serializer=str.encode
+        )
+        await producer.start()
+        await producer.send_and_wait("orders", "a", key=b"k")
+        await (await producer.send("orders", "b"))
+        await asyncio.gather(*await producer.send_many("orders", ["c", "d"]))
+        await producer.send_nowait("orders", "e")
+        await asyncio.wrap_future(producer.send_threadsafe("orders", "f"))
+        assert [record.value for record in recorder.sent] == ["a!", "b!", "c!", "d!", "e!", "f!"]
+        assert recorder.sent[0] == ProducerRecord("orders", "a!", b"k", headers=[("seen", b"1")])
+        assert recorder.outcomes == list(range(6))
+        found = stored(cluster, "orders")[0]
+        assert [record.value for record in found] == [b"a!", b"b!", b"c!", b"d!", b"e!", b"f!"]
+        assert {record.headers for record in found} == {(("seen", b"1"),)}
+        await producer.stop()
+        await producer.stop()
+        assert recorder.closed == 1
+
+
+async def test_they_hear_of_failures(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        recorder = Recorder()
+        producer = make_producer(
+            cluster,
+            interceptors=(recorder,),
+            max_request_size=1000,
+            max_batch_size=1000,
+            buffer_memory=1000,
+            max_block_ms=50,
+        )
+        await producer.start()
+        with pytest.raises(KafkaTimeoutError, match="not known"):
+            producer.send_nowait("orders", b"v")
+        cluster.control(PRODUCE, error=TopicAuthorizationFailedError.errno)
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.send_and_wait("orders", b"v")
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send("orders", bytes(2000))
+        with pytest.raises(TypeError):
+            await producer.send("orders", "text")
+        cluster.control(PRODUCE, delay=0.2)
+        held = await producer.send("orders", bytes(800))
+        with pytest.raises(BufferExhaustedError):
+            producer.send_nowait("orders", bytes(800))
+        with pytest.raises(KafkaTimeoutError):
+            await producer.send("orders", bytes(800))
+        await held
+        kinds = [type(outcome).__name__ for outcome in recorder.outcomes]
+        assert kinds == [
+            "KafkaTimeoutError",
+            "TopicAuthorizationFailedError",
+            "MessageSizeTooLargeError",
+            "TypeError",
+            "BufferExhaustedError",
+            "KafkaTimeoutError",
+            "int",
+        ]
+        assert len(recorder.sent) == len(recorder.outcomes)
+
+
+async def test_what_they_raise_is_logged_and_harms_nobody(
+    make_producer: Make, stored: Stored, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        recorder = Recorder()
+
+        class Nonsense(ProducerInterceptor):
+            def on_send(self, record: ProducerRecord) -> ProducerRecord:
+                return None  # type: ignore[return-value]  # what is tested
+
+        producer = make_producer(cluster, interceptors=[Broken(), Nonsense(), recorder])
+        await producer.start()
+        with caplog.at_level(logging.ERROR):
+            assert (await producer.send_and_wait("orders", b"v")).offset == 0
+            await producer.stop()
+        assert recorder.outcomes == [0]
+        assert recorder.closed == 1
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"v"]
+        told = [line.getMessage().partition(" of ")[0] for line in caplog.records]
+        assert told == ["on_send()", "on_send()", "on_acknowledgement()", "close()"]
+
+
+async def test_an_ack_that_was_cancelled_tells_nothing(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        recorder = Recorder()
+        producer = make_producer(cluster, interceptors=[recorder])
+        await producer.start()
+        ack = await producer.send("orders", b"v")
+        ack.cancel()
+        await producer.flush()
+        await asyncio.sleep(0)
+        assert recorder.outcomes == []
+
+
+@pytest.mark.parametrize("given", [Recorder(), [Recorder], ["x"], None])
+async def test_what_is_no_interceptor(make_producer: Make, given: Any) -> None:
+    async with FakeCluster() as cluster:
+        with pytest.raises(TypeError, match="`interceptors`"):
+            make_producer(cluster, interceptors=given)
