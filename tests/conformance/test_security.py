@@ -1,6 +1,8 @@
 """SASL, SCRAM users, ACLs, quotas: a real Kafka with StandardAuthorizer is the judge."""
 
 import asyncio
+import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,10 +40,14 @@ from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.acls import Operation, Pattern, Permission, Resource
+from tests.conformance.comparing import AllowedDifferences
 from tests.conformance.conftest import Compare
-from tests.conformance.secured import plain
+from tests.conformance.conftest import _judge as judge_both
+from tests.conformance.secured import USERS, SecuredTarget, guarded_kafka, plain
 from tests.conformance.target import ConnectionEnded, Target
+from tools.kafka import KafkaCluster, KafkaNotAvailable
 
 pytestmark = pytest.mark.real
 
@@ -95,6 +101,47 @@ async def test_the_ways_in(compare_guarded: Compare) -> None:
             await ask_all(target, f"-{number}", *way)
 
     await compare_guarded(scenario)
+
+
+@pytest.fixture
+def renewing() -> Iterator[KafkaCluster]:
+    """A real Kafka whose clients have to authenticate again within the hour."""
+    try:
+        with guarded_kafka(**{"connections.max.reauth.ms": 3_600_000}) as cluster:
+            yield cluster
+    except KafkaNotAvailable as error:
+        pytest.skip(f"no real Kafka: {error}")
+
+
+async def test_the_ways_to_stay(renewing: KafkaCluster, allowed: AllowedDifferences) -> None:
+    metadata = (NOTHING, 9)
+    handshake = (SaslHandshakeRequest("PLAIN"), 1)
+    alice = (SaslAuthenticateRequest(plain("alice")), 2)
+    begin = [handshake, alice, metadata]
+    ways = [
+        [*begin, handshake, alice, metadata],
+        [*begin, handshake, alice, handshake, metadata],
+        [*begin, alice, metadata],
+        [*begin, handshake, metadata],
+        [*begin, handshake, (ApiVersionsRequest("a", "1"), 3)],
+        [*begin, handshake, (SaslAuthenticateRequest(plain("bob")), 2), metadata],
+        [*begin, handshake, (SaslAuthenticateRequest(plain("alice", "wrong")), 2), metadata],
+        [*begin, (SaslHandshakeRequest("SCRAM-SHA-256"), 1), alice, metadata],
+        [*begin, (SaslHandshakeRequest("GSSAPI"), 1), metadata],
+        [handshake, (SaslAuthenticateRequest(plain("alice")), 0), handshake, metadata],
+        [handshake, (SaslAuthenticateRequest(plain("alice")), 1), handshake, alice, metadata],
+    ]
+
+    async def scenario(target: Target) -> None:
+        for number, way in enumerate(ways):
+            target.note("way", number)
+            await ask_all(target, f"-{number}", *way)
+
+    async with FakeCluster(users=USERS, super_users=(), sasl_session_lifetime=3600.0) as fake:
+        suffix = uuid.uuid4().hex[:10]
+        judge = SecuredTarget("Kafka", renewing.bootstrap_of("SASL_PLAINTEXT"), suffix)
+        judged = SecuredTarget("embedded", fake.bootstrap_servers, suffix)
+        await judge_both("test_the_ways_to_stay", scenario, judge, judged, allowed)
 
 
 async def test_refused_credentials(compare_guarded: Compare) -> None:

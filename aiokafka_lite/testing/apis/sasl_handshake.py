@@ -13,7 +13,8 @@ from aiokafka_lite.protocol.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from aiokafka_lite.testing.context import Farewell, RequestContext
+from aiokafka_lite.testing.context import CloseConnection, Farewell, RequestContext
+from aiokafka_lite.testing.security.authentication import NotAdmitted
 
 
 def handle(
@@ -25,6 +26,8 @@ def handle(
         if authentication is None:
             raise IllegalSaslStateError("this listener does without SASL")
         authentication.on_handshake(request.mechanism, context.version)
+    except NotAdmitted as reason:
+        raise CloseConnection(str(reason)) from reason
     except UnsupportedSaslMechanismError as error:
         offered = [] if authentication is None else authentication.mechanisms
         return Farewell(SaslHandshakeResponse(error_code=error.errno, mechanisms=offered))

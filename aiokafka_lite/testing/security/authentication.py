@@ -174,13 +174,16 @@ class Authentication:
         Raises:
             UnsupportedSaslMechanismError: it is not offered; the connection ends.
             IllegalSaslStateError: this client is known already; nothing else happens.
+            NotAdmitted: it is not offered, to a client that authenticates again.
         """
         if self._stage not in (_Stage.FIRST, _Stage.HANDSHAKE):
             raise IllegalSaslStateError("SaslHandshake after authentication")
         try:
             self._exchange = self._sasl.begin(mechanism)
-        except UnsupportedSaslMechanismError:
+        except UnsupportedSaslMechanismError as error:
             self._stage = _Stage.OVER
+            if self._known is not None:
+                raise NotAdmitted(str(error)) from error  # Kafka has no words for it here
             raise
         if self._known is not None and self._known.mechanism != mechanism:
             self._stage = _Stage.OVER  # it is told so by the end of the connection, as by Kafka

@@ -155,6 +155,13 @@ def test_nobody_becomes_somebody_else(clock: VirtualClock) -> None:
         authentication.on_message(BOB)
 
 
+def test_an_unknown_mechanism_while_it_is_renewed(clock: VirtualClock) -> None:
+    authentication = known(clock, 60.0)
+    authentication.admit(ApiKey.SASL_HANDSHAKE)
+    with pytest.raises(NotAdmitted):
+        authentication.on_handshake("GSSAPI", 1)
+
+
 def test_the_mechanism_stays(clock: VirtualClock) -> None:
     authentication = known(clock, 60.0)
     authentication.admit(ApiKey.SASL_HANDSHAKE)
