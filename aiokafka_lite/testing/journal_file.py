@@ -53,8 +53,8 @@ class FileJournal(Journal):
         self._file.append(_line(kind, key, value))
         self._lines += 1
         if self._lines > OUTDATED_KEPT + 2 * sum(map(len, self._kinds.values())):
-            self._file.close()
-            self._file = self._rewrite()
+            outdated, self._file = self._file, self._rewrite()
+            outdated.close()
 
     def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
         return iter(list(self._kinds.get(kind, {}).items()))

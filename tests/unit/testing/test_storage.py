@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -235,3 +236,45 @@ def test_a_folder_that_another_crash_left_behind(folder: Path) -> None:
     with FakeCluster(data_dir=folder) as cluster:
         assert list(cluster.state.topics) == ["orders"]
     assert not (folder / "topics" / "gone.00ff").exists()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sequence_of_changes(folder: Path, seed: int) -> None:
+    """The same is done to a cluster in memory and to one that is stopped again and again."""
+    random = Random(seed)
+    compacted = {"cleanup.policy": "compact"}
+    memory = FakeCluster()
+    memory.create_topic("orders", 2, configs=compacted)
+    stored = FakeCluster(data_dir=folder)
+    stored.create_topic("orders", 2, configs=compacted)
+    for step in range(200):
+        partition = random.randrange(2)
+        log = memory.partition("orders", partition).log
+        near_end = log.end_offset - random.randrange(4)
+        match random.choices(
+            ["produce", "truncate", "delete", "compact", "restart"], (20, 2, 2, 1, 3)
+        ):
+            case ["produce"]:
+                codec = random.choice(list(Compression))
+                key, value = b"%d" % random.randrange(9), b"%d" % step
+                for cluster in (memory, stored):
+                    cluster.produce("orders", value, key, partition=partition, compression=codec)
+            case ["truncate"]:
+                for cluster in (memory, stored):
+                    cluster.truncate("orders", partition, near_end)
+            case ["delete"]:
+                for cluster in (memory, stored):
+                    cluster.delete_records("orders", partition, near_end - 3)
+            case ["compact"]:
+                for cluster in (memory, stored):
+                    cluster.compact("orders")
+            case ["restart"]:
+                stored._close_storage()  # without any farewell
+                stored = FakeCluster(data_dir=folder)
+        for index in range(2):
+            one, other = (each.partition("orders", index).log for each in (memory, stored))
+            assert (one.start_offset, one.end_offset) == (other.start_offset, other.end_offset)
+        assert [(r.partition, r.offset, r.key, r.value) for r in memory.records("orders")] == [
+            (r.partition, r.offset, r.key, r.value) for r in stored.records("orders")
+        ]
+    stored._close_storage()
