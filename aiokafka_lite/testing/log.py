@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.header import BatchHeader, rebase
 from aiokafka_lite.testing.batches import stamp_append_time
+from aiokafka_lite.testing.segments import Segment
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.conversion import StoredRecord
@@ -56,64 +57,6 @@ class LogStore:
         """What lies before ``offset`` may be forgotten."""
 
 
-class _Segment:
-    """A run of whole batches, and where each of them ends and begins."""
-
-    __slots__ = (
-        "base_offset",
-        "largest_timestamps",
-        "last_offsets",
-        "positions",
-        "size",
-        "start_position",
-        "view",
-    )
-
-    def __init__(self, base_offset: int, start_position: int, capacity: int) -> None:
-        self.base_offset = base_offset
-        self.start_position = start_position
-        """Bytes appended to the log before this segment: makes distances a subtraction."""
-        self.view = memoryview(bytearray(capacity))
-        """As long as there is room; shorter once the segment was cut."""
-        self.size = 0
-        self.positions = array("q")
-        self.last_offsets = array("q")
-        self.largest_timestamps = array("q")
-        """Largest timestamp of the *log* up to and with this batch, so that it can be bisected."""
-
-    def position_of(self, offset: int) -> int:
-        """Where the batch begins that holds ``offset``, or the next one after it."""
-        index = bisect_left(self.last_offsets, offset)
-        return self.positions[index] if index < len(self.positions) else self.size
-
-    def batch(self, index: int) -> memoryview:
-        """The bytes of the batch that was appended as the ``index``-th."""
-        position = self.positions[index]
-        return self.view[position : self.batch_end(position)]
-
-    def add(self, batch: Buffer, last_offset: int, largest_timestamp: int) -> memoryview:
-        """Copy a batch to the end; there must be room. The copy may be written over."""
-        position = self.size
-        self.size = position + len(batch)
-        stored = self.view[position : self.size]
-        stored[:] = batch
-        self.positions.append(position)
-        self.last_offsets.append(last_offset)
-        self.largest_timestamps.append(largest_timestamp)
-        return stored
-
-    def cut(self, index: int) -> None:
-        """Take off the batches from the ``index``-th on; the segment takes no others then."""
-        self.size = self.positions[index]
-        self.view = self.view[: self.size]  # a reader may still hold what lies behind
-        del self.positions[index:], self.last_offsets[index:], self.largest_timestamps[index:]
-
-    def batch_end(self, position: int) -> int:
-        """Where the batch ends that begins at ``position``."""
-        index = bisect_right(self.positions, position)
-        return self.positions[index] if index < len(self.positions) else self.size
-
-
 class PartitionLog:
     """The records of one partition.
 
@@ -126,9 +69,12 @@ class PartitionLog:
     """
 
     __slots__ = (
+        "_indexed_offsets",
+        "_indexed_positions",
         "_max_timestamp_offset",
         "_segments",
         "_store",
+        "_unindexed_bytes",
         "end_offset",
         "epochs",
         "max_timestamp",
@@ -142,7 +88,11 @@ class PartitionLog:
         self.epochs: list[tuple[int, int]] = []
         self.max_timestamp = -1
         self._max_timestamp_offset = -1  # base offset of the batch that has it
-        self._segments: list[_Segment] = []
+        self._segments: list[Segment] = []
+        # As Kafka's offset index: a batch now and then, where it begins and its last offset.
+        self._indexed_positions = array("q")
+        self._indexed_offsets = array("q")
+        self._unindexed_bytes = 0
 
     @property
     def high_watermark(self) -> int:
@@ -228,6 +178,7 @@ class PartitionLog:
             self.end_offset = max(to_offset, 0)
         else:
             self._cut(to_offset)
+        self._cut_index(self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             del self.epochs[-1]
@@ -331,10 +282,10 @@ class PartitionLog:
         transactions up to there.
         """
         segment = self._segments[self._segment_index(offset)]
-        position = segment.position_of(offset) + size + INDEX_INTERVAL_BYTES
-        index = bisect_left(segment.positions, position)
-        if index < len(segment.positions):
-            return segment.last_offsets[index]
+        position = segment.start_position + segment.position_of(offset) + size
+        index = bisect_left(self._indexed_positions, position)
+        if index < len(self._indexed_positions):
+            return self._indexed_offsets[index]
         return self.end_offset
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
@@ -402,16 +353,27 @@ class PartitionLog:
             self._max_timestamp_offset = base_offset
         self.end_offset = last_offset + 1
         segment = self._segment_for(len(batch), base_offset)
+        if self._unindexed_bytes > INDEX_INTERVAL_BYTES:
+            self._indexed_positions.append(segment.start_position + segment.size)
+            self._indexed_offsets.append(last_offset)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += len(batch)
         return segment.add(batch, last_offset, self.max_timestamp)
 
     def _fill(self, batches: Iterable[Buffer]) -> None:
         """Begin anew with batches that have their offsets."""
         kept = list(batches)  # they may lie in the segments that go
         self._segments = []
+        self._cut_index(0)
         self.max_timestamp = self._max_timestamp_offset = -1
         for batch in kept:
             header = BatchHeader.read(memoryview(batch))
             self._add(batch, header.base_offset, header.last_offset, header.max_timestamp)
+
+    def _cut_index(self, to_offset: int) -> None:
+        kept = bisect_left(self._indexed_offsets, to_offset)
+        del self._indexed_positions[kept:], self._indexed_offsets[kept:]
+        self._unindexed_bytes = 0
 
     def _cut(self, to_offset: int) -> None:
         """The one place where the end of the log goes: whole batches, from the one at an offset."""
@@ -427,7 +389,7 @@ class PartitionLog:
                 break
             del self._segments[-1]
 
-    def _segment_for(self, size: int, base_offset: int) -> _Segment:
+    def _segment_for(self, size: int, base_offset: int) -> Segment:
         """The segment that has room for ``size`` more bytes: the last, or a new one."""
         if not self._segments:
             capacity, position = FIRST_SEGMENT_BYTES, 0
@@ -437,7 +399,7 @@ class PartitionLog:
                 return last
             capacity = min(2 * len(last.view), LARGEST_SEGMENT_BYTES)
             position = last.start_position + last.size
-        segment = _Segment(base_offset, position, max(capacity, size))
+        segment = Segment(base_offset, position, max(capacity, size))
         self._segments.append(segment)
         return segment
 
@@ -447,7 +409,7 @@ class PartitionLog:
         return max(index - 1, 0)
 
     def _find_in_batch(
-        self, segment: _Segment, index: int, timestamp_ms: int, first: int
+        self, segment: Segment, index: int, timestamp_ms: int, first: int
     ) -> FoundOffset | None:
         batch = segment.batch(index)
         header = BatchHeader.read(batch)

@@ -1,5 +1,6 @@
 """What a read_committed consumer is told: the last stable offset, aborted transactions, markers."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -169,5 +170,58 @@ async def test_the_start_moves_into_transactions(compare: Compare) -> None:
             await look_around(target, topic, 8)
         await writer.end(committed=True)
         await look_around(target, topic, 9)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_happens(compare: Compare, seed: int) -> None:
+    """Transactions of two producers, deletions and look-ups by chance, the same on both."""
+
+    async def scenario(target: Target) -> None:
+        chance = Random(seed)
+        topic = await target.topic(1)
+        writers = [Writer(target, target.unique("tx")) for _ in range(2)]
+        for writer in writers:
+            await writer.await_coordinator()
+            await writer.init()
+        sequences, is_open, end = [0, 0], [False, False], 0
+        for _ in range(60):
+            who = chance.randrange(2)
+            step = chance.choice(["write", "write", "end", "plain", "delete", "fetch", "look"])
+            if step == "write":
+                if not is_open[who]:
+                    await writers[who].add(topic, 0)
+                    is_open[who] = True
+                count = chance.randint(1, 3)
+                await writers[who].produce(topic, sequences[who], count=count)
+                sequences[who] += count
+                end += count
+            elif step == "end" and is_open[who]:
+                await writers[who].end(committed=chance.random() < 0.5)
+                is_open[who] = False
+                end += 1
+            elif step == "plain":
+                times = [NOW - chance.randint(0, 50) for _ in range(chance.randint(1, 4))]
+                records = [(time, None, bytes(chance.randint(0, 900))) for time in times]
+                await target.ask(produce(topic, make_batch(*records)), 9)
+                end += len(times)
+            elif step == "delete" and chance.random() < 0.4:
+                wanted = [DeleteRecordsPartition(0, chance.randint(0, end))]
+                request = DeleteRecordsRequest([DeleteRecordsTopic(topic, wanted)], 5000)
+                await target.ask(request, 2)
+            elif step == "look":
+                for isolation in (0, COMMITTED):
+                    # Not the latest: two markers may have the same time on one of both only.
+                    for timestamp in (-1, -2, NOW - chance.randint(0, 60)):
+                        asked = look_up(topic, timestamp, isolation)
+                        (found,) = (await target.quietly(asked, 7)).topics[0].partitions
+                        told = (found.error_code, found.offset)
+                        target.note(f"offset by {timestamp}, isolation {isolation}", told)
+            else:
+                limit = chance.choice([1, 100, 1000, 2**20])
+                offset = chance.randint(0, end + 1)
+                isolation = chance.choice([0, COMMITTED])
+                await target.ask(fetch(topic, offset, limit=limit, isolation=isolation), 12)
 
     await compare(scenario)
