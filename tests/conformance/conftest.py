@@ -17,7 +17,7 @@ import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pytest
 
@@ -28,6 +28,10 @@ from tests.conformance.target import Scenario, Target
 from tools.kafka import KafkaCluster, KafkaNotAvailable, OwnCluster, RealKafka
 
 HERE = Path(__file__).parent
+
+AS_THE_HARNESS: Final = {"log.retention.ms": -1, "log.segment.delete.delay.ms": 1000}
+"""What the harness configures its real brokers with, where a topic's settings tell it."""
+DEFAULTS: Final = {"check_records": True, "broker_configs": AS_THE_HARNESS}
 
 
 class Compare(Protocol):
@@ -55,7 +59,7 @@ async def compare(
     """``await compare(scenario)``: one embedded broker against the run's Kafka."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
-        async with FakeCluster(**{"check_records": True, **options}) as fake:
+        async with FakeCluster(**{**DEFAULTS, **options}) as fake:
             suffix = uuid.uuid4().hex[:10]
             judge = Target("Kafka", kafka.bootstrap_servers, suffix)
             judged = Target("embedded", fake.bootstrap_servers, suffix)
@@ -72,7 +76,7 @@ async def compare3(
     """The same with three brokers each, which a scenario may kill and restart."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
-        async with FakeCluster(3, **{"check_records": True, **options}) as fake:
+        async with FakeCluster(3, **{**DEFAULTS, **options}) as fake:
 
             async def kill(node_id: int) -> None:
                 fake.kill(node_id)

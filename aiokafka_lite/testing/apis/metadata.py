@@ -44,6 +44,12 @@ _TOPIC_IDS_SINCE: Final = 12
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     state = context.state
     answer = _Topics(request, context)
+    if context.version < _TOPIC_IDS_SINCE and any(
+        asked.topic_id != ZERO_UUID or asked.name is None for asked in request.topics or ()
+    ):
+        # Wrong as a whole: each topic is told so, and of the cluster nothing.
+        refused = [answer.unsupported(asked) for asked in request.topics or ()]
+        return MetadataResponse(topics=refused)
     if request.topics is None or (context.version == 0 and not request.topics):
         topics = answer.all()
     else:
@@ -92,8 +98,6 @@ class _Topics:
         name, topic_id = asked.name, asked.topic_id
         nameless = context.version >= _TOPIC_IDS_SINCE
         try:
-            if not nameless and (topic_id != ZERO_UUID or name is None):
-                raise InvalidRequestError("topic ids are not supported before Metadata v12")
             if topic_id != ZERO_UUID or name is None:
                 topic = context.topic(None, topic_id)
                 context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name)
@@ -104,6 +108,10 @@ class _Topics:
             return self._known(context.topic(name))
         except BrokerResponseError as error:
             return self._refused(error.errno, name if nameless else name or "", topic_id)
+
+    def unsupported(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+        """The answer for each topic of a request that asks by ids in a version without them."""
+        return self._refused(InvalidRequestError.errno, asked.name or "", asked.topic_id)
 
     def _create(self, name: str) -> None:
         """Create what is not there, if it may be; the first answer is an error all the same.
