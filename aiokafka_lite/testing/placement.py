@@ -10,9 +10,10 @@ from aiokafka_lite.errors import (
     InvalidRequestError,
     PolicyViolationError,
 )
-from aiokafka_lite.testing.topics import Topic
+from aiokafka_lite.testing.features import Features
+from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic
 
-__all__ = ["check_replicas", "place", "place_as_told", "place_more"]
+__all__ = ["check_replicas", "in_sync_as_told", "place", "place_as_told", "place_more"]
 
 MOST_AT_ONCE: Final = 10_000
 """Partitions of one request, Kafka's own limit (``MAX_PARTITIONS_PER_BATCH``)."""
@@ -136,3 +137,15 @@ def check_replicas(
             f" but this is not consistent with previous partitions, which have {factor}"
             " replica(s)."
         )
+
+
+def in_sync_as_told(partition: Partition, features: Features) -> tuple[list[int], list[int]]:
+    """The replicas in sync, and those that may lead without being so (KIP-966).
+
+    ``Partition`` remembers in ``isr`` the last one that was in sync, though it is down; so did
+    Kafka, until it came to keep it among the eligible leaders.
+    """
+    isr = list(partition.isr)
+    if partition.leader == NO_LEADER and features.level("eligible.leader.replicas.version"):
+        return [], isr
+    return isr, []

@@ -272,10 +272,13 @@ class ClusterState:
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Give a partition other replicas, checked ones; the leader stays if it is one of them."""
         alive = [node for node in replicas if self.nodes[node].alive]
+        removed = set(partition.replicas) - set(replicas)
         partition.replicas = list(replicas)
         partition.isr = alive or [replicas[0]]
         if partition.leader not in alive:
             partition.lead(alive[0] if alive else NO_LEADER)
+        elif removed:  # a new epoch, so that those learn that they are none any more
+            partition.lead(partition.leader)
         self._keep(partition.topic)
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:

@@ -37,6 +37,7 @@ from aiokafka_lite.protocol.messages.describe_quorum import (
 from aiokafka_lite.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     TopicRequest,
 )
 from aiokafka_lite.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -313,3 +314,82 @@ async def test_brokers_and_voters_that_are_not_there(compare: Compare) -> None:
         await target.ask(RemoveRaftVoterRequest(None, 0), 0)
 
     await compare(scenario)
+
+
+async def placed(target: Target, *replicas: list[int]) -> str:
+    """A topic whose partitions have these replicas, ready for use."""
+    name = target.unique("placed")
+    assignments = [CreatableReplicaAssignment(index, nodes) for index, nodes in enumerate(replicas)]
+    request = CreateTopicsRequest([CreatableTopic(name, -1, -1, assignments)], 20_000)
+    (created,) = (await target.quietly(request, 5)).topics
+    assert not created.error_code
+    await in_sync(target, name, *map(len, replicas))
+    return name
+
+
+async def in_sync(target: Target, name: str, *counts: int, replicas: int | None = None) -> None:
+    """Wait until so many replicas of each partition are in sync, of as many or of ``replicas``."""
+
+    def are(answer: DescribeTopicPartitionsResponse) -> bool:
+        parts = answer.topics[0].partitions
+        return [len(part.isr_nodes) for part in parts] == list(counts) and [
+            len(part.replica_nodes) for part in parts
+        ] == [replicas or count for count in counts]
+
+    await target.until(DescribeTopicPartitionsRequest([TopicRequest(name)]), 0, are)
+
+
+async def test_electing_leaders_after_a_death(compare3: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        many = await placed(target, [2, 0, 1], [0, 1, 2])
+        single = await placed(target, [2])
+        await target.kill(2)
+        await in_sync(target, many, 2, 2, replicas=3)
+
+        def is_leaderless(answer: DescribeTopicPartitionsResponse) -> bool:
+            return bool(answer.topics[0].partitions[0].leader_id == -1)
+
+        await target.until(DescribeTopicPartitionsRequest([TopicRequest(single)]), 0, is_leaderless)
+        wanted = [TopicPartitions(many, [0, 1]), TopicPartitions(single, [0])]
+        for kind in (0, 1):
+            await target.ask(ElectLeadersRequest(kind, wanted, 5000), 2)
+        await target.restart(2)
+        await in_sync(target, many, 3, 3)
+        for _ in range(2):
+            await target.ask(ElectLeadersRequest(0, wanted[:1], 5000), 2)
+
+    await compare3(scenario)
+
+
+async def test_moving_replicas(compare3: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await placed(target, [0, 1], [1, 2])
+
+        async def move(index: int, replicas: list[int], *, may_change: bool = True) -> None:
+            wanted = [ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
+            request = AlterPartitionReassignmentsRequest(5000, may_change, wanted)
+            await target.ask(request, 1)
+            asked = ListPartitionReassignmentsTopics(topic, [0, 1])
+            await target.until(
+                ListPartitionReassignmentsRequest(5000, [asked]),
+                0,
+                lambda answer: not answer.topics,
+            )
+
+        await move(0, [2, 1, 0])
+        await in_sync(target, topic, 3, 2)
+        await move(0, [2, 1])
+        await in_sync(target, topic, 2, 2)
+        await move(1, [1, 2, 0], may_change=False)
+        await move(1, [1])
+        await in_sync(target, topic, 2, 1)
+        await move(1, [0, 2, 1])
+        await in_sync(target, topic, 2, 3)
+        await move(1, [0, 2])
+        await in_sync(target, topic, 2, 2)
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+        (told,) = (await target.quietly(request, 9)).topics
+        for part in sorted(told.partitions, key=lambda part: part.partition_index):
+            target.note("replicas", tuple(part.replica_nodes))
+
+    await compare3(scenario)

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions, v0: topics in the order of their names, a page of partitions at a time.
 
-KIP-966. No replica is ever an eligible leader without being in sync here: one log a partition.
+KIP-966. A partition without a leader is told without an error here, unlike by Metadata.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from typing import Final
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InvalidRequestError,
-    LeaderNotAvailableError,
 )
 from aiokafka_lite.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -20,7 +19,8 @@ from aiokafka_lite.protocol.messages.describe_topic_partitions import (
 )
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.topics import NO_LEADER, Partition, check_topic_name
+from aiokafka_lite.testing.placement import in_sync_as_told
+from aiokafka_lite.testing.topics import Partition, check_topic_name
 
 _LIMIT: Final = "max.request.partition.size.limit"
 
@@ -127,18 +127,17 @@ def _described(
         error_code = 0
         try:
             context.check(partition.topic.name, partition.index)
-            if partition.leader == NO_LEADER:
-                raise LeaderNotAvailableError(f"{partition} has no leader")
         except BrokerResponseError as error:
             error_code = error.errno
+        isr, eligible = in_sync_as_told(partition, context.state.features)
         yield DescribeTopicPartitionsResponsePartition(
             error_code=error_code,
             partition_index=partition.index,
             leader_id=partition.leader,
             leader_epoch=partition.leader_epoch,
             replica_nodes=list(partition.replicas),
-            isr_nodes=list(partition.isr),
-            eligible_leader_replicas=[],
-            last_known_elr=[],
+            isr_nodes=isr,
+            eligible_leader_replicas=eligible,
+            last_known_elr=list(eligible),
             offline_replicas=[node for node in partition.replicas if node not in alive],
         )

@@ -106,7 +106,7 @@ def test_a_dead_broker(three_brokers: SocketlessBroker) -> None:
     assert response.controller_id == 1
     single, double = (topic.partitions[0] for topic in response.topics)
     assert (single.error_code, single.leader_id, single.offline_replicas) == (5, -1, [0])
-    assert single.isr_nodes == [0]
+    assert single.isr_nodes == []  # KIP-966: it is an eligible leader, but not in sync
     assert (double.error_code, double.leader_id, double.leader_epoch) == (0, 1, 1)
     assert (double.replica_nodes, double.isr_nodes) == ([0, 1], [1])
 
