@@ -64,13 +64,14 @@ class PartitionLog:
         start_offset: first offset that may be read (``log start offset``).
         end_offset: offset that the next record will get (``log end offset``).
         epochs: ``(leader epoch, first offset appended in it)``, oldest first.
-        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none. As in Kafka
-            it may be that of a batch before the log's start, which still lies there.
+        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none. As in Kafka,
+            whose segments are large, a batch before the log's start may have it.
     """
 
     __slots__ = (
         "_indexed_offsets",
         "_indexed_positions",
+        "_latest_gone",
         "_max_timestamp_offset",
         "_segments",
         "_store",
@@ -88,6 +89,7 @@ class PartitionLog:
         self.epochs: list[tuple[int, int]] = []
         self.max_timestamp = -1
         self._max_timestamp_offset = -1  # base offset of the batch that has it
+        self._latest_gone: FoundOffset | None = None  # that record, if its segment was dropped
         self._segments: list[Segment] = []
         # As Kafka's offset index: a batch now and then, where it begins and its last offset.
         self._indexed_positions = array("q")
@@ -306,6 +308,8 @@ class PartitionLog:
         """The first record that has the log's largest timestamp (KIP-734), if there is any."""
         if self._max_timestamp_offset < 0:
             return None
+        if self._max_timestamp_offset < self._segments[0].base_offset:
+            return self._latest_gone
         segment = self._segments[self._segment_index(self._max_timestamp_offset)]
         index = bisect_left(segment.last_offsets, self._max_timestamp_offset)
         return self._find_in_batch(segment, index, self.max_timestamp, 0)
@@ -334,14 +338,18 @@ class PartitionLog:
         if offset <= self.start_offset:
             return
         self.start_offset = offset
-        while len(self._segments) > 1 and self._segments[0].last_offsets[-1] < self.start_offset:
-            del self._segments[0]
+        gone = 0
+        while gone < len(self._segments) - 1 and (
+            self._segments[gone].last_offsets[-1] < self.start_offset
+        ):
+            gone += 1
+        if gone and self._max_timestamp_offset < self._segments[gone].base_offset:
+            self._latest_gone = self.find_max_timestamp()
+        del self._segments[:gone]
         known = bisect_right(self.epochs, self.start_offset, key=lambda entry: entry[1])
         if known:  # the epoch at the start begins there now, and those before it are forgotten
             self.epochs[:known] = [(self.epochs[known - 1][0], self.start_offset)]
-        if self._max_timestamp_offset < (
-            self.start_offset if forget or not self._segments else self._segments[0].base_offset
-        ):
+        if forget and self._max_timestamp_offset < self.start_offset:
             self._find_max_timestamp_again()
         if self._store is not None:
             self._store.move_start(self.start_offset)

@@ -1,6 +1,7 @@
 """What becomes of a log: DeleteRecords, timestamps, epochs, what its topic's settings do to it."""
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
@@ -205,5 +206,42 @@ async def test_batches_that_are_too_large(compare: Compare) -> None:
                 await target.ask(produce(topic, make_batch((NOW, None, bytes(size)))), 9)
             packed = make_batch((NOW, None, bytes(5000)), compression=Compression.GZIP)
             await target.ask(produce(topic, packed), 9)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_is_written(compare: Compare, seed: int) -> None:
+    """Batches, look-ups and deletions by chance, the same on both."""
+
+    async def scenario(target: Target) -> None:
+        chance = Random(seed)
+        configs: dict[str, object] = {}
+        if chance.random() < 0.5:
+            configs["max.message.bytes"] = 900
+        if chance.random() < 0.3:
+            configs["message.timestamp.before.max.ms"] = 60_000
+        topic = await target.topic(1, **configs)
+        end = 0
+        for _ in range(80):
+            step = chance.choice(["write", "write", "write", "delete", "fetch", "look"])
+            if step == "write":
+                times = [NOW + chance.randint(-40, 40) for _ in range(chance.randint(1, 5))]
+                if chance.random() < 0.1:
+                    times[0] = chance.choice([-1, NOW - 90_000, NOW + 10**8])
+                records = [(time, None, chance.randbytes(chance.randint(0, 400))) for time in times]
+                batch = make_batch(*records, compression=chance.choice(list(Compression)))
+                response = await target.ask(produce(topic, batch), 9)
+                if not response.responses[0].partition_responses[0].error_code:
+                    end += len(times)
+            elif step == "delete":
+                if chance.random() < 0.3:
+                    await target.ask(delete(topic, chance.randint(0, end + 1)), 2)
+            elif step == "look":
+                for timestamp in (-1, -2, -3, -4, NOW + chance.randint(-50, 50)):
+                    await target.ask(look_up(topic, timestamp), 11)
+            else:
+                limit = chance.choice([0, 1, 300, 1000, 2**20])
+                await target.ask(fetch(topic, chance.randint(0, end + 1), limit=limit), 12)
 
     await compare(scenario)

@@ -72,9 +72,8 @@ def test_reads_and_looks_up_as_a_list_would(
     assert (found and found[:2]) == (late_enough[0] if late_enough else None)
 
     largest = log.find_max_timestamp()
-    first = log.start_offset if largest is None else min(largest.offset, log.start_offset)
-    there = [(t, offset) for offset, t in enumerate(timestamps) if offset >= first]
-    expected = min(there, key=lambda entry: (-entry[0], entry[1])) if there else None
+    entries = [(t, offset) for offset, t in enumerate(timestamps)]
+    expected = min(entries, key=lambda entry: (-entry[0], entry[1])) if entries else None
     assert (largest and (largest.timestamp, largest.offset)) == expected
 
 
