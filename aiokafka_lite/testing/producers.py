@@ -126,10 +126,12 @@ class ProducerTable:
                 return False
         before = self._verifying.get(producer_id)
         lowest = header.base_sequence
-        if before is not None and before.epoch >= epoch:
+        if before is not None:
+            # As on a real broker, what the first attempt told of its client stays.
+            bumps_epoch = before.bumps_epoch
             if before.epoch == epoch:
                 lowest = min(lowest, before.lowest_sequence)
-            else:
+            elif before.epoch > epoch:
                 epoch, lowest = before.epoch, before.lowest_sequence
         self._verifying[producer_id] = _Verification(epoch, lowest, bumps_epoch)
         return True
@@ -231,7 +233,13 @@ class ProducerTable:
         producer.move_to(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = timestamp
-        self._verifying.pop(producer_id, None)
+        verification = self._verifying.get(producer_id)
+        if verification is not None and not (
+            # A marker of an epoch for each transaction has a later one than its batches: this one
+            # ends a transaction before that which is being verified.
+            verification.bumps_epoch and verification.epoch == epoch
+        ):
+            del self._verifying[producer_id]
         self.transactions.end(producer_id, offset, committed=marker.committed)
 
     # Forgetting
@@ -282,7 +290,7 @@ class ProducerTable:
     def _check_sequence(self, header: BatchHeader, producer: Producer | None) -> None:
         first = header.base_sequence
         who = f"producer {header.producer_id}: {first} (incoming seq. number)"
-        verification = self._verifying.get(header.producer_id) if header.transactional else None
+        verification = self._verifying.get(header.producer_id)
         if verification is not None:
             if (
                 verification.bumps_epoch

@@ -49,6 +49,7 @@ NAMES: Final = (
     *("name", "topic", "topic_name", "resource_name", "group_id", "group", "transactional_id"),
     *("partition_index", "partition", "index", "api_key", "key", "group_instance_id", "user"),
     *("mechanism", "entity_name", "broker_id", "config_name", "member_id", "topic_id"),
+    "producer_id",
 )
 """Fields that tell one item of a list from another, the most telling first."""
 

@@ -31,6 +31,10 @@ from tests.unit.testing.raw import RawClient, make_batch
 __all__ = ["Writer", "transactional"]
 
 CONCURRENT = 51
+TOLD = (
+    *("error_code", "transaction_state", "transaction_start_time_ms"),
+    *("producer_id", "producer_epoch"),
+)
 NOT_READY = frozenset({14, 15, 16})  # loading, not available, not coordinator
 
 
@@ -200,12 +204,17 @@ class Writer:
 
     async def settled(self) -> None:
         """Wait until no marker is missing; how it stands then is noted."""
-        await self.target.until(
-            DescribeTransactionsRequest([self.name]),
-            0,
-            lambda answer: not answer.transaction_states[0].transaction_state.startswith("Prepare"),
-            self._on,
-        )
+        request = DescribeTransactionsRequest([self.name])
+        async with asyncio.timeout(30):
+            while True:
+                response = await self.target.quietly(request, 0, self._on)
+                (found,) = response.transaction_states
+                if not found.transaction_state.startswith("Prepare"):
+                    break
+                await asyncio.sleep(0.02)
+        topics = {topic.topic for topic in found.topics}  # their partitions may be others of groups
+        told = {name: getattr(found, name) for name in TOLD}
+        self.target.note("the transaction", {**told, "topics": topics})
 
     async def describe(self) -> Any:
         """DescribeTransactions."""

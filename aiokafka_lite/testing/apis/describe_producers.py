@@ -38,7 +38,7 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
 def _producers(partition: Partition) -> list[ProducerState]:
     first_offset = partition.producers.transactions.first_offset
     states = []
-    for producer_id, producer in partition.producers.all().items():
+    for producer_id, producer in sorted(partition.producers.all().items()):
         begun = first_offset(producer_id)
         states.append(
             ProducerState(

@@ -185,3 +185,45 @@ def test_markers_that_come_too_late(broker: SocketlessBroker) -> None:
     with pytest.raises(OutOfOrderSequenceNumber):
         write(broker, 4, 1)
     assert write(broker, 4, 0) == 5
+
+
+def verify(broker: SocketlessBroker, epoch: int, sequence: int, *, bumps: bool) -> None:
+    """Announce a batch, as one that the coordinator is asked about."""
+    batch = make_batch(
+        producer_id=1, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    )
+    table = broker.state.topics["orders"].partitions[0].producers
+    assert table.needs_verification(BatchHeader.read(batch), bumps_epoch=bumps)
+
+
+def test_of_batches_that_are_announced_the_lowest_comes_first(broker: SocketlessBroker) -> None:
+    verify(broker, 0, 4, bumps=False)
+    verify(broker, 0, 6, bumps=False)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        write(broker, 0, 6)
+    assert write(broker, 0, 4) == 0
+
+
+def test_where_each_transaction_has_an_epoch_it_begins_with_zero(broker: SocketlessBroker) -> None:
+    verify(broker, 0, 4, bumps=True)
+    verify(broker, 0, 4, bumps=False)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        write(broker, 0, 4)
+    assert write(broker, 0, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("bumps", "epoch", "kept"), [(True, 3, True), (True, 4, False), (False, 3, False)]
+)
+def test_a_marker_ends_a_verification_but_for_that_of_the_next_transaction(
+    broker: SocketlessBroker, bumps: bool, epoch: int, kept: bool
+) -> None:
+    verify(broker, 3, 0, bumps=bumps)
+    partition = broker.state.topics["orders"].partitions[0]
+    partition.append_marker(1, epoch, ABORT, 0, NOW_MS)
+    assert write(broker, epoch, 0, transactional=False) == 1
+    if kept:
+        with pytest.raises(OutOfOrderSequenceNumber):
+            write(broker, epoch, 1, transactional=False)
+    else:
+        assert write(broker, epoch, 1, transactional=False) == 2

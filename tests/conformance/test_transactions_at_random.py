@@ -1,0 +1,113 @@
+"""Several producers ask at random, rightly and wrongly; both brokers must agree at each step.
+
+A seed that both fail to finish is no difference: a record outside of any transaction that takes a
+later epoch leaves a marker that no broker can write, so none is written here.
+"""
+
+from random import Random
+
+import pytest
+
+from tests.conformance.conftest import Compare
+from tests.conformance.target import Target
+from tests.conformance.test_transactions import look, writer_on
+from tests.conformance.transactional import Writer, transactional
+
+STEPS = 60
+SEEDS = range(8)
+ACTIONS = "ppppppeeeeaaioOl"  # how often each is taken
+NOBODY = 5_000_000
+
+
+class Play:
+    """Three writers, two of them of one transactional id."""
+
+    def __init__(self, target: Target, random: Random) -> None:
+        self.target = target
+        self.random = random
+        self.writers: list[Writer] = []
+        self.sequences: dict[tuple[str, int], int] = {}
+        self.topic = ""
+        self.group = ""
+
+    async def begin(self) -> None:
+        self.topic = await self.target.topic(2)
+        self.group = self.target.unique("group")
+        await self.target.coordinator_of(self.group)
+        self.writers = [await writer_on(self.target) for _ in range(2)]
+        for writer in self.writers:
+            await writer.init()
+        self.writers.append(Writer(self.target, self.writers[0].name, "third"))
+
+    async def step(self) -> None:
+        writer = self.random.choice(self.writers)
+        real = writer.producer
+        claimed = writer.producer = self._claimed(real)
+        await self._act(writer, is_real=claimed == real)
+        if writer.producer == claimed:
+            writer.producer = real
+
+    def _claimed(self, real: tuple[int, int]) -> tuple[int, int]:
+        """Mostly who the writer is."""
+        twist = self.random.random()
+        if twist < 0.08:
+            return (real[0], real[1] + 1)
+        if twist < 0.16 and real[1] > 0:
+            return (real[0], real[1] - 1)
+        if twist > 0.96:
+            return (real[0] + NOBODY, real[1])
+        return real
+
+    async def _act(self, writer: Writer, *, is_real: bool) -> None:
+        random, partition = self.random, self.random.randrange(2)
+        match random.choice(ACTIONS):
+            case "p" if writer.producer[0] >= 0:
+                await self._produce(writer, partition, is_real=is_real)
+            case "e":
+                version = random.choice([1, 4, 5, 5])
+                ended = await writer.end(committed=random.random() < 0.5, version=version)
+                if version == 5 and not ended.error_code:
+                    self._restart_sequences(writer.name)
+            case "a":
+                partitions = random.choice([[partition], [0, 1]])
+                await writer.add(self.topic, *partitions, version=random.choice([0, 2, 3]))
+            case "i":
+                expected = random.choice([(-1, -1), writer.producer])
+                versions = [0, 4, 5] if expected == (-1, -1) else [3, 4, 5]
+                await writer.init(version=random.choice(versions), expected=expected)
+                await writer.settled()
+            case "o":
+                version = random.choice([2, 3, 4, 5, 5])
+                await writer.commit_offsets(self.group, self.topic, 7, version)
+            case "O":
+                await writer.add_offsets(self.group, random.choice([0, 3, 4]))
+            case "l":
+                await look(self.target, self.topic)
+
+    async def _produce(self, writer: Writer, partition: int, *, is_real: bool) -> None:
+        random, key = self.random, (writer.name, partition)
+        due = self.sequences.get(key, 0)
+        sequence = random.choice([*[due] * 6, 0, 0, 0, due + 1, max(due - 1, 0)])
+        in_transaction = random.random() > 0.08 or not is_real
+        batch = transactional(writer.producer, sequence, transactional=in_transaction)
+        version = random.choice([9, 11, 12, 12])
+        response = await writer.produce_batch(self.topic, batch, version, partition)
+        if not response.responses[0].partition_responses[0].error_code:
+            self.sequences[key] = sequence + 1
+
+    def _restart_sequences(self, name: str) -> None:
+        for key in self.sequences:
+            if key[0] == name:
+                self.sequences[key] = 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_at_random(compare: Compare, seed: int) -> None:
+    async def scenario(target: Target) -> None:
+        play = Play(target, Random(seed))
+        await play.begin()
+        for _ in range(STEPS):
+            await play.step()
+        await look(target, play.topic)
+
+    await compare(scenario)
