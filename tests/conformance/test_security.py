@@ -37,6 +37,11 @@ from aiokafka_lite.protocol.messages.describe_user_scram_credentials import (
 )
 from aiokafka_lite.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -45,8 +50,10 @@ from aiokafka_lite.testing.acls import Operation, Pattern, Permission, Resource
 from tests.conformance.comparing import AllowedDifferences
 from tests.conformance.conftest import Compare
 from tests.conformance.conftest import _judge as judge_both
+from tests.conformance.requests import NOW
 from tests.conformance.secured import USERS, SecuredTarget, guarded_kafka, plain
 from tests.conformance.target import ConnectionEnded, Target
+from tests.unit.testing.raw import make_batch
 from tools.kafka import KafkaCluster, KafkaNotAvailable
 
 pytestmark = pytest.mark.real
@@ -400,5 +407,44 @@ async def test_the_table_of_quotas(compare_guarded: Compare) -> None:
             await target.ask(alter(entity, *((key, 0.0, True) for key in keys)), 1)
         await asyncio.sleep(0.3)
         await target.ask(wanted[0], 1)
+
+    await compare_guarded(scenario)
+
+
+async def test_quotas_throttle_for_as_long(compare_guarded: Compare) -> None:
+    """100 kB too many at 100 kB a second: a second, less what has passed, and then no more."""
+
+    def quota(client_id: str, rate: float) -> AlterClientQuotasRequest:
+        parts = [EntityData("client-id", client_id)]
+        return AlterClientQuotasRequest(
+            [AlterClientQuotasRequestEntryData(parts, [OpData("producer_byte_rate", rate)])]
+        )
+
+    def of_size(topic: str, size: int) -> Request:
+        batch = make_batch((NOW, b"k", bytes(size)))
+        data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
+        return ProduceRequest(None, -1, 3000, data)
+
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        await target.quietly(quota("eve", 100_000.0), 1, "admin")
+        await asyncio.sleep(0.3)
+        # A million bytes are the allowance of the first ten seconds.
+        for size, least, most in ((900_000, 0, 0), (200_000, 800, 1050), (100, 0, 200)):
+            response = await target.quietly(of_size(topic, size), 9, "admin@0")
+            target.note("free", response.throttle_time_ms)
+            response = await target.quietly(of_size(topic, size), 9, "eve")
+            assert least <= response.throttle_time_ms <= most, (target.kind, size, response)
+        await target.quietly(
+            AlterClientQuotasRequest(
+                [
+                    AlterClientQuotasRequestEntryData(
+                        [EntityData("client-id", "eve")], [OpData("producer_byte_rate", 0.0, True)]
+                    )
+                ]
+            ),
+            1,
+            "admin",
+        )
 
     await compare_guarded(scenario)
