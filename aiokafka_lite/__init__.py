@@ -17,6 +17,7 @@ from aiokafka_lite._version import __version__
 
 if TYPE_CHECKING:
     from aiokafka_lite.abc import ConsumerRebalanceListener
+    from aiokafka_lite.client import AIOKafkaClient
     from aiokafka_lite.consumer import AIOKafkaConsumer
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
     from aiokafka_lite.producer import AIOKafkaProducer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AIOKafkaClient",
     "AIOKafkaConsumer",
     "AIOKafkaProducer",
     "ConsumerRebalanceListener",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AIOKafkaClient": "client",
     "AIOKafkaConsumer": "consumer",
     "AIOKafkaProducer": "producer",
     "ConsumerRebalanceListener": "abc",
@@ -51,7 +54,7 @@ _HOMES = {
     "OffsetAndTimestamp": "structs",
     "TopicPartition": "structs",
 }
-_MODULES = {"abc", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
+_MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
 """Those that ``import aiokafka_lite`` alone makes reachable, as ``import aiokafka`` does."""
 
 

@@ -9,12 +9,14 @@ import itertools
 import ssl
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Self
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds, seconds
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
+from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -241,6 +243,11 @@ class AIOKafkaProducer(Records):
         await self._cluster.start()
         self._sender.start()
         self._accumulator.refusal = None
+
+    @cached_property
+    def client(self) -> AIOKafkaClient:
+        """The producer's connections to the cluster: its metadata, and single requests."""
+        return AIOKafkaClient.of(self._cluster, self._options.request_timeout, self._loop)
 
     async def stop(self, timeout: float | None = None) -> None:
         """Deliver what was sent, then close. Idempotent; also after ``start`` raised. A call
