@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 
 from aiokafka_lite.errors import InvalidUpdateVersionError
 from aiokafka_lite.protocol.versions import versions_of
+from aiokafka_lite.testing.journal import Journal
 
 __all__ = ["Features", "Levels", "release_number"]
 
+JOURNAL_KIND: Final = "feature"
 METADATA_VERSION: Final = "metadata.version"
 
 _METADATA_LEVELS: Final = {
@@ -61,6 +63,7 @@ class Features:
     Args:
         version: the release posed as; None for the newest.
         overrides: finalized levels that differ from a fresh cluster's; 0 takes a feature out.
+        journal: remembers over a restart what was updated.
 
     Attributes:
         release: the release posed as, ``(4, 4)``.
@@ -74,7 +77,13 @@ class Features:
             supported.
     """
 
-    def __init__(self, version: str | None, overrides: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        version: str | None,
+        overrides: Mapping[str, int] | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._journal = journal or Journal()
         number = release_number(version)
         self.release = number
         self.on_kraft = number >= FIRST_ON_KRAFT
@@ -88,6 +97,10 @@ class Features:
             if refusal is not None:
                 raise ValueError(f"features={{{name!r}: {level}}}: {refusal}")
             self._set(name, level)
+        for key, updated in self._journal.entries(JOURNAL_KIND):
+            if self._refusal(str(key[0]), updated["level"]) is None:  # or of another release
+                self._set(str(key[0]), updated["level"])
+                self.epoch += 1
 
     def level(self, name: str) -> int:
         """The finalized level of a feature; 0 when there is none."""
@@ -126,6 +139,7 @@ class Features:
         if self.level(name) != level:
             self._set(name, level)
             self.epoch += 1
+            self._journal.note(JOURNAL_KIND, (name,), {"level": level})
 
     def _set(self, name: str, level: int) -> None:
         if level:

@@ -88,7 +88,7 @@ class ClusterState:
         self.throttles = Throttles(self.quotas, clock)
         self.sasl: Sasl | None = None  # nobody has to authenticate
         self.coordinators = Coordinators(self.nodes)
-        self.features = Features(version, features)
+        self.features = Features(version, features, self.journal)
         self.configs = ConfigStore(self.journal)
         self.broker_config = BrokerConfigs(broker_configs, self.configs)
         self.broker_config.start_with(

@@ -1,5 +1,7 @@
 """What administers topics and the cluster, on three brokers of which some may be down."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from aiokafka_lite.protocol.messages.update_features import (
     UpdateFeaturesRequest,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.topics import NO_LEADER
 from tests.unit.testing.raw import SocketlessBroker
 
@@ -184,6 +187,18 @@ def test_features_are_updated_all_or_none(three: SocketlessBroker) -> None:
     assert features.epoch > epoch
     down = FeatureUpdateKey("transaction.version", 0, allow_downgrade=True)
     assert three.ask(UpdateFeaturesRequest(1000, [down]), 0).error_code == 0
+
+
+def test_updated_features_outlive_a_restart(tmp_path: Path) -> None:
+    async def run() -> None:
+        for expected in (1, 0):
+            async with FakeCluster(data_dir=tmp_path) as cluster:
+                assert cluster.state.features.level("group.version") == expected
+                cluster.state.features.update("group.version", 0)
+        async with FakeCluster(data_dir=tmp_path, version="3.9") as cluster:
+            assert cluster.state.features.finalized == {"metadata.version": 21}
+
+    asyncio.run(run())
 
 
 WHOLE = [
