@@ -2,6 +2,10 @@
 
 Left out: when a coordinator notices that topics were made, deleted or have grown. Kafka hears of
 it a little later; the embedded broker at the next heartbeat. The scenarios wait for it.
+
+Left out too, as defects of Kafka 4.4 that nobody builds on: a member that joins without any
+subscription while an assignment is due lets Kafka share out as if all read the same; and a member
+that turns from a dynamic into a static one under the same id is told to give up everything.
 """
 
 import asyncio

@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.consumer_protocol_subscription import (
 from aiokafka_lite.protocol.messages.consumer_protocol_subscription import (
     TopicPartition as OwnedPartition,
 )
+from aiokafka_lite.protocol.messages.describe_groups import DescribeGroupsRequest
 from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -367,6 +368,33 @@ async def test_the_leader_of_a_classic_group_goes_over(compare: Compare) -> None
         await second.join()
         await synced(second)
         await new.acknowledge()
+        await describe(target, group)
+
+    await compare(scenario)
+
+
+@pytest.mark.parametrize("topics_change", [False, True])
+async def test_the_last_static_member_goes_back(compare: Compare, topics_change: bool) -> None:
+    """Under the same member id: a downgrade, with a rebalance only where one is due."""
+
+    async def scenario(target: Target) -> None:
+        topic, other = await target.topic(6), await target.topic(3)
+        group = await new_group(target)
+        new = Reporter(target, group, "new", topic, instance_id="i")
+        await new.join()
+        old = Member(target, group, "old", protocols=[("range", owning(topic))])
+        await old.join()
+        await synced(old)
+        read = other if topics_change else topic
+        back = Member(target, group, "back", protocols=[("range", owning(read))], instance_id="i")
+        back.member_id = new.member_id
+        await back.join()
+        await describe(target, group)
+        await target.ask(DescribeGroupsRequest([group]), 6)
+        await back.beat()
+        await old.beat()
+        again = Reporter(target, group, "again", topic)
+        await again.join()
         await describe(target, group)
 
     await compare(scenario)

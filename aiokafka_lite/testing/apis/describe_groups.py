@@ -68,9 +68,8 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                # While the group rebalances nobody can say what they will be.
-                member_metadata=member.metadata(protocol),
-                member_assignment=b"" if protocol is None else member.assignment,
+                member_metadata=member.metadata(protocol),  # nothing while it is not agreed
+                member_assignment=member.assignment,
             )
             for member in group.members.values()
         ],

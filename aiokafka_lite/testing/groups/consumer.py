@@ -147,25 +147,11 @@ class ConsumerGroup(ConsumerRoster):
         Raises:
             InvalidRegularExpressionError: nothing has changed.
         """
-        regex_changed = updated.subscribed_regex != before.subscribed_regex
-        regex_known = self._subscriptions.is_resolved(updated.subscribed_regex)
-        if regex_changed and not regex_known:
-            compile_regex(updated.subscribed_regex)
-        assignor = self.assignor
         may_resolve = not self._subscriptions.were_just_resolved
-        look_anew = self._subscriptions.have_topics_changed
-        if replaced is not None:
-            self._step_into_place(replaced, before)
-        self.members[updated.member_id] = updated
-        self._subscriptions.forget_unused()
-        topics_changed = updated.subscribed_topics != before.subscribed_topics
-        # An unresolved expression will begin an epoch when it is resolved, which is soon.
-        resolved_now = regex_changed and (regex_known or not updated.subscribed_regex)
-        begins = topics_changed or resolved_now or self.assignor != assignor
-        if ((begins or look_anew) and self._subscriptions.observe()) or begins:
+        if self.take_in(before, updated, replaced):
             self.begin_epoch()
         self._assign_if_due()
-        after = self._reconciled(updated, reported, topics_changed or regex_changed)
+        after = self.reconciled(updated, reported, _reads_otherwise(before, updated))
         self.members[updated.member_id] = after
         # In Kafka too this is only done after the answer, whose member reads nothing by it yet.
         if may_resolve and sees is not None and self._subscriptions.need_resolving():
@@ -174,6 +160,34 @@ class ConsumerGroup(ConsumerRoster):
                 self.begin_epoch()
         self._subscriptions.watch()
         return after
+
+    def take_in(
+        self, before: ConsumerMember, updated: ConsumerMember, replaced: ConsumerMember | None
+    ) -> bool:
+        """Let a member be as it says, perhaps in the place of another; whether an epoch begins.
+
+        Raises:
+            InvalidRegularExpressionError: nothing has changed.
+        """
+        regex_changed = updated.subscribed_regex != before.subscribed_regex
+        regex_known = self._subscriptions.is_resolved(updated.subscribed_regex)
+        if regex_changed and not regex_known:
+            compile_regex(updated.subscribed_regex)
+        assignor = self.assignor
+        look_anew = self._subscriptions.have_topics_changed
+        if replaced is not None:
+            self._step_into_place(replaced, before)
+        self.members[updated.member_id] = updated
+        self._subscriptions.forget_unused()
+        begins = (
+            updated.subscribed_topics != before.subscribed_topics
+            # An unresolved expression will begin an epoch when it is resolved, which is soon.
+            or (regex_changed and (regex_known or not updated.subscribed_regex))
+            or self.assignor != assignor
+        )
+        if begins or look_anew:
+            begins = self._subscriptions.observe() or begins
+        return begins
 
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
         """A member showed that it lives."""
@@ -293,9 +307,10 @@ class ConsumerGroup(ConsumerRoster):
         self.target_epoch = self.epoch
         self._assigned_ms = now_ms
 
-    def _reconciled(
+    def reconciled(
         self, member: ConsumerMember, reported: Partitions | None, subscription_changed: bool
     ) -> ConsumerMember:
+        """The member as much nearer to its target as others have made way."""
         if not subscription_changed and member.is_reconciled_to(self.target_epoch):
             return member
         owned = self.owned()
@@ -329,6 +344,13 @@ class ConsumerGroup(ConsumerRoster):
 def successor(old: ConsumerMember, member_id: str) -> ConsumerMember:
     """A static member come back under another id: it has what the old one had."""
     return replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+
+
+def _reads_otherwise(before: ConsumerMember, updated: ConsumerMember) -> bool:
+    return (before.subscribed_topics, before.subscribed_regex) != (
+        updated.subscribed_topics,
+        updated.subscribed_regex,
+    )
 
 
 def _told(new: T | None, old: T) -> T:

@@ -35,6 +35,7 @@ from aiokafka_lite.protocol.messages.leave_group import (
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.group_configs import GroupConfigs
+from aiokafka_lite.testing.groups.assignors import Partitions
 from aiokafka_lite.testing.groups.classic import ClassicGroup
 from aiokafka_lite.testing.groups.classic_roster import ClassicMember, MemberProtocol
 from aiokafka_lite.testing.groups.consumer import ConsumerGroup, successor
@@ -101,6 +102,7 @@ class MixedGroup(ConsumerGroup):
         self._check_protocols(request)
         if is_new and request.group_instance_id is None and joiner.knows_member_id:
             return refused_join(MemberIdRequired.errno, member_id)
+        goes_back = self._goes_back(request.group_instance_id)
         replaced, before = self._joining(member_id, request.group_instance_id, is_new=is_new)
         subscription = _subscription(request)
         updated = replace(
@@ -119,12 +121,11 @@ class MixedGroup(ConsumerGroup):
         )
         owned = [(each.topic, each.partitions) for each in subscription.owned_partitions]
         reported = by_topic_id(owned, self._environment.topics)
-        epoch = self.epoch
-        after = self.advance(before, updated, reported, None, replaced=replaced)
-        self._timers.cancel(after.member_id, Timeout.JOIN)
-        if replaced is not None and replaced.classic is None and self._may_be_classic(()):
-            self._become_classic((), rebalance=self.epoch != epoch)
+        if goes_back:
+            after = self._become_classic_by(before, updated, reported, replaced)
         else:
+            after = self.advance(before, updated, reported, None, replaced=replaced)
+            self._timers.cancel(after.member_id, Timeout.JOIN)
             self.keep_alive(after.member_id, request.session_timeout_ms)
             self._timers.set(
                 after.member_id,
@@ -279,20 +280,41 @@ class MixedGroup(ConsumerGroup):
 
     def remove(self, leaving: Iterable[ConsumerMember]) -> None:
         gone = list(leaving)
-        if gone and self._may_be_classic(gone):
+        if 0 < len(gone) < len(self.members) and self._may_be_classic(gone):
             self._become_classic(gone, rebalance=True)
         else:
             super().remove(gone)
 
     def _may_be_classic(self, gone: Iterable[ConsumerMember]) -> bool:
+        """Whether there would be a classic group if some were gone."""
         left_out = {member.member_id for member in gone}
         left = [one for one in self.members.values() if one.member_id not in left_out]
         return (
-            bool(left)
-            and all(member.classic is not None for member in left)
+            all(member.classic is not None for member in left)
             and self.settings.may_downgrade
             and len(left) <= self.settings.classic_max_size
         )
+
+    def _goes_back(self, instance_id: str | None) -> bool:
+        """Whether a static member is the last one of the new protocol, and joins by the old."""
+        existing = self.static_member(instance_id)
+        if existing is None or existing.classic is not None:
+            return False
+        return self._may_be_classic([existing])
+
+    def _become_classic_by(
+        self,
+        before: ConsumerMember,
+        updated: ConsumerMember,
+        reported: Partitions | None,
+        replaced: ConsumerMember | None,
+    ) -> ConsumerMember:
+        """The last one joined by the old protocol: nobody rebalances if all may stay as it is."""
+        is_stale = self.take_in(before, updated, replaced) or self.target_epoch < self.epoch
+        after = updated if is_stale else self.reconciled(updated, reported, False)
+        self.members[after.member_id] = after
+        self._become_classic((), rebalance=is_stale)
+        return after
 
     def _become_classic(self, gone: Iterable[ConsumerMember], *, rebalance: bool) -> None:
         left_out = {member.member_id for member in gone}
@@ -301,7 +323,7 @@ class MixedGroup(ConsumerGroup):
         group.begin_with(
             self.epoch,
             [
-                _classic(member, member.classic, names)
+                _classic(member, member.classic, self.targets.get(member.member_id, {}), names)
                 for member in self.members.values()
                 if member.classic is not None and member.member_id not in left_out
             ],
@@ -378,8 +400,12 @@ def recall(groups: Groups, brokers: BrokerConfigs, configs: GroupConfigs) -> Non
 
 
 def _classic(
-    member: ConsumerMember, classic: ClassicMembership, names: dict[UUID, str]
+    member: ConsumerMember,
+    classic: ClassicMembership,
+    target: Partitions,
+    names: dict[UUID, str],
 ) -> ClassicMember:
+    """A member as a classic group has it; it is given what it should have had in the end."""
     return ClassicMember(
         member.member_id,
         member.instance_id,
@@ -389,7 +415,7 @@ def _classic(
         classic.session_timeout_ms,
         PROTOCOL_TYPE,
         [MemberProtocol(name, metadata) for name, metadata in classic.protocols],
-        write_assignment(member.assigned, names, classic.protocols[0][1]),
+        write_assignment(target, names, classic.protocols[0][1]),
     )
 
 
