@@ -7,6 +7,7 @@ segment.
 
 import asyncio
 import uuid
+from random import Random
 from typing import Any
 
 from aiokafka_lite.record.compression import Compression
@@ -28,6 +29,7 @@ CONFIGS = {
     "delete.retention.ms": "86400000",
 }
 PATIENCE = 60  # seconds
+PARTITIONS = 20
 
 PLAIN: list[list[RecordFields]] = [
     [(NOW, b"a", b"1"), (NOW + 1, b"b", b"1"), (NOW + 2, b"a", b"2"), (NOW + 3, b"c", b"1")],
@@ -57,9 +59,40 @@ async def write(target: Target, topic: str) -> None:
         await writer.add(topic, 4)
         await writer.produce(topic, sequence, partition=4)
         await writer.end(committed=committed)
-    for index in range(5):
+    chance = Random(7)
+    for index in range(5, PARTITIONS):
+        await write_by_chance(target, topic, index, writer, chance)
+    for index in range(PARTITIONS):
         await put(target, topic, index, make_batch((NOW, b"last of the segment", b"v")))
         await put(target, topic, index, make_batch((NOW + SEGMENT_MS + 99, b"rolls", b"v")))
+
+
+async def write_by_chance(
+    target: Target, topic: str, index: int, writer: Writer, chance: Random
+) -> None:
+    """Some batches of few keys, of an idempotent and of a transactional producer and of neither."""
+    sequence = 0
+    for _ in range(chance.randint(3, 12)):
+        records: list[RecordFields] = [
+            (NOW + chance.randint(-50, 50), bytes((chance.choice(b"abcde"),)), value)
+            for value in chance.choices([None, b"", b"1", b"2" * 200], k=chance.randint(1, 5))
+        ]
+        codec = chance.choice(list(Compression))
+        who = chance.choice(["idempotent", "transactional", "neither", "neither"])
+        if who == "idempotent":
+            fields = {"producer_id": 900, "producer_epoch": 0, "base_sequence": sequence}
+            sequence += len(records)
+            await put(target, topic, index, make_batch(*records, compression=codec, **fields))
+        elif who == "neither":
+            await put(target, topic, index, make_batch(*records, compression=codec))
+        else:
+            await writer.init()  # a new epoch, so that its sequence begins anew
+            await writer.add(topic, index)
+            producer_id, epoch = writer.producer
+            fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}
+            batch = make_batch(*records, compression=codec, **fields, transactional=True)
+            await writer.produce_batch(topic, batch, partition=index)
+            await writer.end(committed=chance.random() < 0.5)
 
 
 async def put(target: Target, topic: str, index: int, batch: bytes) -> None:
@@ -71,7 +104,7 @@ async def put(target: Target, topic: str, index: int, batch: bytes) -> None:
 
 async def logs(target: Target, topic: str) -> list[list[Any]]:
     """What each partition holds, but for instants of the broker's own clock."""
-    return [await log(target, topic, index) for index in range(5)]
+    return [await log(target, topic, index) for index in range(PARTITIONS)]
 
 
 async def log(target: Target, topic: str, index: int) -> list[Any]:
@@ -117,7 +150,7 @@ async def test_compaction(kafka: RealKafka) -> None:
         judge = Target("Kafka", kafka.bootstrap_servers, suffix)
         judged = Target("embedded", fake.bootstrap_servers, suffix)
         try:
-            topics = [await target.topic(5, **CONFIGS) for target in (judge, judged)]
+            topics = [await target.topic(PARTITIONS, **CONFIGS) for target in (judge, judged)]
             topic = topics[0]
             for target in (judge, judged):
                 await write(target, topic)
@@ -130,7 +163,7 @@ async def test_compaction(kafka: RealKafka) -> None:
                     cleaned = await logs(judge, topic)
             fake.state.compact(topic)
             found = await logs(judged, topic)
-            for index in range(5):
+            for index in range(PARTITIONS):
                 assert found[index] == cleaned[index], f"partition {index}"
         finally:
             await judge.close()
