@@ -8,6 +8,11 @@ from random import Random
 
 import pytest
 
+from aiokafka_lite.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.conformance.conftest import Compare
 from tests.conformance.target import Target
 from tests.conformance.test_transactions import look, writer_on
@@ -47,6 +52,14 @@ class Play:
         if writer.producer == claimed:
             writer.producer = real
 
+    async def look(self) -> None:
+        """Note what consumers see, and what the group has committed."""
+        await look(self.target, self.topic)
+        asked = OffsetFetchRequestTopics(self.topic, partition_indexes=[0, 1])
+        groups = [OffsetFetchRequestGroup(self.group, topics=[asked])]
+        for stable in (False, True):
+            await self.target.ask(OffsetFetchRequest(groups=groups, require_stable=stable), 8)
+
     def _claimed(self, real: tuple[int, int]) -> tuple[int, int]:
         """Mostly who the writer is."""
         twist = self.random.random()
@@ -78,11 +91,14 @@ class Play:
                 await writer.settled()
             case "o":
                 version = random.choice([2, 3, 4, 5, 5])
-                await writer.commit_offsets(self.group, self.topic, 7, version)
+                offset = random.randrange(100)
+                await writer.commit_offsets(
+                    self.group, self.topic, offset, version, partition=partition
+                )
             case "O":
                 await writer.add_offsets(self.group, random.choice([0, 3, 4]))
             case "l":
-                await look(self.target, self.topic)
+                await self.look()
 
     async def _produce(self, writer: Writer, partition: int, *, is_real: bool) -> None:
         random, key = self.random, (writer.name, partition)
@@ -108,6 +124,6 @@ async def test_at_random(compare: Compare, seed: int) -> None:
         await play.begin()
         for _ in range(STEPS):
             await play.step()
-        await look(target, play.topic)
+        await play.look()
 
     await compare(scenario)
