@@ -120,7 +120,7 @@ async def compare_guarded(
     """``compare`` for clusters that ask who their clients are; see ``secured``."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
-        secured = {"users": USERS, "super_users": SUPER_USERS, "check_records": True, **options}
+        secured = {**DEFAULTS, "users": USERS, "super_users": SUPER_USERS, **options}
         async with FakeCluster(**secured) as fake:
             suffix = uuid.uuid4().hex[:10]
             judge = SecuredTarget("Kafka", guarded.bootstrap_of("SASL_PLAINTEXT"), suffix)
