@@ -56,9 +56,9 @@ class AIOKafkaProducer(Records):
         enable_idempotence: Each record is stored once and in order however often a batch has to
             be sent. The default is True where ``acks`` ("all") and
             ``max_in_flight_requests_per_connection`` (at most 5) allow it; a contradiction with an
-            explicit True is an error, and so is a cluster that gives no producer ids (before
-            Kafka 0.11, for want of authorization, or any other lasting error), which a default
-            of True does without, with a warning in the log.
+            explicit True is an error. A cluster that gives no producer ids (before Kafka 0.11, or
+            for want of IDEMPOTENT_WRITE) fails every record of an explicit True; a default of
+            True does without, with a warning in the log.
             Without idempotence, a batch that is sent again may be stored twice, and a partition
             has one batch in flight at a time.
         key_serializer: Called with each key (None too); gives bytes or None. None: keys are bytes.

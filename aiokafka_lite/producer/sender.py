@@ -23,6 +23,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata, Node
 from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.errors import (
+    ClusterAuthorizationFailedError,
     IllegalStateError,
     KafkaError,
     KafkaProtocolError,
@@ -48,6 +49,9 @@ log = logging.getLogger(__name__)
 
 _SWEEP: Final = 1.0  # seconds; how late a delivery timeout may be noticed, at most
 _NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProducerId has no use for
+_NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
+"""Why a producer that was not told to be idempotent goes on without: brokers before 0.11, and those
+before 2.8 that want IDEMPOTENT_WRITE on the cluster."""
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
@@ -487,7 +491,7 @@ class Sender:
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
         except KafkaError as error:
-            if self._options.idempotence_required:
+            if self._options.idempotence_required or not isinstance(error, _NOT_TO_BE_HAD):
                 self._refuse(error)
             else:
                 expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
