@@ -14,7 +14,9 @@ from aiokafka_lite.protocol.messages.fetch import (
     ForgottenTopic,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.context import Delayed
 from aiokafka_lite.testing.fetch_sessions import (
     EVICTION_MS,
@@ -279,6 +281,51 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(client: Client) -> Non
     assert len(watchers) == 1
     waiting.cancel()
     assert len(watchers) == 0
+
+
+# What no partition tells of
+
+
+class Refusing:
+    """Lets nobody read while it is told to."""
+
+    def __init__(self) -> None:
+        self.refuses = False
+
+    def allows(self, *asked: object) -> bool:
+        return not self.refuses
+
+
+def test_who_may_read_is_asked_every_time(client: Client) -> None:
+    client.fetch({0: 0, 1: 0})
+    authorizer: Any = Refusing()
+    client.broker.state.authorizer = authorizer
+    assert client.fetch({}) == {}
+    authorizer.refuses = True
+    assert client.fetch({}) == dict.fromkeys((0, 1), (29, -1, -1, 0))
+    authorizer.refuses = False
+    assert client.fetch({}) == dict.fromkeys((0, 1), (0, 0, 0, 0))
+    assert client.fetch({}) == {}
+
+
+async def test_a_fault_strikes_partitions_that_are_not_named(connect: Any) -> None:
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        raw = await connect(cluster.address(0))
+        wanted = [FetchPartition(index, partition_max_bytes=99) for index in range(3)]
+        topics = [FetchTopic("orders", partitions=wanted)]
+        opened = await raw.ask(FetchRequest(session_epoch=0, topics=topics), BY_NAME)
+        session_id = opened.session_id
+
+        async def errors(epoch: int, **fields: int) -> dict[int, int]:
+            request = FetchRequest(session_id=session_id, session_epoch=epoch, **fields)
+            told = told_in(await raw.ask(request, BY_NAME))
+            return {index: error for index, (error, *_) in told.items()}
+
+        assert await errors(1) == {}
+        cluster.control(ApiKey.FETCH, error=6, partitions=[("orders", 1)])
+        assert await errors(2, max_wait_ms=30_000, min_bytes=1) == {1: 6}
+        assert await errors(3) == {1: 0}  # over, and told so
+        assert await errors(4) == {}
 
 
 # Eviction
