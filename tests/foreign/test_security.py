@@ -66,6 +66,23 @@ def test_confluent_kafka(guarded: FakeCluster, mechanism: str) -> None:
     assert {seen.principal for seen in guarded.requests} == {"User:ANONYMOUS", "User:alice"}
 
 
+def test_confluent_kafka_with_an_unsecured_token() -> None:
+    settings = {"users": {}, "sasl_mechanisms": ["OAUTHBEARER"]}
+    with FakeCluster(topics={"orders": 1}, **settings) as cluster:
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "enable.sasl.oauthbearer.unsecure.jwt": True,
+                "sasl.oauthbearer.config": "principal=carol",
+            }
+        )
+        producer.produce("orders", b"hello")
+        assert producer.flush(20) == 0
+        assert cluster.requests[-1].principal == "User:carol"
+
+
 def test_confluent_kafka_with_a_wrong_password(guarded: FakeCluster) -> None:
     told: list[int] = []
     producer = confluent_kafka.Producer(

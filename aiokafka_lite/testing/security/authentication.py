@@ -71,7 +71,7 @@ class Sasl:
         new_nonce: Callable[[], str],
         session_lifetime: float | None = None,
     ) -> None:
-        known = (PLAIN, *SCRAM_MECHANISMS.values())
+        known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER")
         unknown = [mechanism for mechanism in mechanisms if mechanism not in known]
         if unknown or not mechanisms:
             raise ValueError(f"sasl_mechanisms={tuple(mechanisms)}: there are {known}")
@@ -97,6 +97,10 @@ class Sasl:
             raise UnsupportedSaslMechanismError(f"Unsupported SASL mechanism {mechanism}")
         if mechanism == PLAIN:
             return PlainExchange(self._users)
+        if mechanism == "OAUTHBEARER":
+            from aiokafka_lite.testing.security.oauthbearer import OAuthBearerExchange
+
+            return OAuthBearerExchange(self.clock)
         from aiokafka_lite.testing.security.scram import ScramExchange  # hashing is loaded by need
 
         return ScramExchange(mechanism, self._users, self._new_nonce)
