@@ -105,20 +105,26 @@ def read(consumer: Any, count: int) -> list[Any]:
     return found
 
 
+def read_all(cluster: FakeCluster, topic: str) -> dict[int, list[Read]]:
+    """All entries of a topic, by partition."""
+    logs: dict[int, list[Read]] = {index: [] for index in range(PARTITIONS)}
+    tps = [kafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
+    with consumer_of(cluster) as consumer:
+        consumer.assign(tps)
+        for r in read(consumer, COUNT):
+            logs[r.partition].append((r.offset, r.timestamp, r.key, r.value, list(r.headers)))
+        assert consumer.end_offsets(tps) == dict.fromkeys(tps, COUNT // PARTITIONS)
+        assert consumer.offsets_for_times({tps[1]: 1031})[tps[1]].offset == 10
+    return logs
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_it_writes_it_reads_again(codec: str | None) -> None:
     if codec == "snappy" and not codecs.has_snappy():
         pytest.skip("kafka-python has no snappy here")
     with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         assert produce(cluster, "orders", compression_type=codec) == EXPECTED_OFFSETS
-        logs: dict[int, list[Read]] = {index: [] for index in range(PARTITIONS)}
-        with consumer_of(cluster) as consumer:
-            consumer.assign(ORDERS)
-            for r in read(consumer, COUNT):
-                logs[r.partition].append((r.offset, r.timestamp, r.key, r.value, list(r.headers)))
-            assert consumer.end_offsets(ORDERS) == dict.fromkeys(ORDERS, COUNT // PARTITIONS)
-            assert consumer.offsets_for_times({ORDERS[1]: 1031})[ORDERS[1]].offset == 10
-        assert logs == expected()
+        assert read_all(cluster, "orders") == expected()
 
 
 def test_a_killed_broker() -> None:
