@@ -537,6 +537,8 @@ class Accumulator(AppendCore):
         queues.available = sorted(
             number for number, known in partitions.items() if known.leader != NO_LEADER
         )
+        if queues.sticky.topic_partition.partition >= count:
+            queues.move_on()  # made again with fewer, while something was queued
         return queues
 
     def forget(self, topic: str) -> None:

@@ -257,6 +257,14 @@ async def test_topics_come_grow_and_go(bench: Any) -> None:
     it.accumulator.acknowledge(it.queue, batch, 0, -1, 0)
     again = it.accumulator.adopt("t", {0: Partition(0, leader=1)})
     assert len(again.queues) == 1, "made again with fewer partitions"
+    grown = it.accumulator.adopt("t", {n: Partition(n, leader=1) for n in range(4)})
+    while grown.move_on() is not grown.queues[3]:
+        pass
+    it.send(partition=3)
+    shrunk = it.accumulator.adopt("t", {n: Partition(n, leader=1) for n in range(2)})
+    assert shrunk is grown, "something is queued for it"
+    assert shrunk.sticky in shrunk.queues[:2]
+    it.accumulator.fail(shrunk.queues[3], shrunk.queues[3].waiting[0], KafkaTimeoutError())
     it.accumulator.forget("t")
     assert not it.accumulator.topics
 
