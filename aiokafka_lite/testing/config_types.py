@@ -65,7 +65,7 @@ class Setting(NamedTuple):
         return self.type is ConfigType.PASSWORD
 
     def check(self, value: str) -> str:
-        """The value, if it is one that this configuration may have.
+        """The value as Kafka tells it, if it is one that this configuration may have.
 
         Raises:
             InvalidConfigurationError: it is not.
@@ -74,13 +74,17 @@ class Setting(NamedTuple):
         if self.type is ConfigType.BOOLEAN:
             if value.lower() not in ("true", "false"):
                 raise self._refusal(value, "Expected value to be either true or false")
-        elif self.type in _BITS or self.type is ConfigType.DOUBLE:
-            self._check_range(value, self._number(value))
-        elif self.type is ConfigType.LIST:
-            for member in listed(value):
+            return value.lower()
+        if self.type in _BITS or self.type is ConfigType.DOUBLE:
+            number = self._number(value)
+            self._check_range(value, number)
+            return str(number)
+        if self.type is ConfigType.LIST:
+            members = list(dict.fromkeys(listed(value)))
+            for member in members:
                 self._check_choice(member)
-        else:
-            self._check_choice(value)
+            return ",".join(members)
+        self._check_choice(value)
         return value
 
     def _number(self, value: str) -> float:

@@ -156,7 +156,7 @@ class TopicDefaults(Mapping[str, str]):
 def check_configs(
     configs: Mapping[str, str | None], defaults: Mapping[str, str] = TOPIC_DEFAULTS
 ) -> dict[str, str]:
-    """A topic's own configurations, as they are.
+    """A topic's own configurations, as Kafka tells them.
 
     Args:
         configs: by name.
@@ -171,12 +171,11 @@ def check_configs(
             raise InvalidConfigurationError(f"Null value not supported for topic configs: {name}")
         if name not in TOPIC_SETTINGS:
             raise InvalidConfigurationError(f"Unknown topic config name: {name}")
-        TOPIC_SETTINGS[name].check(value)
+        checked[name] = TOPIC_SETTINGS[name].check(value)
         if name in _REPLICAS:
             _check_replicas(name, value)
-        if name == "compression.gzip.level" and int(value) == 0:
+        if name == "compression.gzip.level" and checked[name] == "0":
             raise InvalidConfigurationError(f"Invalid value 0 for configuration {name}")
-        checked[name] = value
     _check_together({**dict(defaults), **checked} if checked else {})
     return checked
 

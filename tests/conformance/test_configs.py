@@ -128,6 +128,23 @@ async def test_values_of_a_topic(compare: Compare) -> None:
     await compare(scenario)
 
 
+async def test_how_values_are_told(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        values = {
+            "retention.ms": " 5 ",
+            "preallocate": "TRUE",
+            "cleanup.policy": "compact, delete,compact",
+            "max.message.bytes": "+5000",
+            "min.cleanable.dirty.ratio": "0.50",
+            "compression.type": " zstd ",
+            "leader.replication.throttled.replicas": "0:1, 1:0",
+        }
+        topic = await target.topic(1, **values)
+        await target.ask(describe(TOPIC, topic, *values), 4)
+
+    await compare(scenario, broker_configs=HARNESS)
+
+
 async def settle(target: Target, topic: str, *values: tuple[str, str]) -> None:
     """Wait until a topic has these values; metadata takes its time to every broker."""
     wanted = dict(values)
@@ -237,18 +254,19 @@ async def test_a_broker_is_changed_while_it_runs(compare: Compare) -> None:
         await target.ask(alter(BROKER, "0", (name, SET, "7200000")), 1)
         try:
             for request in asked:
-                await target.until(request, 4, lambda answer: _source(answer) == 2)
+                await target.until(request, 4, lambda answer: _told(answer) == (2, "7200000"))
         finally:
             await target.ask(alter(BROKER, "0", (name, DELETE, None)), 1)
         for request in asked:
-            await target.until(request, 4, lambda answer: _source(answer) == 5)
+            await target.until(request, 4, lambda answer: _told(answer) == (5, "3600000"))
 
     await compare(scenario, broker_configs=HARNESS)
 
 
-def _source(answer: object) -> int:
-    (result,) = answer.results  # type: ignore[attr-defined]  # whichever response it is
-    return int(result.configs[0].config_source)
+def _told(answer: DescribeConfigsResponse) -> tuple[int, str | None]:
+    """Where the one configuration comes from, and what it is."""
+    (config,) = answer.results[0].configs
+    return config.config_source, config.value
 
 
 GROUP_VALUES = [
