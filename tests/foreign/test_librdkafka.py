@@ -262,6 +262,19 @@ def test_assignors_of_its_own(strategy: str) -> None:
             await_true(shared)
 
 
+@pytest.mark.parametrize("version", ["3.9", "2.8", "1.1", "0.10.2"])
+def test_a_group_of_an_older_release(version: str) -> None:
+    with FakeCluster(2, {"orders": PARTITIONS}, version=version) as cluster:
+        send(cluster, "orders", range(30))
+        for first, count in ((0, 30), (30, 6)):
+            send(cluster, "orders", range(max(first, 30), first + count))
+            with consumer_of(cluster, "workers") as consumer:
+                consumer.subscribe(["orders"])
+                found = sorted(int(m.value()) for m in read(consumer, count))
+                assert found == list(range(first, first + count))
+                consumer.commit(asynchronous=False)
+
+
 # Transactions
 
 
@@ -272,8 +285,9 @@ def values_of(cluster: FakeCluster, count: int, isolation: str = "read_committed
         return [message.value() for message in read(consumer, count)]
 
 
-def test_transactions_are_committed_and_aborted() -> None:
-    with FakeCluster(3, {"orders": 1}) as cluster:
+@pytest.mark.parametrize("version", [None, "3.9", "2.8", "0.11"])
+def test_transactions_are_committed_and_aborted(version: str | None) -> None:
+    with FakeCluster(3, {"orders": 1}, version=version) as cluster:
         producer = producer_of(cluster, transactional_id="till")
         producer.init_transactions(PATIENCE)
         for number in range(4):
