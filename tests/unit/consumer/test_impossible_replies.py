@@ -18,7 +18,7 @@ CASES = [
     (api_key, lie)
     for api_key in ASKED
     for lie in LIES
-    # Who never answers ApiVersions is taken for a Kafka of long ago, whatever else it said.
+    # A greeting that never ends is waited for by its own patience, ten seconds: too long here.
     if api_key != ApiKey.API_VERSIONS or lie not in NEEDS_PATIENCE
 ]
 
