@@ -80,7 +80,8 @@ def _apis() -> Iterator[str]:
 def _releases() -> Iterator[str]:
     yield '`FakeCluster(version="2.8")` offers what that release offered, nothing newer. Releases'
     yield "before 3.3 are taken to run on ZooKeeper. Not offered, though the release has it for"
-    yield "clients: what the last column names."
+    yield "clients: what the last column names. Configurations and their defaults are those of 4.4"
+    yield "in every release."
     yield ""
     rows = []
     for release, ranges in RELEASES.items():
