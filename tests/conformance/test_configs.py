@@ -36,6 +36,14 @@ async def test_describing_a_topic(compare: Compare, version: int) -> None:
     await compare(scenario, broker_configs=HARNESS)
 
 
+async def test_documentation(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic()
+        await target.ask(describe(TOPIC, topic, "retention.ms", documentation=True), 4)
+
+    await compare(scenario, broker_configs=HARNESS)
+
+
 async def test_describing_a_broker(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         asked = ["num.io.threads", "log.retention.ms", "num.partitions", "log.roll.ms", "nope"]
