@@ -135,8 +135,8 @@ def _configs() -> Iterator[str]:
 
 
 def _differences() -> Iterator[str]:
-    yield "The suite in `tests/conformance` compares both, answer by answer. All else that it asks is"
-    yield "answered alike; these differences are meant:"
+    yield "The suite in `tests/conformance` compares both, answer by answer. All else that it asks"
+    yield "is answered alike; these differences are meant:"
     yield ""
     rows = [(f"`{scenario}`", f"`{path}`", why) for scenario, path, why in DIFFERENCES]
     yield from _table(("scenario", "where in the answer", "why"), rows)
