@@ -203,6 +203,9 @@ def group_grants(names: Names) -> tuple[list[Grant], list[Grant]]:
         ("dave", Operation.DESCRIBE, Resource.GROUP, names.group),
         ("dave", Operation.DESCRIBE, Resource.TOPIC, names.topic),
         ("eve", Operation.DELETE, Resource.GROUP, names.group),
+        ("bob", Operation.READ, Resource.GROUP, f"{names.group}-new"),
+        ("carol", Operation.READ, Resource.GROUP, f"{names.group}-new"),
+        ("carol", Operation.DESCRIBE, Resource.TOPIC, names.missing),
     ], []
 
 
@@ -228,6 +231,27 @@ def group_cases(names: Names) -> list[Case]:
         for topic in both
     ]
     protocols = [join_group.JoinGroupRequestProtocol("range", b"")]
+    by_id = [
+        offset_commit.OffsetCommitRequestTopic(
+            topic_id=names.topic_id, partitions=[offset_commit.OffsetCommitRequestPartition(0, 8)]
+        )
+    ]
+    of_ids = offset_fetch.OffsetFetchRequestGroup(
+        group,
+        None,
+        -1,
+        [offset_fetch.OffsetFetchRequestTopics(topic_id=names.topic_id, partition_indexes=[0])],
+    )
+    of_other = offset_fetch.OffsetFetchRequestGroup(f"{group}-other", None, -1, grouped)
+
+    def joins_with(**fields: object) -> Request:
+        request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+            f"{group}-new", "member", 0, rebalance_timeout_ms=5000, topic_partitions=[]
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
     joins = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group, "member", 5, None, None, -1, None, None, None, None
     )
@@ -251,6 +275,11 @@ def group_cases(names: Names) -> list[Case]:
         (describe_groups.DescribeGroupsRequest([group], True), 5),
         (consumer_group_describe.ConsumerGroupDescribeRequest([group], True), 1),
         (joins, 1),
+        (joins_with(subscribed_topic_names=list(both)), 1),
+        (joins_with(subscribed_topic_regex="nothing-.*-that-there-is"), 1),
+        (offset_commit.OffsetCommitRequest(group, -1, "", None, -1, by_id), 10),
+        (offset_fetch.OffsetFetchRequest(groups=[of_ids]), 10),
+        (offset_fetch.OffsetFetchRequest(groups=[of_all, of_other]), 9),
         (list_groups.ListGroupsRequest(), 4),
         (delete_groups.DeleteGroupsRequest([group]), 2),
     ]
@@ -331,6 +360,8 @@ def admin_grants(names: Names) -> tuple[list[Grant], list[Grant]]:
         ("bob", Operation.DESCRIBE_CONFIGS, Resource.TOPIC, names.topic),
         ("carol", Operation.CREATE, Resource.TOPIC, names.missing),
         ("carol", Operation.DESCRIBE_CONFIGS, Resource.TOPIC, names.missing),
+        ("bob", Operation.DESCRIBE_CONFIGS, Resource.GROUP, names.group),
+        ("carol", Operation.ALTER_CONFIGS, Resource.GROUP, names.group),
         ("carol", Operation.ALTER, Resource.TOPIC, names.topic),
         ("carol", Operation.ALTER_CONFIGS, Resource.TOPIC, names.topic),
     ], []
@@ -362,6 +393,20 @@ def admin_cases(names: Names) -> list[Case]:
         )
         for topic in both
     ]
+    group_resource = 32
+    others = [
+        describe_configs.DescribeConfigsResource(*one, ["consumer.session.timeout.ms"])
+        for one in ((group_resource, names.group), (topic_resource, names.missing))
+    ]
+    changed_others = [
+        incremental_alter_configs.AlterConfigsResource(
+            kind, name, [incremental_alter_configs.AlterableConfig(key, 0, value)]
+        )
+        for kind, name, key, value in (
+            (group_resource, names.group, "consumer.session.timeout.ms", "46000"),
+            (broker_resource, "0", "log.cleaner.threads", "2"),
+        )
+    ]
     moved = [
         alter_partition_reassignments.ReassignableTopic(
             names.topic, [alter_partition_reassignments.ReassignablePartition(0, [0])]
@@ -387,6 +432,9 @@ def admin_cases(names: Names) -> list[Case]:
         (alter_configs.AlterConfigsRequest(altered, True), 2),
         (incremental_alter_configs.IncrementalAlterConfigsRequest(changed, True), 1),
         (list_config_resources.ListConfigResourcesRequest(), 1),
+        (describe_configs.DescribeConfigsRequest(others), 4),
+        (incremental_alter_configs.IncrementalAlterConfigsRequest(changed_others, True), 1),
+        (elect_leaders.ElectLeadersRequest(0, None, 5000), 2),
         (describe_cluster.DescribeClusterRequest(True), 1),
         (elect_leaders.ElectLeadersRequest(0, elected, 5000), 2),
         (
