@@ -429,3 +429,24 @@ async def test_a_loop_without_readers(monkeypatch: pytest.MonkeyPatch, connect: 
         cluster.resume(0)
         again = await connect(cluster.address(0))
         await again.ask(METADATA, 9)
+
+
+# The seed
+
+
+async def test_the_seed_decides_salts_and_nonces(connect: Connect) -> None:
+    first = SaslAuthenticateRequest(b"n,,n=alice,r=abc")
+
+    async def conversation(seed: int) -> list[bytes]:
+        async with FakeCluster(users=USERS, seed=seed) as cluster:
+            answers = []
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                client = await connect(cluster.address(0))
+                await client.ask(SaslHandshakeRequest(mechanism), 1)
+                answers.append((await client.ask(first, 2)).auth_bytes)
+            return answers
+
+    told = await conversation(1)
+    assert told == await conversation(1)
+    assert told != await conversation(2)
+    assert told[0] != told[1]
