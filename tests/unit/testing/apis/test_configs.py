@@ -212,3 +212,55 @@ def test_broker_configs_that_brokers_start_with() -> None:
 def test_what_a_topic_may_not_have(configs: dict[str, str | None]) -> None:
     with pytest.raises(InvalidConfigurationError):
         check_configs(configs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("retention.ms", " 5 ", "5"),
+        ("retention.ms", "+7", "7"),
+        ("retention.ms", "-2", None),
+        ("retention.ms", "9223372036854775808", None),
+        ("retention.ms", "1.5", None),
+        ("retention.ms", "", None),
+        ("max.message.bytes", "2147483648", None),
+        ("segment.bytes", "1048575", None),
+        ("preallocate", "TRUE", "true"),
+        ("preallocate", "1", None),
+        ("min.cleanable.dirty.ratio", "0.5d", "0.5"),
+        ("min.cleanable.dirty.ratio", "1.1", None),
+        ("min.cleanable.dirty.ratio", "x", None),
+        ("cleanup.policy", "", ""),
+        ("cleanup.policy", "compact, delete,compact", "compact,delete"),
+        ("cleanup.policy", "x", None),
+        ("compression.type", "ZSTD", None),
+        ("compression.gzip.level", "0", None),
+        ("compression.gzip.level", "-1", "-1"),
+        ("leader.replication.throttled.replicas", "1:2, 3:4", "1:2,3:4"),
+        ("leader.replication.throttled.replicas", "*", "*"),
+    ],
+)
+def test_values_of_a_topic(name: str, value: str, told: str | None) -> None:
+    if told is None:
+        with pytest.raises(InvalidConfigurationError):
+            check_configs({name: value})
+    else:
+        assert check_configs({name: value}) == {name: told}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("num.partitions", "5", 42),
+        ("log.retention.ms", "-2", 0),
+        ("log.retention.ms", "x", 42),
+        ("ssl.keystore.location", "x", 42),
+        ("num.io.threads", "17", 42),
+        ("num.io.threads", "16", 0),
+        ("listeners", "PLAINTEXT://:1", 42),
+        ("sasl.jaas.config", "x", 42),
+        ("unknown.to.kafka", "x", 0),
+    ],
+)
+def test_values_of_all_brokers(broker: SocketlessBroker, name: str, value: str, error: int) -> None:
+    assert alter(broker, BROKER, "", (name, SET, value)) == error
