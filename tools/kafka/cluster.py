@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,6 +46,8 @@ class KafkaCluster:
         port: The first broker's port; chosen when None.
         security: TLS and SASL listeners beside the plain one (KRaft releases only).
         heap: Each broker's maximum heap, as ``-Xmx`` takes it.
+        advertised_ports: Where clients are told to find each node's plain listener, such as a
+            proxy's (KRaft releases only); None: where it is. The brokers go on talking directly.
 
     Raises:
         KafkaNotAvailable: on entering, when Java, Maven or the jars cannot be had.
@@ -62,12 +64,19 @@ class KafkaCluster:
         port: int | None = None,
         security: Security | None = None,
         heap: str = "400m",
+        advertised_ports: Sequence[int] | None = None,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has at least one node, not {nodes}")
         self._release: Release = release(version)
         if security is not None and not self._release.kraft:
             raise ValueError(f"the harness offers no TLS or SASL on Kafka {version}")
+        if advertised_ports is not None:
+            if len(advertised_ports) != nodes:
+                raise ValueError(f"{len(advertised_ports)} advertised ports for {nodes} nodes")
+            if not self._release.kraft:
+                raise ValueError(f"the harness advertises no other ports on Kafka {version}")
+        self._advertised = advertised_ports
         self._count = nodes
         self._config = dict(config or {})
         self._port = port
@@ -274,6 +283,8 @@ class KafkaCluster:
         process.remove_at_exit(folder)
         self._folder = folder
         listeners = ["PLAINTEXT", *(self.security.listeners if self.security else ())]
+        if self._advertised is not None:
+            listeners.append(config.INTERNAL)
         ports = free_ports((len(listeners) + 1) * self._count + 1)
         self._zookeeper_port = ports.pop()
         if self._port is not None:
@@ -284,6 +295,7 @@ class KafkaCluster:
                 {listener: ports.pop() for listener in listeners},
                 ports.pop() if self._release.kraft else 0,
                 folder / f"node-{node_id}",
+                self._advertised[node_id] if self._advertised is not None else None,
             )
             for node_id in range(self._count)
         ]

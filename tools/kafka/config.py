@@ -12,6 +12,10 @@ from pathlib import Path
 
 from tools.kafka.releases import Release
 
+INTERNAL = "INTERNAL"
+"""The brokers' own listener, where clients are led elsewhere: what is done to them on the way does
+not touch replication."""
+
 _LOG4J_1 = """\
 log4j.rootLogger=INFO, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
@@ -41,12 +45,14 @@ class Node:
         ports: Listener name to port on 127.0.0.1; ``PLAINTEXT`` is always there.
         controller_port: Of its KRaft controller; 0 with ZooKeeper.
         folder: Holds its data, configuration and log.
+        advertised_port: Where clients are told to find ``PLAINTEXT``; None: where it is.
     """
 
     node_id: int
     ports: Mapping[str, int]
     controller_port: int
     folder: Path
+    advertised_port: int | None = None
 
     @property
     def log(self) -> Path:
@@ -138,18 +144,27 @@ def _listeners(node: Node) -> str:
     return ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
 
 
+def _advertised(node: Node) -> str:
+    ports = dict(node.ports)
+    if node.advertised_port is not None:
+        ports["PLAINTEXT"] = node.advertised_port
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+
+
 def _kraft(node: Node, nodes: Sequence[Node]) -> dict[str, object]:
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in nodes)
-    protocols = ",".join(f"{name}:{name}" for name in node.ports)
+    protocols = ",".join(
+        f"{name}:{'PLAINTEXT' if name == INTERNAL else name}" for name in node.ports
+    )
     return {
         "process.roles": "broker,controller",
         "node.id": node.node_id,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"{_listeners(node)},CONTROLLER://127.0.0.1:{node.controller_port}",
-        "advertised.listeners": _listeners(node),
+        "advertised.listeners": _advertised(node),
         "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
+        "inter.broker.listener.name": INTERNAL if INTERNAL in node.ports else "PLAINTEXT",
         # A killed broker is fenced, and its partitions get new leaders, after this long:
         "broker.session.timeout.ms": 6000,
         "broker.heartbeat.interval.ms": 1000,
