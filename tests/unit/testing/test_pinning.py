@@ -2,6 +2,7 @@
 
 import pytest
 
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
@@ -97,3 +98,19 @@ async def test_a_cluster_of_2_8() -> None:
         client.send(MetadataRequest([]), 12)
         assert await client.is_cut()
         await client.close()
+
+
+@pytest.mark.asyncio(loop_factories=["asyncio"])
+@pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.10.0", "0.11", "2.3", "2.8", "3.9", "4.4"])
+async def test_clients_find_their_way(release: str) -> None:
+    async with FakeCluster(version=release, topics=["orders"]) as cluster:
+        servers = cluster.bootstrap_servers
+        async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+            await producer.send_and_wait("orders", b"first")
+            await producer.send_and_wait("asked-for", b"second")
+        async with AIOKafkaConsumer(
+            bootstrap_servers=servers, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([TopicPartition(topic, 0) for topic in ("orders", "asked-for")])
+            read = {(await consumer.getone()).value for _ in range(2)}
+        assert read == {b"first", b"second"}
