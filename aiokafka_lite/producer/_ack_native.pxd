@@ -59,4 +59,5 @@ cdef class Wait:
     cdef bint _yielded
     cdef bint _blocking
 
+    cdef _step(self, bint *stops)
     cdef _call_soon(self)

@@ -8,6 +8,11 @@ comes.
 """
 
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+from aiokafka_lite.producer._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
+
 import asyncio
 from contextvars import copy_context
 
@@ -19,14 +24,23 @@ from aiokafka_lite.structs import RecordMetadata
 
 cdef extern from *:
     """
-    /* StopIteration(value), without the traceback that raising it in Cython would build. A tuple (a
-       RecordMetadata is one) given to PyErr_SetObject would be unpacked into its arguments. */
-    static inline void stop_with_(PyObject *value) {
-        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
-        if (stop) { PyErr_SetObject(PyExc_StopIteration, stop); Py_DECREF(stop); }
+    /* A RecordMetadata, filled as tuple.__new__ would, without a tuple to fill it from. */
+    static inline PyObject *new_metadata_(
+        PyObject *type, PyObject *topic, PyObject *partition, PyObject *topic_partition,
+        PyObject *offset, PyObject *timestamp, PyObject *timestamp_type, PyObject *start_offset
+    ) {
+        PyObject *fields[7] = {
+            topic, partition, topic_partition, offset, timestamp, timestamp_type, start_offset
+        };
+        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 7);
+        int i;
+        if (!made) return NULL;
+        for (i = 0; i < 7; i++) { Py_INCREF(fields[i]); PyTuple_SET_ITEM(made, i, fields[i]); }
+        return made;
     }
     """
-    void stop_with "stop_with_"(object) noexcept
+    object new_metadata "new_metadata_"(
+        object, object, object, object, object, object, object, object)
     int PyContext_Enter(object) except -1
     int PyContext_Exit(object) except -1
 
@@ -38,7 +52,6 @@ DEF IN_PIECES = 4
 
 cdef object CancelledError = asyncio.CancelledError
 cdef object InvalidStateError = asyncio.InvalidStateError
-cdef object new_tuple = tuple.__new__
 
 
 cdef int run(object context, object callback, object target) except -1:
@@ -248,7 +261,8 @@ cdef class Ack:
             raise CancelledError
         if batch.state == ACKED:
             topic, partition = <tuple>batch.topic_partition
-            return new_tuple(RecordMetadata, (
+            return new_metadata(
+                RecordMetadata,
                 topic,
                 partition,
                 batch.topic_partition,
@@ -256,7 +270,7 @@ cdef class Ack:
                 self._stamp if batch.log_append_time < 0 else batch.log_append_time,
                 0 if batch.log_append_time < 0 else 1,
                 None if batch.log_start_offset < 0 else batch.log_start_offset,
-            ))
+            )
         if batch.state == UNCONFIRMED:
             return None
         if batch.state == FAILED:
@@ -341,16 +355,25 @@ cdef class Wait:
     def __iter__(self):
         return self
 
-    def __next__(self):
+    cdef _step(self, bint *stops):
+        """The record's outcome, and that the wait is over; or what the task waits on meanwhile."""
         cdef Ack ack = self.ack
-        if ack._cancelled or ack._batch.state != PENDING:
-            stop_with(ack._outcome())
-            raise StopIteration  # bare: Cython adds nothing to the exception that is set
+        stops[0] = ack._cancelled or ack._batch.state != PENDING
+        if stops[0]:
+            return ack._outcome()
         if self._yielded:
             raise RuntimeError("await wasn't used with a future")
         self._yielded = True
         self._blocking = True
         return self
+
+    def __next__(self):
+        cdef bint stops
+        result = self._step(&stops)
+        if stops:
+            stop_with(result)
+            raise StopIteration  # bare: Cython adds nothing to the exception that is set
+        return result
 
     def send(self, value):
         return self.__next__()
@@ -425,3 +448,15 @@ cdef class Wait:
             self.ack._batch.loop.call_soon(
                 callback, self if self.by_task else self.ack, context=context
             )
+
+
+cdef int send_to_wait(PyObject *wait, PyObject *_, PyObject **result) except -1:
+    """A step of an await, as the interpreter and asyncio's tasks ask for it (``am_send``)."""
+    cdef bint stops
+    step = (<Wait>wait)._step(&stops)
+    Py_INCREF(step)
+    result[0] = <PyObject *>step
+    return PYGEN_RETURN if stops else PYGEN_NEXT
+
+
+give_am_send(Wait, send_to_wait)
