@@ -14,14 +14,15 @@ __all__ = ["BrokerResponseError", "KafkaError"]
 class KafkaError(RuntimeError):
     """Anything that goes wrong between this client and Kafka.
 
-    The class attributes tell a caller what may be done about it; none of them changes.
+    The class attributes tell a caller what may be done about it; none of them changes. Only
+    ``ambiguous`` may be told by a single error for itself: that of a producer's record does.
     """
 
     retriable: ClassVar[bool] = False
     """The same attempt may succeed later."""
     invalid_metadata: ClassVar[bool] = False
     """Metadata should be refreshed before the next attempt."""
-    ambiguous: ClassVar[bool] = False
+    ambiguous: bool = False
     """What was asked for may have been done: the records may be stored."""
     fatal_to_producer: ClassVar[bool] = False
     """The producer cannot go on; it has to be closed."""

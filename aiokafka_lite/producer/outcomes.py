@@ -76,14 +76,26 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
     return Verdict.RETRY if error.retriable else Verdict.FAIL
 
 
-def explain(error: KafkaError, partition: TopicPartition, size: int, count: int) -> KafkaError:
-    """The error that a batch's acks raise: it says which records, and what could be done."""
+_MAYBE: Final = "they MAY have been written: an attempt had no clear answer"
+
+
+def explain(
+    error: KafkaError, partition: TopicPartition, size: int, count: int, *, may_be_stored: bool
+) -> KafkaError:
+    """The error that a batch's acks raise: it says which records, and what could be done.
+
+    Args:
+        may_be_stored: Whether an attempt, this one or one before, has no clear answer.
+    """
     where = f"{count} record(s), {size} bytes, to partition {partition.partition} of topic "
     where += repr(partition.topic)
     text = str(error.args[0]) if error.args else ""
     if isinstance(error, MessageSizeTooLargeError):
         text = "the broker refuses a record of this size (message.max.bytes, max.message.bytes)"
+    if may_be_stored:
+        where += f"; {_MAYBE}"
     explained = type(error)(f"{text}: {where}" if text else where)
+    explained.ambiguous = may_be_stored
     explained.__cause__ = error.__cause__
     return explained
 
@@ -104,16 +116,13 @@ def delivery_timed_out(
         attempts: How often it was sent.
         may_be_stored: Whether an attempt has no clear answer, or none yet.
     """
-    outcome = (
-        "they MAY have been written: an attempt had no clear answer"
-        if may_be_stored
-        else "they were not written"
-    )
+    outcome = _MAYBE if may_be_stored else "they were not written"
     text = (
         f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} were "
         f"not acknowledged within {timeout:g} s (delivery_timeout_ms) and {attempts} attempt(s): "
         f"{outcome}" + (f"; last: {last_error}" if last_error is not None else "")
     )
     error = DeliveryTimeoutError(text)
+    error.ambiguous = may_be_stored
     error.__cause__ = last_error
     return error

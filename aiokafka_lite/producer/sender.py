@@ -394,7 +394,11 @@ class Sender:
         nobody awaits is told of in the log, a line a second at most."""
         if isinstance(error, KafkaError) and not isinstance(error, KafkaTimeoutError):
             error = explain(
-                error, queue.topic_partition, batch.size or batch.builder.size, batch.count
+                error,
+                queue.topic_partition,
+                batch.size or batch.builder.size,
+                batch.count,
+                may_be_stored=batch.may_be_stored or batch in queue.in_flight,
             )
         awaited = batch.awaited
         now = self._loop.time()

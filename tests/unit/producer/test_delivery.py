@@ -17,6 +17,7 @@ from aiokafka_lite.errors import (
     NotEnoughReplicasError,
     NotLeaderForPartitionError,
     OutOfOrderSequenceNumber,
+    ProducerClosed,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
     UnknownProducerId,
@@ -504,3 +505,64 @@ async def test_the_named_leader_is_found_by_the_address_that_came_along(
         cluster.move_leader("orders", 0, new.node_id)
         await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
         assert producer._cluster.metadata.leader("orders", 0) == new
+
+
+async def test_what_stop_gives_up_tells_whether_it_may_have_been_written(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics={"orders": 2}) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        mute = cluster.control(ApiKey.PRODUCE, after_handling=True, drop=True)
+        sent = await producer.send("orders", b"sent", partition=0)
+        await mute.struck()
+        cluster.pause(0)
+        never_sent = await producer.send("orders", b"never sent", partition=0)
+        await producer.stop(timeout=0)
+        with pytest.raises(ProducerClosed, match="MAY have been written") as maybe:
+            await sent
+        with pytest.raises(ProducerClosed) as never:
+            await never_sent
+        assert maybe.value.ambiguous
+        assert not never.value.ambiguous
+        assert "MAY" not in str(never.value)
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"sent"]
+
+
+async def test_a_refusal_after_an_attempt_without_an_answer_is_no_certainty(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True)
+        refusal = TopicAuthorizationFailedError
+        cluster.control(ApiKey.PRODUCE, error=refusal)
+        with pytest.raises(refusal, match="MAY have been written") as maybe:
+            await producer.send_and_wait("orders", b"stored by the first attempt")
+        assert maybe.value.ambiguous
+        assert len(stored(cluster, "orders")[0]) == 1
+        cluster.control(ApiKey.PRODUCE, error=refusal)
+        with pytest.raises(refusal) as never:
+            await producer.send_and_wait("orders", b"refused at once")
+        assert not never.value.ambiguous
+
+
+@pytest.mark.parametrize("attempted", [True, False])
+async def test_a_delivery_timeout_says_so_in_ambiguous_too(
+    make_producer: Make, attempted: bool
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(
+            cluster, request_timeout_ms=100, delivery_timeout_ms=300, metadata_max_age_ms=100
+        )
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        if attempted:
+            cluster.control(ApiKey.PRODUCE, drop=True, times=None)
+        else:
+            cluster.kill(0)
+            await asyncio.sleep(0.02)
+        with pytest.raises(DeliveryTimeoutError) as late:
+            await producer.send_and_wait("orders", b"second")
+        assert late.value.ambiguous is attempted

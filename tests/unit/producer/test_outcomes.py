@@ -63,7 +63,7 @@ def test_what_the_connection_tells(error: KafkaError, expected: Verdict) -> None
 
 
 def test_an_error_says_which_records_and_what_to_do() -> None:
-    told = explain(MessageSizeTooLargeError("x"), ORDERS_1, 5000, 3)
+    told = explain(MessageSizeTooLargeError("x"), ORDERS_1, 5000, 3, may_be_stored=False)
     assert type(told) is MessageSizeTooLargeError
     assert "3 record(s), 5000 bytes, to partition 1 of topic 'orders'" in str(told)
     assert "max.message.bytes" in str(told)
