@@ -139,10 +139,11 @@ class GroupOffsets:
     def on_marker(self, producer_id: int, *, committed: bool) -> None:
         """A transaction ended: put its offsets in force, or forget them."""
         for key, offset in self._pending.pop(producer_id, {}).items():
-            self._journal.note(KIND, (self.group_id, *key, producer_id), None)
             in_force = self._committed.get(key)
             if committed and (in_force is None or offset.order > in_force.order):
                 self._put(key, offset)
+            # Only now: after a crash between the two, the marker is repeated and finds it again.
+            self._journal.note(KIND, (self.group_id, *key, producer_id), None)
 
     # Expiry
 
