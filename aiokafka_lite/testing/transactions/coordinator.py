@@ -80,7 +80,7 @@ class Transactions:
         self._partitions = partitions
         self.producer_ids = ProducerIds(journal)
         self.offsets = OffsetSlots(end_offsets)
-        self._marking = Marking(clock, coordinators, partition_of, self.offsets)
+        self._marking = Marking(clock, journal, coordinators, partition_of, self.offsets)
         self._transactions = {
             str(name): Transaction.from_json(str(name), value)
             for (name,), value in journal.entries(KIND)

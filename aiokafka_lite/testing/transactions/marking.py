@@ -14,6 +14,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.coordinators import Coordinators, CoordinatorType, slot_of
+from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC, OffsetSlots
 from aiokafka_lite.testing.transactions.transaction import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Marking"]
 
+KIND: Final = "coordinator-epoch"  # in the journal
 NO_LEADER: Final = -1
 # As on a real broker, a marker that another coordinator has fenced leaves the transaction ending
 # until yet another broker coordinates it.
@@ -39,6 +41,7 @@ class Marking:
 
     Args:
         clock: the time.
+        journal: remembers the coordinator epochs, as partitions fence markers of lower ones.
         coordinators: who coordinates: another broker does so in another coordinator epoch.
         partition_of: a partition by topic and number; None if there is none.
         offsets: the partitions of ``__consumer_offsets``.
@@ -47,15 +50,20 @@ class Marking:
     def __init__(
         self,
         clock: Clock,
+        journal: Journal,
         coordinators: Coordinators,
         partition_of: "Callable[[str, int], Partition | None]",
         offsets: OffsetSlots,
     ) -> None:
         self._clock = clock
+        self._journal = journal
         self._coordinators = coordinators
         self._partition_of = partition_of
         self._offsets = offsets
-        self._epochs: dict[int, tuple[int, int]] = {}  # slot -> (node id, coordinator epoch)
+        # slot -> (node id, coordinator epoch); after a restart everybody takes over anew
+        self._epochs: dict[int, tuple[int, int]] = {
+            int(slot): (NO_LEADER, int(value["epoch"])) for (slot,), value in journal.entries(KIND)
+        }
 
     def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
         """Write the markers that are missing; the last one calls ``on_done``, perhaps later."""
@@ -113,6 +121,7 @@ class Marking:
         if node.node_id != before:
             epoch += 1
             self._epochs[slot] = (node.node_id, epoch)
+            self._journal.note(KIND, (slot,), {"epoch": epoch})
         return epoch
 
 

@@ -12,6 +12,7 @@ from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from aiokafka_lite.testing.apis import SERVED
+from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.exchange import Dispatcher
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
@@ -24,22 +25,27 @@ from tests.unit.testing.transactions.writer import Writer
 class StoredBroker(SocketlessBroker):
     """One that dies without a farewell, and is there again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
         super().__init__()
         self.folder = folder
+        self.node_ids = range(nodes)
         self.start()
-        self.state.create_topic("orders", 1)
+        if "orders" not in self.state.topics:
+            self.state.create_topic("orders", 1)
 
     def start(self) -> None:
         self.storage = Storage(self.folder)
         self.state = ClusterState(
-            [Node(0, "127.0.0.1", None)],
+            [Node(node_id, "127.0.0.1", None) for node_id in self.node_ids],
             clock=self.clock,
             random=Random(self.storage.run),
             storage=self.storage,
         )
-        self.state.on_node_up(0)
-        self.dispatchers = [Dispatcher(self.state, 0, SERVED, self.control)]
+        for node_id in self.node_ids:
+            self.state.on_node_up(node_id)
+        self.dispatchers = [
+            Dispatcher(self.state, node_id, SERVED, self.control) for node_id in self.node_ids
+        ]
 
     def die_and_come_back(self) -> None:
         self.storage.close()  # which writes nothing
@@ -90,6 +96,26 @@ def test_a_dangling_transaction_still_times_out(stored: StoredBroker) -> None:
     assert writer.partition().aborted_between(0, 2) == [(writer.producer[0], 0)]
     stored.die_and_come_back()
     assert writer.partition().aborted_between(0, 2) == [(writer.producer[0], 0)]
+
+
+def test_coordinator_epochs_never_fall(tmp_path: Path) -> None:
+    broker = StoredBroker(tmp_path, nodes=2)
+    writer = Writer(broker)
+
+    def commit() -> None:
+        assert writer.produce(0, node=0) == 0
+        assert writer.end() == 0
+        assert writer.state == "CompleteCommit"
+
+    for node in (0, 1, 0):
+        broker.state.coordinators.move(CoordinatorType.TRANSACTION, writer.name, node)
+        writer.node = node
+        assert writer.init() == 0
+        commit()  # each with a marker of a later coordinator epoch
+    broker.die_and_come_back()
+    writer.node = broker.state.coordinators.node_of(CoordinatorType.TRANSACTION, "mine").node_id
+    commit()
+    broker.storage.close()
 
 
 def test_no_producer_id_is_given_twice(stored: StoredBroker) -> None:
