@@ -216,10 +216,12 @@ class FakeCluster(Levers, Views, Faults):
     async def stop(self) -> None:
         """Stop every broker and close every connection. May be called again."""
         try:
-            for node_id in self._servers:
-                self._kill(node_id)
-            for server in self._servers.values():
-                await server.stop()
+            try:
+                for node_id in self._servers:
+                    self._kill(node_id)
+            finally:  # even if its folder's disk is full
+                for server in self._servers.values():
+                    await server.stop()
         finally:
             self.state.clock.close()
             self._close_storage()
@@ -375,8 +377,10 @@ class FakeCluster(Levers, Views, Faults):
 
     def _kill(self, node_id: int) -> None:
         if self.state.nodes[node_id].alive:
-            self.state.on_node_down(node_id)
-            self._servers[node_id].kill()
+            try:
+                self.state.on_node_down(node_id)
+            finally:
+                self._servers[node_id].kill()
 
     def _admit_only(
         self, users: Mapping[str, str], mechanisms: Sequence[str] | None, lifetime: float | None

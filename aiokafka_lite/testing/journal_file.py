@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from aiokafka_lite.errors import KafkaStorageError
 from aiokafka_lite.testing.append_file import AppendFile, write_file
 from aiokafka_lite.testing.journal import Journal, Key, Value
 
@@ -44,11 +45,14 @@ class FileJournal(Journal):
         self._fsync = fsync
         self._kinds: dict[str, dict[Key, Value]] = {}
         self._lines = 0  # in the file
+        self._closed = False
         if path.exists():
             self._read(path.read_bytes())
         self._file = self._rewrite()
 
     def note(self, kind: str, key: Key, value: Value | None) -> None:
+        if self._closed:
+            raise KafkaStorageError("nothing can be noted any more: the cluster is stopped")
         self._take(kind, key, value)
         self._file.append(_line(kind, key, value))
         self._lines += 1
@@ -61,6 +65,7 @@ class FileJournal(Journal):
 
     def close(self) -> None:
         """Let go of the file. May be called again; nothing can be noted any more."""
+        self._closed = True
         self._file.close()
 
     def _take(self, kind: str, key: Key, value: Value | None) -> None:

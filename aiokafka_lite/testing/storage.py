@@ -16,6 +16,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -60,7 +61,11 @@ class Storage:
         self._files: dict[tuple[str, int], PartitionFile] = {}
         self._opened: deque[PartitionFile] = deque()  # the oldest first
         self.folder.mkdir(parents=True, exist_ok=True)
-        strangers = {path.name for path in self.folder.iterdir()} - {"lock", "lost+found"}
+        strangers = {path.name for path in self.folder.iterdir()} - {
+            "lock",
+            "lost+found",
+            "meta.new",
+        }
         if strangers and "meta" not in strangers:
             raise DataFolderError(f"{self.folder} is not empty, and no cluster's data folder")
         self._lock = self._take_lock()
@@ -219,7 +224,7 @@ class PartitionFile(LogStore):
         self._journal = journal
         self._open_file = open_file
         self._file: AppendFile | None = None
-        self._failed = False
+        self._refusal: str | None = None  # why nothing more may be written
         self._noted: tuple[int, list[int]] | None = None  # leader epoch and replicas
         self._start = self._end = 0
         partition.watchers.add(self._look)
@@ -249,23 +254,17 @@ class PartitionFile(LogStore):
         """Write a batch before it is acknowledged.
 
         Raises:
-            KafkaStorageError: it could not be written, or one before it; a restart goes on
-                behind the last one that was.
+            KafkaStorageError: it could not be written, or something before it; a restart goes on
+                behind the last batch that was.
         """
-        if self._failed:
-            raise KafkaStorageError(f"a batch of {self._partition} could not be written before")
-        try:
+        with self._writing():
             if self._file is None:
                 self._file = self._open_file(self)
             self._file.append(batch)
-        except OSError as error:
-            self._failed = True
-            raise KafkaStorageError(
-                f"a batch of {self._partition} is not written: {error}"
-            ) from error
 
     def rewrite(self, batches: Iterable[memoryview], start_offset: int, end_offset: int) -> None:
-        self._write_anew(batches)
+        with self._writing():
+            self._write_anew(batches)
         self._start, self._end = start_offset, end_offset
         self._note()
 
@@ -274,15 +273,28 @@ class PartitionFile(LogStore):
         self._end = max(self._end, offset)
         self._note()
 
-    def close(self) -> None:
+    def close(self, why: str = "the cluster is stopped") -> None:
+        """Write nothing any more: the folder may be another's from now on."""
+        self._refusal = why
         self._partition.watchers.remove(self._look)
         self.close_file()
 
     def delete(self) -> None:
         """Forget the partition, file and all."""
-        self.close()
+        self.close("its topic is deleted")
         self._journal.note("partition", self._key, None)
         self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """What memory holds and the file does not, nothing may follow in the file."""
+        if self._refusal is not None:
+            raise KafkaStorageError(f"{self._partition} takes nothing more: {self._refusal}")
+        try:
+            yield
+        except OSError as error:
+            self._refusal = f"something could not be written before: {error}"
+            raise KafkaStorageError(f"{self._partition} is not written: {error}") from error
 
     @property
     def _key(self) -> tuple[str, int]:

@@ -238,6 +238,67 @@ def test_a_folder_that_another_crash_left_behind(folder: Path) -> None:
     assert not (folder / "topics" / "gone.00ff").exists()
 
 
+def test_a_first_start_that_a_crash_ended(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "lock").write_text("1\n")
+    (folder / "meta.new").write_text("half a li")
+    with FakeCluster(topics=["orders"], data_dir=folder) as cluster:
+        assert list(cluster.state.topics) == ["orders"]
+
+
+def test_what_is_stopped_leaves_the_folder_alone(folder: Path) -> None:
+    with FakeCluster(topics=["orders"], data_dir=folder) as first:
+        first.produce("orders", b"one")
+    with FakeCluster(data_dir=folder) as second:
+        with pytest.raises(KafkaStorageError, match="the cluster is stopped"):
+            first.produce("orders", b"two")
+        with pytest.raises(KafkaStorageError, match="the cluster is stopped"):
+            first.delete_records("orders", 0, 1)
+        with pytest.raises(KafkaStorageError, match="the cluster is stopped"):
+            first.truncate("orders", 0, 0)
+        with pytest.raises(KafkaStorageError, match="the cluster is stopped"):
+            first.create_topic("more")
+        assert second.produce("orders", b"two") == 1
+    with FakeCluster(data_dir=folder) as cluster:
+        assert values(cluster) == [b"one", b"two"]
+
+
+def test_a_log_that_could_not_be_rewritten_takes_nothing_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeCluster(topics=["orders"], data_dir=folder) as cluster:
+        for value in (b"one", b"two"):
+            cluster.produce("orders", value)
+
+        def refuse(path: Path, pieces: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(storage, "write_file", refuse)
+        with pytest.raises(KafkaStorageError, match="No space left"):
+            cluster.truncate("orders", 0, 1)
+        monkeypatch.undo()
+        with pytest.raises(KafkaStorageError, match="could not be written before"):
+            cluster.produce("orders", b"three")  # it would not follow what the file holds
+    with FakeCluster(data_dir=folder) as cluster:
+        assert values(cluster) == [b"one", b"two"]
+
+
+def test_a_full_disk_does_not_keep_it_from_stopping(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(os.listdir("/proc/self/fd"))
+    cluster = FakeCluster(brokers=2, topics={"orders": 2}, data_dir=folder)
+    with pytest.raises(OSError, match="No space left"), cluster:
+        monkeypatch.setattr(os, "write", refuse)
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == before
+    with FakeCluster(brokers=2, data_dir=folder) as again:
+        assert list(again.state.topics) == ["orders"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_sequence_of_changes(folder: Path, seed: int) -> None:
     """The same is done to a cluster in memory and to one that is stopped again and again."""
