@@ -412,7 +412,7 @@ async def test_the_table_of_quotas(compare_guarded: Compare) -> None:
 
 
 async def test_quotas_throttle_for_as_long(compare_guarded: Compare) -> None:
-    """100 kB too many at 100 kB a second: a second; again after it, as ten windows count as full."""
+    """100 kB too many at 100 kB a second: a second, twice, as ten windows count as full."""
 
     def quota(client_id: str, rate: float) -> AlterClientQuotasRequest:
         parts = [EntityData("client-id", client_id)]
