@@ -110,9 +110,11 @@ class Fault:
             or (self.when is not None and not self.when(request))
         ):
             return False
-        if self.left is not None:
-            self.left -= 1
         with self._changed:
+            if self.left == 0:
+                return False  # it was removed by ``when``, or by another thread meanwhile
+            if self.left is not None:
+                self.left -= 1
             self.hits += 1
             for wanted, tell in self._waiting:
                 if self.hits >= wanted:
@@ -122,7 +124,8 @@ class Fault:
 
     def remove(self) -> None:
         """Strike no more."""
-        self.left = 0
+        with self._changed:
+            self.left = 0
 
     async def struck(self, times: int = 1) -> None:
         """Wait until ``times`` requests were struck. Cancelling only ends the wait."""

@@ -287,6 +287,21 @@ async def test_a_function_of_a_test_that_fails_is_not_lost(connect: Connect) -> 
     assert cluster.failures == list(caught.value.exceptions)
 
 
+async def test_a_fault_that_is_removed_while_it_looks(
+    cluster: FakeCluster, connect: Connect
+) -> None:
+    def when(request: ProduceRequest) -> bool:
+        fault.remove()
+        return True
+
+    fault = cluster.control(ApiKey.PRODUCE, error=7, when=when)
+    client = await connect(cluster.address(0))
+    for _ in range(3):
+        answer = await client.ask(produce(0), 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+    assert (fault.hits, fault.left) == (0, 0)
+
+
 async def test_an_error_of_the_test_itself_comes_first(connect: Connect) -> None:
     async def use() -> None:
         async with FakeCluster(topics={"orders": 1}) as cluster:
