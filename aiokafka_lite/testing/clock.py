@@ -49,19 +49,27 @@ class Clock(ABC):
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` in ``delay`` seconds, in the cluster's own loop."""
 
+    def begin(self) -> None:  # noqa: B027 (not every clock needs a loop)
+        """The cluster starts, in the running loop."""
+
     @abstractmethod
     def close(self) -> None:
         """Cancel every timer: the cluster stops."""
 
 
 class _SystemTimer(Timer):
-    __slots__ = ("_callback", "_clock", "_handle")
+    __slots__ = ("_callback", "_clock", "_delay", "_handle")
 
     def __init__(self, delay: float, callback: Callable[[], None], clock: "SystemClock") -> None:
+        self._delay = delay
         self._callback = callback
         self._clock = clock
+        self._handle: asyncio.TimerHandle | None = None
         clock.timers.add(self)
-        self._handle = asyncio.get_running_loop().call_later(delay, self._run)
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._handle is None:
+            self._handle = loop.call_later(self._delay, self._run)
 
     def _run(self) -> None:
         self._clock.timers.discard(self)
@@ -73,23 +81,37 @@ class _SystemTimer(Timer):
 
     def cancel(self) -> None:
         self._clock.timers.discard(self)
-        self._handle.cancel()
+        if self._handle is not None:
+            self._handle.cancel()
 
 
 class SystemClock(Clock):
-    """The machine's own time; timers are those of the running event loop."""
+    """The machine's own time; timers are those of the event loop that the cluster runs in.
+
+    They wait for ``begin``: who only looks at a cluster that does not run may set some, too.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.timers: set[_SystemTimer] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        return _SystemTimer(delay, callback, self)
+        timer = _SystemTimer(delay, callback, self)
+        if self._loop is not None:
+            timer.begin(self._loop)
+        return timer
+
+    def begin(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        for timer in self.timers:
+            timer.begin(self._loop)
 
     def close(self) -> None:
+        self._loop = None
         for timer in list(self.timers):
             timer.cancel()
 

@@ -197,6 +197,7 @@ class FakeCluster(Levers, Views, Faults):
         if self._servers:
             raise RuntimeError("a cluster is started once")
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self.state.clock.begin()
         offers = offered(SERVED, self._version, self._api_versions)
         for node in self.state.nodes.values():
             dispatcher = Dispatcher(self.state, node.node_id, offers, self._control)
@@ -242,12 +243,13 @@ class FakeCluster(Levers, Views, Faults):
             self.raise_failures()
 
     def __enter__(self) -> Self:
-        self._thread = LoopThread("aiokafka_lite-testing")
+        thread = LoopThread("aiokafka_lite-testing")
         try:
-            self._thread.run(self.start())
+            thread.run(self.start())
         except BaseException:
-            self._thread.stop()
+            thread.stop()
             raise
+        self._thread = thread
         return self
 
     def __exit__(

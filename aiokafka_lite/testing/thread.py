@@ -9,12 +9,15 @@ Invariants: the loop is closed by the thread that ran it; ``stop`` joins that th
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent import futures
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 __all__ = ["DONE", "LoopThread", "call_in", "run_in"]
 
 T = TypeVar("T")
+
+LOOK_AGAIN: Final = 0.1  # seconds
 
 
 class _Done(Awaitable[None]):
@@ -28,12 +31,25 @@ DONE: Final = _Done()
 
 
 def run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a loop of another thread and wait for what it returns or raises."""
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    """Run a coroutine in a loop of another thread and wait for what it returns or raises.
+
+    Raises:
+        RuntimeError: the loop is closed, or was before it came to that.
+    """
+    try:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:
+        coroutine.close()
+        raise
+    return _result(future, loop)
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
-    """Call a function in a loop of another thread and wait for what it returns or raises."""
+    """Call a function in a loop of another thread and wait for what it returns or raises.
+
+    Raises:
+        RuntimeError: the loop is closed, or was before it came to that.
+    """
     future: Future[T] = Future()
 
     def call() -> None:
@@ -43,6 +59,14 @@ def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
             future.set_exception(error)
 
     loop.call_soon_threadsafe(call)
+    return _result(future, loop)
+
+
+def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
+    """Wait, but not for a loop that is no more: what it had not begun when it stopped is lost."""
+    while not futures.wait([future], LOOK_AGAIN).done:
+        if loop.is_closed():
+            raise RuntimeError("the cluster was stopped meanwhile")
     return future.result()
 
 

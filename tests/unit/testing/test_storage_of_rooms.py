@@ -11,9 +11,11 @@ from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.exchange import Dispatcher
+from aiokafka_lite.testing.groups.offsets import CommittedOffset
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.storage import Storage
@@ -153,3 +155,16 @@ def test_committed_offsets_stay_and_members_do_not(stored: StoredBroker) -> None
     group = stored.state.groups.get("g")
     assert group is not None
     assert group.is_empty
+
+
+def test_a_cluster_that_does_not_run_can_be_looked_at(tmp_path: Path) -> None:
+    with FakeCluster(topics=["orders"], data_dir=tmp_path) as cluster:
+        cluster.state.groups.classic("g").offsets.commit("orders", 0, CommittedOffset(3))
+    assert cluster.committed("g") == {("orders", 0): 3}
+    again = FakeCluster(data_dir=tmp_path)
+    assert again.committed("g") == {("orders", 0): 3}  # before it starts
+    with again:
+        assert again.group("g").state == "Empty"
+    with FakeCluster(data_dir=tmp_path) as last:
+        pass
+    assert last.committed("g") == {("orders", 0): 3}  # after its end

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from typing import Any
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ import trio
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing.thread import LoopThread, call_in, run_in
 from tests.unit.testing.raw import RawClient
 
 
@@ -76,6 +78,40 @@ def test_no_thread_and_no_socket_is_left() -> None:
             cluster.kill(1)
     assert set(threading.enumerate()) == threads
     assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_nobody_waits_for_a_loop_that_has_ended() -> None:
+    """What is asked in the very moment of the stop is refused, neither lost nor waited for."""
+    ending = LoopThread("ending")
+    stopped, asked = threading.Event(), threading.Event()
+    really_call = ending.loop.call_soon_threadsafe
+
+    def call(*arguments: Any) -> asyncio.Handle:
+        handle = really_call(*arguments)
+        asked.set()
+        return handle
+
+    def stop_slowly() -> None:
+        ending.loop.stop()
+        stopped.set()
+        asked.wait(10)
+
+    ending.loop.call_soon_threadsafe(stop_slowly)
+    assert stopped.wait(10)
+    ending.loop.call_soon_threadsafe = call  # type: ignore[method-assign] # as a spy
+    with pytest.raises(RuntimeError, match="was stopped meanwhile"):
+        call_in(ending.loop, lambda: None)
+    with pytest.raises(RuntimeError, match="closed"):
+        run_in(ending.loop, asyncio.sleep(0))
+
+
+def test_a_second_with_does_not_harm_the_first() -> None:
+    before = set(threading.enumerate())
+    with FakeCluster(topics=["orders"]) as cluster:
+        with pytest.raises(RuntimeError, match="started once"), cluster:
+            raise AssertionError("it runs already")
+        assert cluster.produce("orders", b"x") == 0
+    assert set(threading.enumerate()) == before
 
 
 def test_a_start_that_fails_leaves_no_thread() -> None:
