@@ -1,0 +1,156 @@
+"""What a chaos run has sent and was told, and the judgement over what is in the logs in the end.
+
+Each record has a number, which its value begins with, and a lane: the sender (and so the key, where
+there is one) whose records must keep their order in each partition.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.structs import RecordMetadata
+
+__all__ = ["Ledger", "Log", "Outcome", "claims_not_written"]
+
+_FILLER = bytes(range(32, 127)) * 400
+
+Log = Mapping[int, Iterable[tuple[int, bytes]]]
+"""Partition to (offset, value) of all its records, by offset."""
+
+
+class Outcome(IntEnum):
+    """What the producer told of a record."""
+
+    PENDING = 0
+    ACKED = 1
+    NOT_WRITTEN = 2  # an error that says so, or one of ``send`` itself
+    UNKNOWN = 3  # an error that says that it may have been written, or nobody waited for it
+
+
+def claims_not_written(error: BaseException) -> bool:
+    """Whether an ack's error says, by what it is or by its words, that the record is not stored."""
+    said = str(error)
+    if "MAY have been written" in said:
+        return False
+    return "not written" in said or not (isinstance(error, KafkaError) and error.ambiguous)
+
+
+class Ledger:
+    """One entry a record, in a few bytes: there are millions."""
+
+    def __init__(self) -> None:
+        self.outcomes = bytearray()
+        self.errors: Counter[str] = Counter()
+        self._topics: list[str] = []
+        self._lanes = array("i")
+        self._of_topic = bytearray()
+        self._partitions = array("i")
+        self._offsets = array("q")
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def enter(self, topic: str, lane: int) -> tuple[int, bytes]:
+        """A new record's number and its value, of one of many sizes."""
+        if topic not in self._topics:
+            self._topics.append(topic)
+        number = len(self.outcomes)
+        self.outcomes.append(Outcome.PENDING)
+        self._lanes.append(lane)
+        self._of_topic.append(self._topics.index(topic))
+        self._partitions.append(-1)
+        self._offsets.append(-1)
+        return number, self._value(number)
+
+    @staticmethod
+    def _value(number: int) -> bytes:
+        kind = number * 2654435761 % 1000
+        size = 20_000 if kind == 0 else 1_500 if kind < 20 else kind % 200
+        return b"%012d " % number + _FILLER[kind % 95 : kind % 95 + size]
+
+    def acked(self, number: int, told: RecordMetadata) -> None:
+        self.outcomes[number] = Outcome.ACKED
+        self._partitions[number] = told.partition
+        self._offsets[number] = told.offset
+
+    def failed(self, number: int, error: BaseException) -> None:
+        """Its ack raised."""
+        not_written = claims_not_written(error)
+        self.outcomes[number] = Outcome.NOT_WRITTEN if not_written else Outcome.UNKNOWN
+        says = "not written" if not_written else "maybe written"
+        self.errors[f"{type(error).__name__} ({says})"] += 1
+
+    def refused(self, number: int, error: BaseException) -> None:
+        """``send`` raised: it never was in a batch."""
+        self.outcomes[number] = Outcome.NOT_WRITTEN
+        self.errors[f"{type(error).__name__} (refused)"] += 1
+
+    def abandoned(self, number: int) -> None:
+        """Its sender was cancelled while it waited."""
+        self.outcomes[number] = Outcome.UNKNOWN
+        self.errors["cancelled"] += 1
+
+    def counts(self) -> dict[str, int]:
+        told = Counter(self.outcomes)
+        return {outcome.name: told[outcome] for outcome in Outcome}
+
+    def judge(self, logs: Mapping[str, Log]) -> list[str]:
+        """Everything that is wrong, in words; nothing where all is well.
+
+        Args:
+            logs: Topic to all that is in its partitions.
+        """
+        wrong: list[str] = []
+        seen = bytearray(len(self))
+        for topic, log in logs.items():
+            for partition, records in log.items():
+                self._judge_partition(topic, partition, records, seen, wrong)
+        for number, outcome in enumerate(self.outcomes):
+            if outcome == Outcome.ACKED and not seen[number]:
+                wrong.append(f"lost: {self._described(number)} was acknowledged and is nowhere")
+            elif outcome == Outcome.NOT_WRITTEN and seen[number]:
+                wrong.append(f"dishonest: {self._described(number)} is there")
+            elif outcome == Outcome.PENDING:
+                wrong.append(f"forgotten: {self._described(number)} has no outcome")
+        return wrong
+
+    def _judge_partition(
+        self,
+        topic: str,
+        partition: int,
+        records: Iterable[tuple[int, bytes]],
+        seen: bytearray,
+        wrong: list[str],
+    ) -> None:
+        where = f"{topic}-{partition}"
+        last: dict[int, int] = {}  # lane -> number
+        expected = 0
+        for offset, value in records:
+            if offset != expected:
+                wrong.append(f"gap: {where} goes from {expected - 1} to {offset}")
+            expected = offset + 1
+            number = int(value[:12])
+            if value != self._value(number) or self._topics[self._of_topic[number]] != topic:
+                wrong.append(f"garbled: {where} at {offset} holds {value[:40]!r}")
+                continue
+            if seen[number]:
+                wrong.append(f"twice: {self._described(number)} is in {where} at {offset}, too")
+            seen[number] = 1
+            lane = self._lanes[number]
+            if last.get(lane, -1) >= number:
+                wrong.append(
+                    f"out of order: {self._described(number)} in {where} at {offset} comes after "
+                    f"{last[lane]} of the same key"
+                )
+            last[lane] = number
+            if self.outcomes[number] == Outcome.ACKED:
+                told = (self._partitions[number], self._offsets[number])
+                if told[0] != partition or told[1] not in (-1, offset):
+                    wrong.append(f"misplaced: {self._described(number)} is in {where} at {offset}")
+
+    def _described(self, number: int) -> str:
+        told = Outcome(self.outcomes[number]).name
+        at = f"{self._partitions[number]}@{self._offsets[number]}"
+        return f"record {number} of lane {self._lanes[number]} ({told} {at})"

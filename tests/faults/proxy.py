@@ -1,0 +1,136 @@
+"""A TCP proxy in front of one broker that can cut, delay and stall what goes through it.
+
+Clients find it where the broker says that it listens. It decides by a seeded draw of its own, so
+the same seed gives the same cuts, as far as the traffic is the same.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+__all__ = ["Proxy"]
+
+CHUNK = 32 * 1024
+
+
+@dataclass(eq=False)
+class _Link:
+    """One connection of a client, and the proxy's own to the broker."""
+
+    client: asyncio.StreamWriter
+    broker: asyncio.StreamWriter
+    left: dict[str, int] = field(default_factory=dict)  # direction -> bytes until it is cut
+
+    def abort(self) -> None:
+        for writer in (self.client, self.broker):
+            writer.transport.abort()
+
+
+class Proxy:
+    """Listens on a port of loopback for as long as the ``async with`` lasts.
+
+    Args:
+        port: Where clients come; 0 for any.
+        seed: Of its draws.
+
+    Attributes:
+        target: (host, port) of the broker; None while there is none: clients are turned away.
+        delay: Seconds by which answers are held back.
+        delayed_share: How many of them are, 0 to 1.
+        cuts: Connections cut in the middle so far.
+    """
+
+    def __init__(self, port: int = 0, seed: int = 0) -> None:
+        self.port = port
+        self.target: tuple[str, int] | None = None
+        self.delay = 0.0
+        self.delayed_share = 0.0
+        self.cuts = 0
+        self._random = random.Random(seed)
+        self._server: asyncio.Server | None = None
+        self._links: set[_Link] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    async def __aenter__(self) -> "Proxy":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+
+    def cut_all_within(self, most: int) -> None:
+        """Let every connection that is open now end after at most so many bytes more, in one of
+        the two directions."""
+        for link in self._links:
+            direction = self._random.choice(["requests", "answers"])
+            link.left = {direction: self._random.randint(0, most)}
+
+    def stall(self) -> None:
+        """Let nothing through; connections stay open, and new ones are accepted."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """Let everything through again."""
+        self._flows.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            if self.target is None:
+                client.transport.abort()
+                return
+            try:
+                back, broker = await asyncio.open_connection(*self.target)
+            except OSError:  # the broker is down: the client finds out as it would without us
+                client.transport.abort()
+                return
+            link = _Link(client, broker)
+            self._links.add(link)
+            try:
+                async with asyncio.TaskGroup() as pumps:
+                    pumps.create_task(self._pump("requests", link, reader, broker))
+                    pumps.create_task(self._pump("answers", link, back, client))
+            finally:
+                self._links.discard(link)
+                link.abort()
+        except asyncio.CancelledError:
+            client.transport.abort()  # we end; asyncio.start_server would log a cancelled task
+        finally:
+            self._serving.discard(task)
+
+    async def _pump(
+        self,
+        direction: str,
+        link: _Link,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+    ) -> None:
+        """Carry bytes one way until either end is gone, or the link is to be cut."""
+        try:
+            while data := await source.read(CHUNK):
+                await self._flows.wait()
+                if direction == "answers" and self._random.random() < self.delayed_share:
+                    await asyncio.sleep(self.delay)
+                left = link.left.get(direction)
+                if left is not None:
+                    if left <= len(data):
+                        sink.write(data[:left])
+                        await sink.drain()
+                        self.cuts += 1
+                        break
+                    link.left[direction] = left - len(data)
+                sink.write(data)
+                await sink.drain()
+        except OSError:
+            pass  # an end is gone, which is what is told to the other one now
+        link.abort()

@@ -1,0 +1,72 @@
+"""The proxy itself: what it carries, cuts, delays and stalls."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.faults.proxy import Proxy
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Proxy]:
+    """A proxy before a server that answers every byte by itself."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1000):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass  # cut, as some of these tests want it
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with server, Proxy(seed=1) as opened:
+        opened.target = server.sockets[0].getsockname()[:2]
+        yield opened
+
+
+async def test_it_carries_bytes_both_ways(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"x" * 100_000)
+    assert await reader.readexactly(100_000) == b"x" * 100_000
+    writer.close()
+
+
+async def test_it_cuts_within_so_many_bytes(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"before")
+    assert await reader.readexactly(6) == b"before"
+    proxy.cut_all_within(500)
+    writer.write(b"y" * 600)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await reader.readexactly(600)
+    assert proxy.cuts == 1
+    writer.close()
+
+
+async def test_it_delays_and_stalls_answers(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    loop = asyncio.get_running_loop()
+    proxy.delay, proxy.delayed_share = 0.1, 1.0
+    began = loop.time()
+    writer.write(b"a")
+    assert await reader.readexactly(1) == b"a"
+    assert loop.time() - began >= 0.09
+    proxy.delayed_share = 0.0
+    proxy.stall()
+    writer.write(b"b")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.readexactly(1), 0.1)
+    proxy.flow()
+    assert await reader.readexactly(1) == b"b"
+    writer.close()
+
+
+async def test_without_a_broker_it_turns_clients_away(proxy: Proxy) -> None:
+    proxy.target = None
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await reader.readexactly(1)
+    writer.close()
