@@ -13,6 +13,7 @@ from aiokafka_lite.protocol.messages.alter_client_quotas import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
@@ -36,5 +37,5 @@ def _alter(
             raise InvalidRequestError("a type is named twice in one entity")
         context.state.quotas.alter(parts, changes, validate_only=validate_only)
     except BrokerResponseError as error:
-        return AlterClientQuotasResponseEntryData(error.errno, str(error), entity)
+        return AlterClientQuotasResponseEntryData(error.errno, wording(error), entity)
     return AlterClientQuotasResponseEntryData(error_message=None, entity=entity)

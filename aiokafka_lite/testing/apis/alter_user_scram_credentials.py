@@ -30,6 +30,7 @@ from aiokafka_lite.testing.security.users import (
     SCRAM_MECHANISMS,
     Users,
 )
+from aiokafka_lite.testing.wording import wording
 
 _Alteration: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -84,4 +85,4 @@ def _change(one: _Alteration, users: Users) -> Callable[[], None]:
 
 
 def _refused(name: str, error: BrokerResponseError) -> AlterUserScramCredentialsResult:
-    return AlterUserScramCredentialsResult(name, error.errno, str(error))
+    return AlterUserScramCredentialsResult(name, error.errno, wording(error))

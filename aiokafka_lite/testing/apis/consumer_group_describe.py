@@ -27,6 +27,7 @@ from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.consumer import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import check_enabled
+from aiokafka_lite.testing.wording import wording
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
@@ -61,7 +62,9 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         described = _described(group)
         _check_topics(described.members, context)
     except BrokerResponseError as error:
-        return DescribedGroup(error_code=error.errno, error_message=str(error), group_id=group_id)
+        return DescribedGroup(
+            error_code=error.errno, error_message=wording(error), group_id=group_id
+        )
     return described
 
 

@@ -25,6 +25,7 @@ from aiokafka_lite.testing.groups.consumer_member import LEAVE_EPOCH, STATIC_LEA
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings, check_enabled
 from aiokafka_lite.testing.groups.group import Joiner
 from aiokafka_lite.testing.groups.migration import MixedGroup, upgrade
+from aiokafka_lite.testing.wording import wording
 
 _OWN_MEMBER_IDS_SINCE: Final = 1
 _NOT_TOLD: Final = -1
@@ -44,7 +45,7 @@ def handle(
         return _report(request, context)
     except BrokerResponseError as error:
         return ConsumerGroupHeartbeatResponse(
-            error_code=error.errno, error_message=str(error), assignment=None
+            error_code=error.errno, error_message=wording(error), assignment=None
         )
 
 

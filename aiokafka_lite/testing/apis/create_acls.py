@@ -19,6 +19,7 @@ from aiokafka_lite.testing.acls import (
     acl_of_codes,
 )
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
@@ -31,7 +32,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
         if any(acl.is_pattern for acl in wanted):
             raise UnknownError("what only filters may say is no part of an ACL")
     except BrokerResponseError as error:
-        refused = [AclCreationResult(error.errno, str(error)) for _ in request.creations]
+        refused = [AclCreationResult(error.errno, wording(error)) for _ in request.creations]
         return CreateAclsResponse(results=refused)
     table = context.state.authorizer.acls
     return CreateAclsResponse(results=[_create(acl, table) for acl in wanted])
@@ -53,5 +54,5 @@ def _create(wanted: Acl, table: AclTable) -> AclCreationResult:
     try:
         table.add(wanted)
     except BrokerResponseError as error:
-        return AclCreationResult(error.errno, str(error))
+        return AclCreationResult(error.errno, wording(error))
     return AclCreationResult(error_message=None)

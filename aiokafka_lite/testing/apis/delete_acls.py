@@ -17,6 +17,7 @@ from aiokafka_lite.testing.acls import (
     filter_of_codes,
 )
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -26,7 +27,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
         if context.state.authorizer is None:
             raise SecurityDisabled("No Authorizer is configured.")
     except BrokerResponseError as error:
-        refused = [DeleteAclsFilterResult(error.errno, str(error)) for _ in request.filters]
+        refused = [DeleteAclsFilterResult(error.errno, wording(error)) for _ in request.filters]
         return DeleteAclsResponse(filter_results=refused)
     table = context.state.authorizer.acls
     # Every filter sees the table as it was: what two of them match is told twice.

@@ -12,6 +12,7 @@ from aiokafka_lite.protocol.messages.delete_groups import (
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
@@ -31,6 +32,6 @@ def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
         if not group.is_empty:
             raise NonEmptyGroup(f"group {group_id} still has members")
     except BrokerResponseError as error:
-        return DeletableGroupResult(group_id, error.errno, str(error))
+        return DeletableGroupResult(group_id, error.errno, wording(error))
     groups.delete(group_id)
     return DeletableGroupResult(group_id, error_message=None)

@@ -16,6 +16,7 @@ from aiokafka_lite.testing.acls import (
     filter_of_codes,
 )
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
@@ -36,7 +37,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
             )
         )
     except BrokerResponseError as error:
-        return DescribeAclsResponse(error_code=error.errno, error_message=str(error))
+        return DescribeAclsResponse(error_code=error.errno, error_message=wording(error))
     by_resource: dict[tuple[Resource, str, Pattern], list[Acl]] = {}
     for acl in found:
         by_resource.setdefault((acl.resource, acl.name, acl.pattern), []).append(acl)

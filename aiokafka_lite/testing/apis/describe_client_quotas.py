@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.describe_client_quotas import (
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.quotas import QuotaFilter
+from aiokafka_lite.testing.wording import wording
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1
@@ -29,7 +30,7 @@ def handle(
         found = context.state.quotas.find(_filter(request.components, request.strict))
     except BrokerResponseError as error:
         return DescribeClientQuotasResponse(
-            error_code=error.errno, error_message=str(error), entries=None
+            error_code=error.errno, error_message=wording(error), entries=None
         )
     return DescribeClientQuotasResponse(
         error_message=None,

@@ -11,6 +11,7 @@ from aiokafka_lite.protocol.messages.describe_producers import (
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.topics import Partition, check_topic_name
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
@@ -31,7 +32,7 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
         context.authorize(Operation.READ, Resource.TOPIC, topic)
         partition = context.led_partition(context.topic(topic), index)
     except BrokerResponseError as error:
-        return PartitionResponse(index, error.errno, str(error))
+        return PartitionResponse(index, error.errno, wording(error))
     return PartitionResponse(index, active_producers=_producers(partition))
 
 

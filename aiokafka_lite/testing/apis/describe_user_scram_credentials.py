@@ -16,6 +16,7 @@ from aiokafka_lite.protocol.messages.describe_user_scram_credentials import (
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.security.users import SCRAM_MECHANISMS, Users
+from aiokafka_lite.testing.wording import wording
 
 
 def handle(
@@ -28,10 +29,10 @@ def handle(
     except BrokerResponseError as error:
         return DescribeUserScramCredentialsResponse(
             error_code=error.errno,
-            error_message=str(error),
+            error_message=wording(error),
             results=[
                 # Kafka leaves the names out, and answers nothing at all if none was given.
-                DescribeUserScramCredentialsResult("", error.errno, str(error))
+                DescribeUserScramCredentialsResult("", error.errno, wording(error))
                 for _ in request.users or ()
             ],
         )
@@ -57,5 +58,5 @@ def _describe(name: str, times: int, users: Users) -> DescribeUserScramCredentia
         if not infos:
             raise ResourceNotFoundError(f"{name} has no SCRAM credential")
     except BrokerResponseError as error:
-        return DescribeUserScramCredentialsResult(name, error.errno, str(error))
+        return DescribeUserScramCredentialsResult(name, error.errno, wording(error))
     return DescribeUserScramCredentialsResult(name, error_message=None, credential_infos=infos)

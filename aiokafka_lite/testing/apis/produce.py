@@ -42,6 +42,7 @@ from aiokafka_lite.testing.batches import RecordsRefused, only_batch
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
+from aiokafka_lite.testing.wording import wording
 
 _BATCHES_SINCE: Final = 3
 _ABORTABLE_SINCE: Final = 11
@@ -277,7 +278,7 @@ def _refused(
         base_offset=-1,
         log_append_time_ms=-1,
         log_start_offset=partition.log.start_offset if partition and tells_start else -1,
-        error_message=str(error),
+        error_message=wording(error),
     )
 
 
