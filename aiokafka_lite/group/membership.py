@@ -49,6 +49,7 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = [
     "FIND_COORDINATOR",
     "Assign",
+    "Assignor",
     "CommitIdentity",
     "Counters",
     "Elect",
@@ -59,6 +60,7 @@ __all__ = [
     "Lost",
     "Membership",
     "MembershipOptions",
+    "RebalanceProtocol",
     "Revoke",
     "Send",
     "Step",
@@ -289,6 +291,48 @@ class MembershipOptions:
     def effective_rebalance_timeout(self) -> float:
         """`rebalance_timeout`, or what stands in for it."""
         return self.session_timeout if self.rebalance_timeout is None else self.rebalance_timeout
+
+
+# --- the classic protocol's assignors
+
+
+class RebalanceProtocol(Enum):
+    """How a rebalance goes (KIP-429); the larger value is preferred."""
+
+    EAGER = 0  # every member gives everything back before it joins
+    COOPERATIVE = 1  # members keep what they have, and give back only what goes elsewhere
+
+
+class Assignor(Protocol):
+    """As much of an assignor as a member needs; who leads needs more, which the driver calls."""
+
+    @property
+    def name(self) -> str:
+        """What members and coordinator call it by."""
+
+    @property
+    def rebalance_protocols(self) -> Collection[RebalanceProtocol]:
+        """How it can rebalance."""
+
+    def subscription(
+        self,
+        topics: frozenset[str],
+        owned: frozenset[TopicPartition],
+        generation: int,
+        rack: str | None,
+    ) -> bytes:
+        """What the leader is to know of this member (ConsumerProtocolSubscription).
+
+        Args:
+            generation: In which `owned` was received; -1: none.
+        """
+
+    def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
+        """Read what the leader has assigned (ConsumerProtocolAssignment), and remember it.
+
+        Raises:
+            KafkaProtocolError: it cannot be read.
+        """
 
 
 # --- the machine
