@@ -30,10 +30,17 @@ class TaskOwner:
         name: Prefix of the tasks' names, as they show in debuggers and logs.
         on_error: Called with a task's name and the exception that ended it. Cancellation is not
             an error. Called in the event loop, one loop pass after the task ended.
+        loop: Where the tasks run; by default the loop that runs when one is spawned.
     """
 
-    def __init__(self, name: str, on_error: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_error: Callable[[str, BaseException], None],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self.name = name
+        self._loop = loop
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()  # spawn adds, _on_done removes
         self._closed = False
@@ -64,7 +71,8 @@ class TaskOwner:
         if self._closed:
             coroutine.close()
             raise IllegalStateError(f"{self.name} is closed: {name} was not started")
-        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}: {name}")
+        loop = self._loop or asyncio.get_running_loop()
+        task = loop.create_task(coroutine, name=f"{self.name}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task

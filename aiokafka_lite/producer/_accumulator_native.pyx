@@ -72,15 +72,6 @@ cdef inline Py_ssize_t number_of(object partition) except -1:
 cdef class PartitionQueue:
     __doc__ = _TwinQueue.__doc__
 
-    cdef readonly object topic_partition
-    cdef public ProducerBatch open
-    cdef readonly object waiting
-    cdef readonly object in_flight
-    cdef public object outbox
-    cdef public bint listed
-    cdef public double muted_until
-    cdef public object sequences
-
     def __init__(self, topic_partition):
         self.topic_partition = topic_partition
         self.waiting = deque()
@@ -94,13 +85,6 @@ cdef class PartitionQueue:
 @cython.final
 cdef class TopicQueues:
     __doc__ = _TwinTopic.__doc__
-
-    cdef readonly str topic
-    cdef readonly list queues
-    cdef public list available
-    cdef public long long produced
-    cdef readonly PartitionQueue sticky
-    cdef Py_ssize_t _turn
 
     def __init__(self, str topic not None, Py_ssize_t partitions, Py_ssize_t turn):
         self.topic = topic
@@ -131,14 +115,6 @@ cdef class TopicQueues:
 cdef class AppendCore:
     __doc__ = _TwinCore.__doc__
 
-    cdef readonly object loop
-    cdef readonly dict topics
-    cdef public object refusal
-    cdef object _key_serializer
-    cdef object _value_serializer
-    cdef object _partitioner
-    cdef bint _ignore_keys
-
     def __init__(self, loop, key_serializer, value_serializer, partitioner, bint ignore_keys=False):
         self.loop = loop
         self.topics = {}
@@ -148,6 +124,9 @@ cdef class AppendCore:
         self._ignore_keys = ignore_keys
 
     def append(self, topic, value, key, partition, timestamp_ms, headers):
+        return self.append_fields(topic, value, key, partition, timestamp_ms, headers)
+
+    cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
         cdef int overflow = 0
         if self.refusal is not None:

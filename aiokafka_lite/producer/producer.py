@@ -7,6 +7,7 @@ and delivered by the ``Sender``.
 import asyncio
 import itertools
 import ssl
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -240,6 +241,7 @@ class AIOKafkaProducer(Records):
         if self._starting:
             raise IllegalStateError("the producer is started already")
         self._starting = True
+        self._thread = threading.get_ident()
         await self._cluster.start()
         self._sender.start()
         self._accumulator.refusal = None

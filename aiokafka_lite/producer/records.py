@@ -2,7 +2,8 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import threading
+from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import repeat
 from typing import Any, Final, TypeVar
@@ -23,6 +24,7 @@ from aiokafka_lite.producer.hand_over import HandOver
 from aiokafka_lite.producer.interceptors import Interceptors
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.sender import Sender
+from aiokafka_lite.producer.sending import Sends
 from aiokafka_lite.structs import RecordMetadata
 
 __all__ = ["Records"]
@@ -33,7 +35,7 @@ _BREATH: Final = 1000
 """Records after which ``send_many`` lets the loop do other things: well under a millisecond."""
 
 
-class Records:
+class Records(Sends):
     """Takes records for a sender.
 
     Args:
@@ -48,83 +50,16 @@ class Records:
 
     def __init__(self, sender: Sender, interceptors: Sequence[ProducerInterceptor]) -> None:
         self._sender = sender
-        self._accumulator = sender.accumulator
-        self._append: Callable[..., Ack | Blocked] = self._accumulator.append
+        self._accumulator = accumulator = sender.accumulator
         self._interceptors: Interceptors | None = None
         if interceptors:
-            self._interceptors = Interceptors(interceptors, self._append)
-            self._append = self._interceptors.append
+            self._interceptors = Interceptors(interceptors, accumulator.append)
+            super().__init__(accumulator, self._interceptors.append)
+        else:
+            super().__init__(accumulator)
         self._hand_over = HandOver(
             self._loop, self._append, self._send_blocked, self._options.max_block
         )
-
-    async def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> Ack:
-        """Append a record to its batch; wait only for memory, or to learn about the topic.
-
-        Args:
-            topic: Its name.
-            value: bytes, or what ``value_serializer`` takes. None is a tombstone.
-            key: bytes, or what ``key_serializer`` takes; records of a key go to one partition.
-            partition: Its number; by default the partitioner chooses.
-            timestamp_ms: Milliseconds since the epoch; by default now.
-            headers: (str, bytes or None) pairs.
-
-        Returns:
-            An awaitable, and a future to asyncio, of the ``RecordMetadata``.
-
-        Raises:
-            KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
-            MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
-                all of ``buffer_memory``. Nothing was buffered.
-            TopicAuthorizationFailedError: The broker's answer.
-            InvalidTopicError: Likewise; at once for a name that no request can carry.
-            ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started.
-            TypeError: A key or value that is not bytes (after its serializer), or another argument
-                of a wrong type; it is named.
-            IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
-                of range, or a header's name that is no UTF-8.
-
-        Cancellation: a record that still waits is not sent; one in its batch is delivered.
-        """
-        result = self._append(topic, value, key, partition, timestamp_ms, headers)
-        if isinstance(result, Ack):
-            return result
-        return await self._send_blocked(result)
-
-    async def send_and_wait(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> RecordMetadata | None:
-        """Send a record and wait until it is acknowledged; see ``send``.
-
-        Returns:
-            Where it was stored; None with ``acks=0``.
-
-        Raises:
-            DeliveryTimeoutError: It was not acknowledged within ``delivery_timeout_ms``; the
-                message tells whether it may have been stored.
-            KafkaError: The broker refused it.
-
-        Cancellation: stops the wait, never the delivery.
-        """
-        result = self._append(topic, value, key, partition, timestamp_ms, headers)
-        if not isinstance(result, Ack):
-            result = await self._send_blocked(result)
-        return await result
 
     def send_nowait(
         self,
@@ -330,8 +265,9 @@ class Records:
         deadline = self._loop.time() + self._options.max_block
         return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
 
+    # What `Sends` leaves to its heir
+
     async def _send_blocked(self, blocked: Blocked) -> Ack:
-        """Wait for what a record lacks, until it is in a batch."""
         interceptors = self._interceptors
         if interceptors is None:
             return await self._until_appended(blocked)
@@ -342,6 +278,20 @@ class Records:
             raise
         interceptors.follow(ack)
         return ack
+
+    async def _send_blocked_and_wait(self, blocked: Blocked) -> RecordMetadata | None:
+        return await (await self._send_blocked(blocked))
+
+    async def _send_later(self, *fields: Any) -> Ack:
+        self._thread = threading.get_ident()  # the loop may have moved
+        result = self._append(*fields)
+        return result if isinstance(result, Ack) else await self._send_blocked(result)
+
+    async def _send_and_wait_later(self, *fields: Any) -> RecordMetadata | None:
+        return await (await self._send_later(*fields))
+
+    async def _refuse(self, error: Exception) -> Any:
+        raise error
 
     async def _until_appended(self, blocked: Blocked) -> Ack:
         deadline = self._loop.time() + self._options.max_block

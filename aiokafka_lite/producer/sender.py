@@ -89,7 +89,7 @@ class Sender:
         )
         self._outboxes: dict[int, Outbox] = {}
         self._running: list[asyncio.Task[None]] = []  # every task ever started: a few
-        self._tasks = TaskOwner(name, self._on_task_error)
+        self._tasks = TaskOwner(name, self._on_task_error, loop)
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._asking_id = False
