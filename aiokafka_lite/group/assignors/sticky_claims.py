@@ -1,0 +1,78 @@
+"""Who of a sticky group held what before, as its members claim (KIP-341).
+
+Members may contradict each other: one that missed a rebalance still claims what others were given
+since. The later generation is right. Two claims of the same generation cannot both be right, so
+neither counts. The outcome does not depend on the order of the members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aiokafka_lite.group.assignors.abstract import TopicLayouts
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Claim", "Claims", "settle_claims"]
+
+
+class Claim(NamedTuple):
+    """What a member says it held.
+
+    Attributes:
+        generation: When it received them; -1: unknown.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """All claims, put right.
+
+    Attributes:
+        held: By member id, of all members, what each held last; no partition twice.
+        contested: Partitions that several claim for one generation.
+        before: Who held a partition in an earlier generation than the last of the group.
+    """
+
+    held: dict[str, list[TopicPartition]]
+    contested: frozenset[TopicPartition]
+    before: dict[TopicPartition, str]
+
+
+def settle_claims(claims: Mapping[str, Claim], topics: TopicLayouts) -> Claims:
+    """Put claims right; partitions that do not exist (any more) are left out."""
+    latest = max((claim.generation for claim in claims.values()), default=-1)
+    holder: dict[TopicPartition, str] = {}
+    contested: set[TopicPartition] = set()
+    before: dict[TopicPartition, str] = {}
+    for member_id in sorted(claims):
+        partitions, generation = claims[member_id]
+        for partition in dict.fromkeys(partitions):
+            layout = topics.get(partition.topic)
+            if layout is None or not 0 <= partition.partition < layout.partitions:
+                continue
+            if generation < latest:
+                other = before.setdefault(partition, member_id)
+                if generation > claims[other].generation:
+                    before[partition] = member_id
+            other = holder.setdefault(partition, member_id)
+            if other == member_id:
+                continue
+            if generation > claims[other].generation:
+                holder[partition] = member_id
+                contested.discard(partition)
+            elif generation == claims[other].generation:
+                contested.add(partition)
+    held = {
+        member_id: [
+            partition
+            for partition in dict.fromkeys(claims[member_id].partitions)
+            if holder.get(partition) == member_id and partition not in contested
+        ]
+        for member_id in sorted(claims)
+    }
+    return Claims(held, frozenset(contested), before)

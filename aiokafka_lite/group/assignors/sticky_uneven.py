@@ -1,0 +1,221 @@
+"""Sticky assignment among members that subscribe to different topics.
+
+How even it can become is not known beforehand. Members keep what they held; what is free goes to
+whoever has least of those that want it; then partitions move from members with more to members
+with less, while a single move still makes it more even. What was moved for nothing moves back.
+
+It costs a heap's step a partition, not a walk over all members: see `_Poorest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappush, heapreplace
+
+from aiokafka_lite.group.assignors.abstract import (
+    Assigned,
+    Subscriptions,
+    TopicLayouts,
+    known_partitions,
+)
+from aiokafka_lite.group.assignors.racks import Racks
+from aiokafka_lite.group.assignors.sticky_claims import Claims
+from aiokafka_lite.group.assignors.sticky_moves import Moves
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["UnevenDivision", "unevenness"]
+
+
+class _Poorest:
+    """Finds the member with the fewest partitions among some, the first by id if several have.
+
+    A heap of numbers that each tell a size and a member. Those of members that have grown since
+    are put right when they come to the top; one that has shrunk has to be told by `push`.
+
+    Args:
+        members: Their ranks.
+        sizes: By rank, how many partitions each has now.
+    """
+
+    def __init__(self, members: Iterable[int], sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self._heap = [self._entry(each) for each in members]
+        heapify(self._heap)
+
+    def _entry(self, rank: int) -> int:
+        return self._sizes[rank] * len(self._sizes) + rank
+
+    def push(self, rank: int) -> None:
+        heappush(self._heap, self._entry(rank))
+
+    def find(self) -> int | None:
+        """Its rank; None if there is nobody."""
+        heap = self._heap
+        while heap:
+            rank = heap[0] % len(self._sizes)
+            entry = self._entry(rank)
+            if heap[0] == entry:
+                return rank
+            heapreplace(heap, entry)
+        return None
+
+
+class UnevenDivision:
+    """One assignment; `divide` once.
+
+    Members are known by their rank in the order of their ids, which is what decides between equals.
+    """
+
+    def __init__(
+        self, members: Subscriptions, topics: TopicLayouts, claims: Claims, racks: Racks
+    ) -> None:
+        self._topics = topics
+        self._claims = claims
+        self._racks = racks
+        self._ids = sorted(members)
+        self._rank_of = {member_id: rank for rank, member_id in enumerate(self._ids)}
+        self._topics_of = [
+            frozenset(topics.keys() & set(members[member_id].topics)) for member_id in self._ids
+        ]
+        readers: dict[str, list[int]] = {name: [] for name in topics}
+        for rank, names in enumerate(self._topics_of):
+            for name in names:
+                readers[name].append(rank)
+        self._readers = {name: tuple(ranks) for name, ranks in readers.items()}
+        self._sizes = [0] * len(self._ids)
+        # Sets that keep the order in which partitions came, which Java's lists tell.
+        self._held: list[dict[TopicPartition, None]] = [{} for _ in self._ids]
+        self._owner: dict[TopicPartition, int] = {}
+        self._moves = Moves()
+        self._poorest: dict[tuple[int, ...], _Poorest] = {}  # by the readers of a topic
+        self._poorest_in_racks: dict[tuple[tuple[int, ...], frozenset[str]], _Poorest] = {}
+        self._heaps_of: list[list[_Poorest]] = [[] for _ in self._ids]
+
+    def divide(self) -> Assigned:
+        """Divide all partitions."""
+        # Topics that few may have come first: the others can make up for them.
+        names = sorted(self._topics, key=lambda name: (len(self._readers[name]), name))
+        everything = known_partitions(self._topics, names)
+        somebody_loses = self._keep_what_was_held()
+        free = [partition for partition in everything if partition not in self._owner]
+        fresh = not self._owner
+        self._deal(free)
+
+        def shared(topic: str) -> bool:
+            return len(self._readers[topic]) >= 2
+
+        before = [dict(held) for held in self._held]
+        # Who shares no topic with anybody neither gains nor loses by what the others do.
+        sharing = [rank for rank, names in enumerate(self._topics_of) if any(map(shared, names))]
+        if not somebody_loses:  # perhaps it is enough to move what nobody held before
+            self._even_out([partition for partition in free if shared(partition.topic)])
+        moved = self._even_out([partition for partition in everything if shared(partition.topic)])
+        if moved and not fresh:
+            evened = unevenness(len(self._held[rank]) for rank in sharing)
+            if evened >= unevenness(len(before[rank]) for rank in sharing):
+                self._held = before
+        return {
+            member_id: list(held) for member_id, held in zip(self._ids, self._held, strict=True)
+        }
+
+    def _keep_what_was_held(self) -> bool:
+        """Book what members held and still may have; whether somebody loses something."""
+        somebody_loses = False
+        for member_id, partitions in self._claims.held.items():
+            rank = self._rank_of[member_id]
+            for partition in partitions:
+                if partition.topic not in self._topics_of[rank] or self._racks.mismatch(
+                    member_id, partition
+                ):
+                    somebody_loses = True
+                else:
+                    self._book(partition, rank)
+        return somebody_loses
+
+    def _deal(self, free: Sequence[TopicPartition]) -> None:
+        """Give each free partition to the poorest that wants it, in its rack if there is one."""
+        left = free
+        if self._racks.rack_of:
+            left = [partition for partition in free if not self._deal_in_rack(partition)]
+        for partition in left:
+            taker = self._poorest_reader(partition.topic)
+            if taker is not None:
+                self._book(partition, taker)
+
+    def _deal_in_rack(self, partition: TopicPartition) -> bool:
+        racks = self._racks.of(partition)
+        readers = self._readers[partition.topic]
+        poorest = self._poorest_in_racks.get((readers, racks))
+        if poorest is None:
+            fitting = (
+                rank for rank in readers if not self._racks.mismatch(self._ids[rank], partition)
+            )
+            # Not among `_heaps_of`: nobody shrinks while partitions are dealt.
+            poorest = _Poorest(fitting, self._sizes)
+            self._poorest_in_racks[readers, racks] = poorest
+        taker = poorest.find()
+        if taker is None:
+            return False
+        self._book(partition, taker)
+        return True
+
+    def _even_out(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move partitions, again and again, as long as that helps; whether any has moved.
+
+        Each move is from a member to one that has at least two fewer, so it ends.
+        """
+        moved = False
+        again = True
+        while again:
+            again = False
+            for partition in partitions:
+                size = self._sizes[self._owner[partition]]
+                taker = self._former_owner(partition)
+                if taker is None or size <= self._sizes[taker] + 1:
+                    taker = self._poorest_reader(partition.topic)
+                if taker is not None and size > self._sizes[taker] + 1:
+                    self._move(partition, taker)
+                    moved = again = True
+        return moved
+
+    def _former_owner(self, partition: TopicPartition) -> int | None:
+        """Who held it in an earlier generation, if that member still reads the topic."""
+        member_id = self._claims.before.get(partition)
+        if member_id is None:
+            return None
+        rank = self._rank_of[member_id]
+        return rank if partition.topic in self._topics_of[rank] else None
+
+    def _move(self, partition: TopicPartition, taker: int) -> None:
+        owner = self._owner[partition]
+        back = self._moves.instead_of(partition, owner, taker)
+        # One that came the other way goes back instead, if that, too, is from rich to poor.
+        if self._sizes[self._owner[back]] > self._sizes[taker] + 1:
+            partition, owner = back, self._owner[back]
+        self._moves.record(partition, owner, taker)
+        del self._held[owner][partition]
+        self._sizes[owner] -= 1
+        for heap in self._heaps_of[owner]:
+            heap.push(owner)
+        self._book(partition, taker)
+
+    def _book(self, partition: TopicPartition, rank: int) -> None:
+        self._held[rank][partition] = None
+        self._owner[partition] = rank
+        self._sizes[rank] += 1
+
+    def _poorest_reader(self, topic: str) -> int | None:
+        readers = self._readers[topic]
+        poorest = self._poorest.get(readers)
+        if poorest is None:
+            poorest = self._poorest[readers] = _Poorest(readers, self._sizes)
+            for rank in readers:
+                self._heaps_of[rank].append(poorest)
+        return poorest.find()
+
+
+def unevenness(sizes: Iterable[int]) -> int:
+    """Java's balance score: the differences of all pairs of members, summed; 0 is even."""
+    ascending = sorted(sizes)
+    last = len(ascending) - 1
+    return sum(size * (2 * i - last) for i, size in enumerate(ascending))
