@@ -28,7 +28,7 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocol
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.handshake import Identity, decode, find_versions, ladder
+from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.renewal import Renewal
@@ -114,6 +114,13 @@ class Connection:
                     no_answer = error
                     continue
                 self.versions, learned = found
+                if (
+                    step.rung is not Rung.ASSUME
+                    and learned.release is not None
+                    and not options.known.believes(host, port, learned.release)
+                ):
+                    self.close()
+                    return await cls.open(host, port, options, expected=expected)
                 if self._closed and learned.release is not None:
                     # Its last question is what told, and ended it: go on with what is known now.
                     options.known.remember(host, port, learned)

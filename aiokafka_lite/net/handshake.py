@@ -12,11 +12,13 @@ when the one before got no answer:
 4. Metadata 0: whoever answers is taken for 0.8.2.
 
 So that no modern broker that was slow or starting is taken for an old one, whoever answers on rung
-3 or 4, and so is awake, is asked for ApiVersions once more there. An old one costs five seconds
-and five connections in this way, once: what was found is remembered by the broker's address
-(`known`), a guessed release until a connection made on it is lost. The option `api_version` with
-a release before 0.10 is believed without a question. With SASL only the first two rungs are
-tried: an old broker wants to be named there.
+3 or 4, and so is awake, is asked for ApiVersions once more there; and, lest a network that cuts
+connections make it seem old, the ladder is climbed twice before the first old one is believed in.
+The silent one costs ten seconds and seven connections in this way, once: what was found is
+remembered by the broker's address (`known`), a guessed release until a connection made on it is
+lost. The option `api_version` with a release before 0.10 is believed without a question. Only the
+first two rungs are tried where a broker since 2.4 was met, for none of its cluster can be so old;
+and with SASL: an old broker wants to be named there.
 """
 
 import logging
@@ -95,7 +97,7 @@ def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
         return (Rung.ASSUME,)
     if known is not None:
         return (Rung.ASSUME,) if known.release is not None else (Rung.NEGOTIATE,)
-    if options.sasl:
+    if options.sasl or options.known.modern:
         return (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY)
     return (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY, Rung.LIST_GROUPS, Rung.METADATA)
 

@@ -183,7 +183,7 @@ def old(knows: type[ListGroupsRequest] | type[MetadataRequest], hangs_up: bool) 
 @pytest.mark.parametrize("hangs_up", [True, False], ids=["hangs-up", "silent"])
 @pytest.mark.parametrize(
     ("knows", "release", "connections"),
-    [(ListGroupsRequest, "0.9", 4), (MetadataRequest, "0.8.2", 5)],
+    [(ListGroupsRequest, "0.9", 7), (MetadataRequest, "0.8.2", 9)],
 )
 async def test_brokers_before_0_10(
     serve: Serve,
@@ -202,6 +202,47 @@ async def test_brokers_before_0_10(
     again = await connect(broker, options=options)
     assert again.versions == connection.versions
     assert broker.accepted == connections + 1  # remembered, without a question
+    another = await serve(old(knows, hangs_up))
+    assert (await connect(another, options=options)).versions.release == release
+    assert another.accepted == (connections + 1) // 2  # there are old ones: once is proof enough
+
+
+async def test_one_cut_off_by_the_network_time_and_again_is_not_taken_for_an_old_one(
+    serve: Serve, connect: Connect
+) -> None:
+    async def cut_off(peer: Peer) -> None:
+        await peer.read()
+
+    async def cut_off_after_metadata(peer: Peer) -> None:
+        header, request = await peer.read()
+        assert isinstance(request, MetadataRequest)
+        peer.answer(header, MetadataResponse())
+        await peer.read()
+
+    async def well(peer: Peer) -> None:
+        await peer.greet()
+        await peer.silence()
+
+    broker = await serve(cut_off, cut_off, cut_off, cut_off_after_metadata, well)
+    connection = await connect(broker)
+    assert connection.versions.release is None
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+    assert broker.accepted == 5
+
+
+async def test_where_one_is_modern_none_is_taken_for_an_old_one(
+    serve: Serve, connect: Connect
+) -> None:
+    async def greets(peer: Peer) -> None:
+        await peer.greet()
+        await peer.silence()
+
+    options = ConnectionOptions()
+    await connect(await serve(greets), options=options)
+    broker = await serve(old(MetadataRequest, hangs_up=True))
+    with pytest.raises(KafkaConnectionError, match="closed the connection"):
+        await connect(broker, options=options)
+    assert broker.accepted == 2
 
 
 async def test_a_stated_release_is_believed(serve: Serve, connect: Connect) -> None:
@@ -334,6 +375,10 @@ def test_the_ladder() -> None:
     assert rungs(ConnectionOptions(api_version="0.10"), None)[0] is Rung.NEGOTIATE
     sasl = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Password())
     assert rungs(sasl, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
+    plain.known.remember("a", 9092, Known(api_versions=2))  # Kafka 2.0: others may be older
+    assert len(rungs(plain, None)) == 4
+    plain.known.remember("a", 9092, Known(api_versions=3))
+    assert rungs(plain, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
 
 
 def test_patience_is_short_while_there_is_another_step() -> None:
