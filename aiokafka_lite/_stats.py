@@ -20,12 +20,13 @@ class Windowed:
         total: Their sum.
     """
 
-    __slots__ = ("_began", "_new", "_old", "count", "total")
+    __slots__ = ("_began", "_new", "_old", "_over", "count", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
         self._began = -1.0  # of the newer window; -1 before the first value
+        self._over = -1.0  # when the newer window is
         self._new = [0, 0.0, 0.0]  # count, sum, largest
         self._old = [0, 0.0, 0.0]
 
@@ -35,7 +36,8 @@ class Windowed:
 
     def record_many(self, count: int, total: float, largest: float, now: float) -> None:
         """Several values came at once."""
-        self._turn(now)
+        if now >= self._over:
+            self._turn(now)
         self.count += count
         self.total += total
         window = self._new
@@ -77,3 +79,4 @@ class Windowed:
             self._old = self._new if fresh else [0, 0.0, 0.0]
             self._new = [0, 0.0, 0.0]
             self._began += (now - self._began) // WINDOW * WINDOW
+        self._over = self._began + WINDOW

@@ -45,38 +45,39 @@ class ProducerIdentity:
 
     Args:
         wanted: Whether the producer is idempotent.
+
+    Attributes:
+        state: What is known of it.
+        settled: Whether batches may be sent: there is an id, or there need be none.
+        numbering: Whether batches carry numbers.
     """
 
     def __init__(self, wanted: bool) -> None:
-        self.state = IdentityState.WANTED if wanted else IdentityState.OFF
+        self._become(IdentityState.WANTED if wanted else IdentityState.OFF)
         self.producer_id = -1
         self.epoch = -1
 
-    @property
-    def settled(self) -> bool:
-        """Whether batches may be sent: there is an id, or there need be none."""
-        return self.state is not IdentityState.WANTED
-
-    @property
-    def numbering(self) -> bool:
-        """Whether batches carry numbers."""
-        return self.state is IdentityState.KNOWN
+    def _become(self, state: IdentityState) -> None:
+        # Attributes, not properties: every batch asks several times.
+        self.state = state
+        self.settled = state is not IdentityState.WANTED
+        self.numbering = state is IdentityState.KNOWN
 
     def on_assigned(self, producer_id: int, epoch: int) -> None:
         """The cluster gave an id (InitProducerId)."""
         if self.state is IdentityState.WANTED:
             self.producer_id = producer_id
             self.epoch = epoch
-            self.state = IdentityState.KNOWN
+            self._become(IdentityState.KNOWN)
 
     def on_unavailable(self) -> None:
         """The cluster gives no ids: go on without."""
-        self.state = IdentityState.OFF
+        self._become(IdentityState.OFF)
 
     def renew(self) -> None:
         """The id is of no more use (its epochs ran out, or a broker disowns it): get another."""
         if self.state is IdentityState.KNOWN:
-            self.state = IdentityState.WANTED
+            self._become(IdentityState.WANTED)
 
 
 class Sequences:
@@ -86,12 +87,12 @@ class Sequences:
         identity: The producer's.
     """
 
-    __slots__ = ("_identity", "broken", "confirmed", "epoch", "next_sequence", "producer_id")
+    __slots__ = ("_identity", "broken", "confirmed", "next_sequence", "stamp")
 
     def __init__(self, identity: ProducerIdentity) -> None:
         self._identity = identity
-        self.producer_id = identity.producer_id
-        self.epoch = identity.epoch
+        self.stamp = (identity.producer_id, identity.epoch)
+        """(producer id, epoch) under which batches are numbered now."""
         self.next_sequence = 0
         self.broken = False
         """The broker refused the oldest number: a new numbering must begin."""
@@ -99,14 +100,17 @@ class Sequences:
         """The broker has stored a batch of this numbering."""
 
     @property
-    def stamp(self) -> tuple[int, int]:
-        """(producer id, epoch) under which batches are numbered now."""
-        return self.producer_id, self.epoch
+    def producer_id(self) -> int:
+        return self.stamp[0]
+
+    @property
+    def epoch(self) -> int:
+        return self.stamp[1]
 
     @property
     def stale(self) -> bool:
         """A new numbering is to begin, as soon as nothing is in flight."""
-        return self.broken or self.producer_id != self._identity.producer_id
+        return self.broken or self.stamp[0] != self._identity.producer_id
 
     def take(self, count: int) -> int:
         """The number of the next batch, of ``count`` records."""
@@ -117,10 +121,9 @@ class Sequences:
     def restart(self) -> None:
         """Begin a new numbering; call it only while nothing of the partition is in flight."""
         if self.producer_id != self._identity.producer_id:
-            self.producer_id = self._identity.producer_id
-            self.epoch = self._identity.epoch
+            self.stamp = (self._identity.producer_id, self._identity.epoch)
         elif self.broken and self.epoch < _LAST_EPOCH:
-            self.epoch += 1
+            self.stamp = (self.producer_id, self.epoch + 1)
         else:
             return
         self.next_sequence = 0

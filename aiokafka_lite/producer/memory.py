@@ -14,7 +14,8 @@ Non-obvious:
   served or not, lets the next one look, so no wake-up is lost.
 - Memory belongs to a waiter from the moment its future is resolved. A waiter cancelled between that
   moment and its next step gives the buffer back itself.
-- All waiters share one timer. A timeout for each would cost more than the wait.
+- All waiters share one timer. A timeout for each would cost more than the wait. It is not cancelled
+  when the last of them is served: the next one is likely to come at once.
 """
 
 import asyncio
@@ -142,7 +143,9 @@ class MemoryPool:
             self._remove(waiter)
             if not waiter.future.done():
                 waiter.future.set_exception(copy.copy(error))
-        self._disarm()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _check(self, size: int) -> None:
         if self._closed is not None:
@@ -185,7 +188,6 @@ class MemoryPool:
             self._waiters.pop(waiter)
             waiter.gathered = 0
             waiter.future.set_result(buffer)
-        self._disarm()
 
     def _leave(self, waiter: _Waiter) -> None:
         self._remove(waiter)
@@ -203,11 +205,6 @@ class MemoryPool:
                 return
             self._timer.cancel()
         self._timer = loop.call_at(deadline, self._expire, loop)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Turn away all whose time is over, then look at the clock again for the next of them."""

@@ -151,7 +151,7 @@ class Outbox:
         return (
             bool(self.ready)
             and self.in_flight < self._options.max_in_flight
-            and self._loop.time() >= self._paused_until
+            and (not self._paused_until or self._loop.time() >= self._paused_until)
         )
 
     async def run(self) -> None:

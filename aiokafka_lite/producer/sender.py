@@ -52,6 +52,7 @@ _NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProduce
 _NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
 """Why a producer that was not told to be idempotent goes on without: brokers before 0.11, and those
 before 2.8 that want IDEMPOTENT_WRITE on the cluster."""
+_TELL_USE: Final = 1.0  # seconds between two times that a topic's use is told to the cluster
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
@@ -92,6 +93,7 @@ class Sender:
         self._tasks = TaskOwner(name, self._on_task_error, loop)
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._use_told: dict[str, float] = {}  # loop time at which the cluster was last told
         self._asking_id = False
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
@@ -188,6 +190,9 @@ class Sender:
         """A partition may have something to send."""
         if self.closed:
             return
+        if queue.listed:
+            queue.outbox.wake()
+            return
         if not queue.in_flight:
             self._place(queue)
         if queue.outbox is not None:
@@ -198,8 +203,11 @@ class Sender:
     def _place(self, queue: PartitionQueue) -> None:
         """Give a partition, nothing of which is in flight, to the broker that leads it."""
         topic, partition = queue.topic_partition
-        self._cluster.add_topic(topic)
         leader = self._cluster.metadata.leader(topic, partition)
+        now = self._loop.time()
+        if leader is None or now >= self._use_told.get(topic, 0.0) + _TELL_USE:
+            self._use_told[topic] = now
+            self._cluster.add_topic(topic)
         outbox = None
         if leader is not None:
             outbox = self._outboxes.get(leader.node_id)
@@ -233,6 +241,8 @@ class Sender:
                 accumulator.forget(name)
         for queue in list(accumulator.active):
             if queue.waiting:
+                if not queue.in_flight:
+                    self._place(queue)  # also where it is listed: its leader may have moved
                 self._on_ready(queue)
 
     def _fail_topic(self, name: str, error: KafkaError) -> None:

@@ -231,8 +231,10 @@ cdef class BatchBuilder:
         cdef uint8_t *header
         cdef Py_ssize_t size
         cdef bytearray result = None
-        compression = Compression(compression)
-        check_level(compression, level)
+        if type(compression) is not Compression:
+            compression = Compression(compression)
+        if level is not None:
+            check_level(compression, level)
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
         self.sealed = True  # first: compressing in a thread lets the event loop go on
@@ -241,7 +243,7 @@ cdef class BatchBuilder:
                 raise IllegalStateError("The batch's buffer has been taken back")
             header = <uint8_t *>PyByteArray_AS_STRING(self._storage)
             size = self.size
-            batch = memoryview(self._storage)[:size]
+            batch = view = memoryview(self._storage)[:size]
         else:
             if self._payload is None or self._payload_of != (compression, level):
                 if self._capacity() < self.size:
@@ -256,6 +258,7 @@ cdef class BatchBuilder:
                 header + HEADER_SIZE, PyBytes_AS_STRING(self._payload),
                 PyBytes_GET_SIZE(self._payload))
             batch = result
+            view = memoryview(result)
         store64(header, 0)
         store32(header + 8, <int32_t>(size - LENGTH_END))
         store32(header + 12, -1)
@@ -268,8 +271,7 @@ cdef class BatchBuilder:
         store16(header + 51, producer_epoch)
         store32(header + 53, base_sequence)
         store32(header + 57, self.count)
-        with memoryview(batch) as view:
-            store32(header + 17, <int32_t><uint32_t>crc32c(view[ATTRIBUTES_AT:]))
+        store32(header + 17, <int32_t><uint32_t>crc32c(view[ATTRIBUTES_AT:]))
         return batch
 
     def take_buffer(self):

@@ -71,7 +71,7 @@ def test_restarting_without_a_reason_changes_nothing() -> None:
 def test_when_epochs_run_out_a_new_id_is_asked_for() -> None:
     identity = known()
     sequences = Sequences(identity)
-    sequences.epoch = 2**15 - 1
+    sequences.stamp = (sequences.producer_id, 2**15 - 1)
     sequences.on_refused()
     assert not identity.settled
     sequences.restart()

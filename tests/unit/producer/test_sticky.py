@@ -81,7 +81,7 @@ async def test_a_full_batch_moves_on_at_once(topic: Callable[..., Topic]) -> Non
 async def test_partitions_where_batches_pile_up_are_given_less(
     topic: Callable[..., Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random, "choice", random.Random(5).choice)
+    monkeypatch.setattr(random, "random", random.Random(5).random)
     it = topic()
     for _ in range(12):
         it.accumulator.append("sticky", b"x" * 200, None, 1, 1, None)  # a slow broker's
@@ -107,7 +107,7 @@ async def test_without_adaption_all_get_the_same(topic: Callable[..., Topic]) ->
 async def test_a_broker_that_takes_nothing_is_avoided(
     topic: Callable[..., Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random, "choice", random.Random(5).choice)
+    monkeypatch.setattr(random, "random", random.Random(5).random)
     it = topic(partitioner_availability_timeout_ms=500)
     stalled = SimpleNamespace(stalled_for=lambda now: 0.6)
     for number, queue in enumerate(it.topic.queues):
