@@ -1,0 +1,317 @@
+"""What the classic machine is driven by in tests: an assignor, a driver without tasks, a group of
+such members against a broker without sockets. Time is the broker's own."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka_lite.errors import KafkaConnectionError, KafkaError
+from aiokafka_lite.group.assignment_data import (
+    Assignment,
+    Subscription,
+    read_assignment,
+    read_subscription,
+    subscribed_topics,
+    write_assignment,
+    write_subscription,
+)
+from aiokafka_lite.group.classic import ClassicMembership, ClassicState
+from aiokafka_lite.group.membership import (
+    Assign,
+    Elect,
+    Fail,
+    FindCoordinator,
+    GroupMember,
+    Lost,
+    MembershipOptions,
+    RebalanceProtocol,
+    Revoke,
+    Send,
+    Step,
+    TopicLayout,
+)
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing.coordinators import CoordinatorType
+from tests.unit.testing.groups.members import Asked
+from tests.unit.testing.raw import SocketlessBroker
+
+EAGER = frozenset({RebalanceProtocol.EAGER})
+COOPERATIVE = frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
+
+Layouts = Mapping[str, TopicLayout]
+
+
+class Spread:
+    """As even as it gets. With COOPERATIVE, whoever owns something keeps it if it may, and what
+    has to move is nobody's until its owner has given it back."""
+
+    def __init__(
+        self, name: str = "spread", protocols: frozenset[RebalanceProtocol] = EAGER
+    ) -> None:
+        self.name = name
+        self.rebalance_protocols: Collection[RebalanceProtocol] = protocols
+
+    def subscription(
+        self,
+        topics: frozenset[str],
+        owned: frozenset[TopicPartition],
+        generation: int,
+        rack: str | None,
+    ) -> bytes:
+        return write_subscription(Subscription(tuple(topics), tuple(owned), generation, rack))
+
+    def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
+        return read_assignment(assignment).partitions
+
+    def assign(self, members: Sequence[GroupMember], topics: Layouts) -> dict[str, bytes]:
+        told = {each.member_id: read_subscription(each.subscription) for each in members}
+        partitions = sorted(
+            TopicPartition(name, number)
+            for name, layout in topics.items()
+            for number in range(layout.partitions)
+            if any(name in each.topics for each in told.values())
+        )
+        owners = _owners(told) if self.rebalance_protocols == COOPERATIVE else {}
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in told}
+        most = -(-len(partitions) // len(told))
+        homeless = []
+        for tp in partitions:
+            owner = owners.get(tp)
+            if owner and tp.topic in told[owner].topics and len(shares[owner]) < most:
+                shares[owner].append(tp)
+            else:
+                homeless.append(tp)
+        for tp in homeless:
+            takers = [member for member, each in told.items() if tp.topic in each.topics]
+            taker = min(takers, key=lambda member: (len(shares[member]), member))
+            shares[taker].append(tp)
+        return {
+            member: write_assignment(
+                Assignment(tuple(tp for tp in share if owners.get(tp) in (None, member)))
+            )
+            for member, share in shares.items()
+        }
+
+
+def _owners(told: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
+    """Who owns what; of two who claim it, the one of the later generation (KIP-792)."""
+    owners: dict[TopicPartition, str] = {}
+    for member, each in sorted(told.items(), key=lambda item: item[1].generation):
+        owners.update(dict.fromkeys(each.owned, member))
+    return owners
+
+
+class Driver:
+    """Carries out what one machine wants, at once or, listeners, after `listener_time`.
+
+    Attributes:
+        steps: All that was asked for.
+        failures: What the application was told.
+        held: What the application may read from.
+        alive: Whether it is driven at all; a dead one is SIGKILLed, or its process is stopped.
+        connected: Whether requests get through.
+    """
+
+    def __init__(
+        self,
+        group: "DrivenGroup",
+        name: str = "",
+        *,
+        topics: Iterable[str] = ("t",),
+        protocols: frozenset[RebalanceProtocol] = EAGER,
+        version: Callable[[type], int] | None = None,
+        **options: Any,
+    ) -> None:
+        self.group = group
+        self.name = name
+        self.assignor = Spread("cooperative" if protocols == COOPERATIVE else "spread", protocols)
+        self.machine = ClassicMembership(MembershipOptions(group.name, **options), [self.assignor])
+        self.version = version or (lambda request: int(request.max_version))
+        self.steps: list[Step] = []
+        self.failures: list[KafkaError] = []
+        self.held: frozenset[TopicPartition] = frozenset()
+        self.waiting: dict[str, Asked] = {}
+        self.alive = True
+        self.connected = True
+        self.listener_time = 0.0
+        self.listener_done: tuple[float, Callable[[float], None]] | None = None
+        group.drivers.append(self)
+        self.machine.on_metadata(group.layouts, group.now)
+        self.machine.on_subscription(frozenset(topics), group.now)
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.machine.options.group_instance_id
+
+    @property
+    def stable(self) -> bool:
+        return self.machine.state is ClassicState.STABLE and not self.machine.rejoin_needed
+
+    def told(self, *kinds: type[Step]) -> list[Step]:
+        """The steps of these kinds, so far."""
+        return [step for step in self.steps if isinstance(step, kinds)]
+
+    def sent(self, kind: str) -> list[Send]:
+        return [step for step in self.steps if isinstance(step, Send) and step.kind == kind]
+
+    def pump(self) -> bool:
+        """Do what can be done now; whether there was something."""
+        if not self.alive:
+            return False
+        now = self.group.now
+        did = False
+        for kind, asked in list(self.waiting.items()):
+            if not self.connected:
+                del self.waiting[kind]
+                self.machine.on_error(kind, KafkaConnectionError("cut"), now)
+                did = True
+            elif (answer := asked.answer) is not None:
+                del self.waiting[kind]
+                self.machine.on_response(kind, answer, now)
+                did = True
+        if self.listener_done is not None and self.listener_done[0] <= now:
+            through, self.listener_done = self.listener_done[1], None
+            through(now)
+            did = True
+        while (step := self.machine.next_step(now)) is not None:
+            did = True
+            self.steps.append(step)
+            self._begin(step, now)
+        wakeup = self.machine.next_wakeup(now)
+        assert wakeup is None or wakeup > now, "it would spin"
+        return did
+
+    def _begin(self, step: Step, now: float) -> None:
+        machine, group = self.machine, self.group
+        match step:
+            case Send():
+                assert step.kind not in self.waiting, "two of a kind"
+                if not self.connected:
+                    machine.on_error(step.kind, KafkaConnectionError("cut"), now)
+                    return
+                version = self.version(step.request_class)
+                request = step.request_for(version)
+                self.waiting[step.kind] = Asked(group.broker, request, version, group.coordinator)
+            case FindCoordinator():
+                if self.connected:
+                    group.broker.state.coordinators.node_of(CoordinatorType.GROUP, group.name)
+                    machine.on_coordinator(now)
+                else:
+                    machine.on_error("FindCoordinator", KafkaConnectionError("cut"), now)
+            case Revoke() | Lost():
+                self.held -= step.partitions
+                self._listen(machine.on_lost if isinstance(step, Lost) else machine.on_revoked)
+            case Assign():
+                assert step.all - step.added == self.held
+                self.held = step.all
+                self._listen(machine.on_assigned)
+            case Elect():
+                topics = subscribed_topics(member.subscription for member in step.members)
+                shares = {} if step.skip else self.assignor.assign(step.members, group.layouts)
+                machine.on_elected(shares, now, topics)
+            case Fail():
+                self.failures.append(step.error)
+
+    def _listen(self, through: Callable[[float], None]) -> None:
+        assert self.listener_done is None, "one listener at a time"
+        self.listener_done = (self.group.now + self.listener_time, through)
+
+    def next_at(self) -> float | None:
+        if not self.alive:
+            return None
+        times = [self.machine.next_wakeup(self.group.now)]
+        if self.listener_done is not None:
+            times.append(self.listener_done[0])
+        return min((each for each in times if each is not None), default=None)
+
+    def cut(self) -> None:
+        """Its connection breaks; what was under way may have been carried out."""
+        self.connected = False
+        self.pump()
+        self.connected = True
+
+
+class DrivenGroup:
+    """Members of one group, their time, and what must always hold among them."""
+
+    def __init__(self, partitions: int = 6, name: str = "g", **broker: Any) -> None:
+        self.broker = SocketlessBroker(2, **broker)
+        self.name = name
+        self.layouts: dict[str, TopicLayout] = {"t": TopicLayout(partitions)}
+        self.drivers: list[Driver] = []
+
+    @property
+    def now(self) -> float:
+        return self.broker.clock.now_ms() / 1000
+
+    @property
+    def coordinator(self) -> int:
+        coordinators = self.broker.state.coordinators
+        return coordinators.node_of(CoordinatorType.GROUP, self.name).node_id
+
+    def move_coordinator(self) -> None:
+        node = 1 - self.coordinator
+        self.broker.state.coordinators.move(CoordinatorType.GROUP, self.name, node)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        self.layouts = {**self.layouts, topic: TopicLayout(partitions)}
+        for driver in self.drivers:
+            if driver.alive:
+                driver.machine.on_metadata(self.layouts, self.now)
+
+    def settle(self) -> None:
+        """All that can happen at this instant."""
+        for _ in range(200):
+            busy = [driver for driver in self.drivers if driver.pump()]
+            if not busy:
+                self.check()
+                return
+        raise AssertionError("it goes on for ever at one instant")
+
+    def run(self, seconds: float, step: float = 0.5) -> None:
+        """Let time pass, never further at once than until the next wakeup."""
+        until = self.now + seconds
+        self.settle()
+        while self.now < until:
+            times = [at for driver in self.drivers if (at := driver.next_at()) is not None]
+            to = min([until, self.now + step, *times])
+            self.broker.clock.advance(max(to - self.now, 0.001))
+            self.settle()
+
+    def run_until_stable(self, seconds: float = 60.0) -> None:
+        """Raises AssertionError: they do not all get stable in that time."""
+        until = self.now + seconds
+        self.settle()
+        while not self.stable:
+            assert self.now < until, [driver.machine.state for driver in self.drivers]
+            self.run(0.05)
+
+    @property
+    def alive(self) -> list[Driver]:
+        return [driver for driver in self.drivers if driver.alive and not driver.machine.closed]
+
+    @property
+    def stable(self) -> bool:
+        return all(driver.stable for driver in self.alive) and self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Everything belongs to one member."""
+        held = [tp for driver in self.alive for tp in driver.held]
+        wanted = sum(layout.partitions for layout in self.layouts.values())
+        return len(held) == wanted == len(set(held))
+
+    def check(self) -> None:
+        """No two members of one generation hold the same partition.
+
+        Of two that share an instance id the older one learns by its next heartbeat only that it
+        is fenced: that is Kafka's own gap.
+        """
+        owners: dict[tuple[int, TopicPartition], Driver] = {}
+        for driver in self.drivers:
+            generation, instance_id = driver.machine.generation, driver.instance_id
+            if not driver.alive or generation < 0:
+                continue
+            for tp in driver.held:
+                owner = owners.setdefault((generation, tp), driver)
+                same = instance_id is not None and owner.instance_id == instance_id
+                assert owner is driver or same, f"two owners of {tp} in generation {generation}"
