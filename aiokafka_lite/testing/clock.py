@@ -18,9 +18,6 @@ __all__ = ["Clock", "SystemClock", "Timer", "VirtualClock"]
 
 logger: Final = logging.getLogger(__name__)
 
-FIRST_MS: Final = 1_700_000_000_000
-"""Where a virtual clock begins unless told otherwise: 2023-11-14T22:13:20Z."""
-
 
 class Timer(ABC):
     """A call that is due later."""
@@ -132,11 +129,15 @@ class VirtualClock(Clock):
     Through ``FakeCluster.advance`` it is moved in the cluster's own loop, from any thread.
 
     Args:
-        start_ms: where it begins, in ms since the epoch.
+        start_ms: where it begins, in ms since the epoch; by default at the machine's time, which
+            clients stamp their records with: Kafka refuses those that are an hour ahead of it
+            (``message.timestamp.after.max.ms``).
     """
 
-    def __init__(self, start_ms: int = FIRST_MS) -> None:
+    def __init__(self, start_ms: int | None = None) -> None:
         super().__init__()
+        if start_ms is None:
+            start_ms = time.time_ns() // 1_000_000
         self._now = start_ms / 1000  # seconds since the epoch
         self._order = itertools.count()  # timers of one instant run in the order they were set
         self._timers: list[tuple[float, int, _VirtualTimer]] = []

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 from aiokafka_lite.testing.clock import SystemClock
 
@@ -34,6 +35,13 @@ def test_what_falls_due_runs_in_order_and_at_its_instant() -> None:
     assert clock.now_ms() == 4000
     with pytest.raises(ValueError, match="backwards"):
         clock.advance(-1)
+
+
+async def test_clients_stamp_records_with_a_time_that_fits() -> None:
+    async with FakeCluster(topics=["orders"], clock=VirtualClock()) as cluster:
+        async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait("orders", b"one tea")
+        assert len(cluster.records("orders")) == 1
 
 
 async def test_a_system_clock_cancels_its_timers_when_closed() -> None:
