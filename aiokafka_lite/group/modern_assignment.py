@@ -1,0 +1,156 @@
+"""What a member of the consumer protocol shall own, and what it owns (KIP-848): sans-IO.
+
+The coordinator tells a whole target by topic ids, as often as it changes; a member makes it its own
+in changes, one at a time, and acknowledges what it owns then.
+
+Non-obvious:
+- Ids that the metadata does not know yet are left out of a change, which is acknowledged as far as
+  it goes; the rest waits for `on_metadata`.
+- Each target has a number of its own. When one comes that says what is owned already, after
+  another that said something else, it still has to be acknowledged: the coordinator cannot know
+  that the one between was never begun.
+- A topic that was deleted and made anew has another id: its partitions are given back and given
+  out again, although their names are the same, since no position in the old one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from aiokafka_lite.group.membership import TopicLayout
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AssignmentBook", "Change", "LocalAssignment", "TopicIdPartition"]
+
+TopicIdPartition: TypeAlias = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAssignment:
+    """An assignment, and which target of this membership it is or came of.
+
+    Attributes:
+        number: Counts the targets from 0; -1: none has come yet.
+        partitions: By topic id.
+    """
+
+    number: int = -1
+    partitions: frozenset[TopicIdPartition] = frozenset()
+
+
+_NONE: Final = LocalAssignment()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step from what is owned towards the target.
+
+    Attributes:
+        goal: What will be owned after it: as much of the target as has names.
+        names: The partitions of `goal`.
+        revoked: What is to be given back first.
+        added: What comes new.
+    """
+
+    goal: LocalAssignment
+    names: Mapping[TopicIdPartition, TopicPartition]
+    revoked: frozenset[TopicPartition]
+    added: frozenset[TopicPartition]
+
+    @property
+    def all(self) -> frozenset[TopicPartition]:
+        """Everything that will be owned."""
+        return frozenset(self.names.values())
+
+    @property
+    def is_nothing_new(self) -> bool:
+        """Whether only the number of the target changes."""
+        return not self.revoked and not self.added
+
+
+class AssignmentBook:
+    """The target of one member and what it owns."""
+
+    def __init__(self) -> None:
+        self.target = _NONE
+        self.current = _NONE
+        self._topic_names: dict[UUID, str] = {}
+        self._names: Mapping[TopicIdPartition, TopicPartition] = {}
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether what is owned is the target."""
+        return self.current == self.target
+
+    @property
+    def unresolved(self) -> frozenset[UUID]:
+        """Topics of the target whose names the metadata does not tell."""
+        return frozenset(
+            topic_id for topic_id, _ in self.target.partitions if topic_id not in self._topic_names
+        )
+
+    @property
+    def topic_ids(self) -> frozenset[UUID]:
+        """Topics of the target and of what is owned."""
+        return frozenset(
+            topic_id for topic_id, _ in self.target.partitions | self.current.partitions
+        )
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The names of those, as far as they are known."""
+        names = self._topic_names
+        return frozenset(names[one] for one in self.topic_ids if one in names) | frozenset(
+            tp.topic for tp in self._names.values()
+        )
+
+    def on_target(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """The coordinator told what this member shall own."""
+        wanted = frozenset(partitions)
+        if self.target is _NONE or wanted != self.target.partitions:
+            self.target = LocalAssignment(self.target.number + 1, wanted)
+
+    def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
+        """The names of ids; those of topics that are not told of stay known."""
+        told: dict[UUID, str] = {}
+        for name, layout in topics.items():
+            if layout.topic_id is not None:
+                told[layout.topic_id] = name
+        taken = set(told.values())
+        wanted = self.topic_ids
+        known = self._topic_names
+        self._topic_names = {
+            topic_id: name
+            for topic_id, name in known.items()
+            if topic_id in wanted and name not in taken  # or another topic has its name now
+        } | told
+
+    def next_change(self) -> Change | None:
+        """The next step towards the target; None: there is none, or it waits for metadata."""
+        names = {
+            (topic_id, partition): TopicPartition(self._topic_names[topic_id], partition)
+            for topic_id, partition in self.target.partitions
+            if topic_id in self._topic_names
+        }
+        goal = LocalAssignment(self.target.number, frozenset(names))
+        if goal == self.current:
+            return None
+        return Change(
+            goal,
+            names,
+            revoked=frozenset(tp for key, tp in self._names.items() if key not in names),
+            added=frozenset(tp for key, tp in names.items() if key not in self._names),
+        )
+
+    def apply(self, change: Change) -> None:
+        """The change is made: this is what the member owns."""
+        self.current = change.goal
+        self._names = change.names
+
+    def clear(self) -> None:
+        """The member owns nothing, and is to own nothing that it knows of."""
+        self.target = self.current = _NONE
+        self._names = {}

@@ -1,0 +1,73 @@
+"""When the next heartbeat of the consumer protocol may go out, and to whom (KIP-848). Sans-IO."""
+
+from __future__ import annotations
+
+from aiokafka_lite._backoff import Backoff
+
+__all__ = ["Pace"]
+
+
+class Pace:
+    """The interval that the coordinator tells, what cannot wait for it, and pauses after failures.
+
+    Args:
+        backoff: Pauses after failures in a row.
+    """
+
+    __slots__ = (
+        "_backoff",
+        "_failures",
+        "_interval",
+        "_not_before",
+        "_sent_at",
+        "_urgent",
+        "coordinator",
+        "searching",
+    )
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._failures = 0
+        self._interval = 0.0
+        self._not_before = float("-inf")
+        self._sent_at = float("-inf")
+        self._urgent = False
+        self.coordinator = False
+        """The coordinator is known."""
+        self.searching = False
+        """The driver looks for it."""
+
+    @property
+    def heartbeat_at(self) -> float:
+        """Loop time of the next heartbeat."""
+        due = self._sent_at if self._urgent else self._sent_at + self._interval
+        return max(due, self._not_before)
+
+    @property
+    def search_at(self) -> float:
+        """Loop time of the next search for a coordinator that is not known."""
+        return self._not_before
+
+    def hasten(self) -> None:
+        """Something is to be told now."""
+        self._urgent = True
+
+    def on_sent(self, now: float) -> None:
+        """A heartbeat goes out."""
+        self._sent_at = now
+        self._urgent = False
+
+    def on_answered(self, interval: float) -> None:
+        """It was answered, and the coordinator wants them so many seconds apart."""
+        self._failures = 0
+        self._interval = interval
+
+    def on_failed(self, now: float, *, at_once: bool = False) -> None:
+        """Try again, after a pause that grows from failure to failure.
+
+        Args:
+            at_once: The first time need no pause, since another broker will be asked.
+        """
+        self._failures += 1
+        self._not_before = now + self._backoff.delay(self._failures - at_once)
+        self._urgent = True

@@ -1,0 +1,97 @@
+"""What an error means for a member of the consumer protocol: one function, one table of tests.
+
+Sans-IO. Source: AbstractHeartbeatRequestManager.onErrorResponse and ConsumerHeartbeatRequestManager
+of Kafka's Java client 4.4; where it is harsher than it need be, ``verdict`` says so.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from aiokafka_lite.errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupCoordinatorNotAvailableError,
+    GroupIdNotFound,
+    GroupLoadInProgressError,
+    InvalidRegularExpressionError,
+    InvalidRequestError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.group.membership import MembershipOptions
+
+__all__ = ["Verdict", "explain", "verdict"]
+
+
+class Verdict(Enum):
+    """What becomes of a member whose heartbeat was refused, or came to nothing."""
+
+    RETRY = "retry"  # later, of the same coordinator
+    MOVED = "moved"  # find the coordinator
+    LOST = "lost"  # the connection is gone, and perhaps the coordinator: find it, later
+    TELL = "tell"  # the application has to know, but the member goes on
+    FENCED = "fenced"  # everything is lost: join again
+    FATAL = "fatal"
+
+
+_TABLE: Final[dict[type[KafkaError], Verdict]] = {
+    FencedMemberEpochError: Verdict.FENCED,
+    GroupCoordinatorNotAvailableError: Verdict.MOVED,
+    GroupLoadInProgressError: Verdict.RETRY,
+    NotCoordinatorForGroupError: Verdict.MOVED,
+    TopicAuthorizationFailedError: Verdict.TELL,
+    UnknownMemberIdError: Verdict.FENCED,
+}
+
+
+def verdict(error: KafkaError, *, answered: bool, joining: bool) -> Verdict:
+    """What to do.
+
+    Args:
+        error: The coordinator's code as an exception, or what happened to the request.
+        answered: A coordinator answered it; otherwise no answer came.
+        joining: The heartbeat was to join: what is unknown then, joining again cannot help.
+    """
+    if not answered:
+        return Verdict.LOST if error.retriable else Verdict.FATAL
+    if isinstance(error, GroupIdNotFound):
+        # Java gives up. A group may be deleted when all its members are thought to be gone, such
+        # as one whose machine was asleep; but one that is no consumer group stays what it is.
+        return Verdict.FATAL if joining else Verdict.FENCED
+    known = _TABLE.get(type(error))
+    if known is not None:
+        return known
+    return Verdict.RETRY if error.retriable else Verdict.FATAL
+
+
+def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) -> KafkaError:
+    """The error for the application: it says what could be done."""
+    advice = ""
+    if isinstance(error, UnsupportedVersionError):
+        advice = (
+            "a subscription by a pattern that the broker resolves needs Kafka 4.0"
+            if pattern
+            else "the cluster does not offer the consumer group protocol (KIP-848): it needs Kafka"
+            " 4.0 with the feature group.version 1 and the protocol enabled; the classic protocol"
+            " needs neither"
+        )
+    elif isinstance(error, UnreleasedInstanceIdError | FencedInstanceIdError):
+        advice = f"group_instance_id {options.group_instance_id!r} is in use by another member"
+    elif isinstance(error, UnsupportedAssignorError):
+        advice = f"server assignor {options.server_assignor!r}"
+    elif isinstance(error, InvalidRegularExpressionError):
+        advice = f"pattern {pattern!r}"
+    elif isinstance(error, InvalidRequestError):
+        advice = "the coordinator refuses the heartbeat"
+    text = str(error.args[0]) if error.args else ""
+    parts = [f"group {options.group_id!r}", *filter(None, (advice, text))]
+    explained = type(error)(": ".join(parts))
+    explained.__cause__ = error.__cause__
+    return explained
