@@ -67,8 +67,9 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 
 # -- tests; FLAGS="-k name -x" goes to pytest
 
-test: test-pure ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
-	$(BIN)/pytest -m "not brokers" $(FLAGS)
+# What runs brokers runs alone: two cores are few for them.
+test: test-pure test-fast ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
+	$(BIN)/pytest -m "(real or java) and not brokers" $(FLAGS)
 
 test-fast: $(DONE)/interop ## What needs neither Kafka nor Java, under a minute
 	$(BIN)/pytest -m "not real and not java and not brokers" -q $(PARALLEL) $(FLAGS)
