@@ -13,7 +13,7 @@ from aiokafka_lite.errors import GroupCoordinatorNotAvailableError, NotCoordinat
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.watchers import Watchers
 
-__all__ = ["CoordinatorType", "Coordinators", "slot_of"]
+__all__ = ["SLOTS", "CoordinatorType", "Coordinators", "slot_of"]
 
 SLOTS: Final = 50  # offsets.topic.num.partitions and transaction.state.log.num.partitions
 

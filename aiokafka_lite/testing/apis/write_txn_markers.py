@@ -22,6 +22,7 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
 )
 from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.coordinators import SLOTS
 from aiokafka_lite.testing.open_transactions import EndMarker
 from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
@@ -68,6 +69,8 @@ def _write(asked: WritableTxnMarker, topic: str, index: int, context: RequestCon
     try:
         if topic == OFFSETS_TOPIC:
             context.check(topic, index)
+            if not 0 <= index < SLOTS:
+                raise UnknownTopicOrPartitionError(f"{topic} has no partition {index}")
             offsets = context.state.transactions.offsets
             offsets.append_marker(index, producer, marker, version, now_ms)
         else:

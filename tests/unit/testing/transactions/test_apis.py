@@ -317,3 +317,14 @@ def test_an_injected_error_is_answered_and_nothing_is_done(
     assert ask(writer) == 14
     (after,) = (str(each.to_json()) for each in transactions.all())
     assert after == before
+
+
+@pytest.mark.parametrize("index", [-1, 50])
+def test_a_marker_for_a_partition_of_offsets_that_is_not_there(
+    broker: SocketlessBroker, index: int
+) -> None:
+    topics = [WritableTxnMarkerTopic("__consumer_offsets", [index, 49])]
+    request = WriteTxnMarkersRequest([WritableTxnMarker(5, 0, True, topics, 0)])
+    (answer,) = broker.ask(request, 1).markers
+    partitions = answer.topics[0].partitions
+    assert [each.error_code for each in partitions] == [3, 0]
