@@ -502,6 +502,10 @@ class Sender:
             response = await call(self._cluster, request, ANY, deadline)
         except KafkaTimeoutError as error:
             log.warning("%s gets no producer id yet: %s", self._name, error)
+        except KafkaProtocolError as error:
+            # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
+            log.warning("%s gets no producer id yet: %s", self._name, error)
+            await asyncio.sleep(self._options.retry_backoff.delay(1))
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
         except KafkaError as error:
