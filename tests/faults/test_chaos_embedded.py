@@ -17,7 +17,7 @@ from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Embedded
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "2")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
 SECONDS = 4.0
 TOPICS = {"orders": 3, "payments": 4}
 

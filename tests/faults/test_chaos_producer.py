@@ -4,7 +4,7 @@ Brokers are killed, paused, deposed; topics grow; proxies cut, delay and stall t
 producers with many settings come and go meanwhile. In the end everything is read by aiokafka (by
 ours where that is not installed) and judged record by record, and counted by Java.
 
-CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.6 by default) is how long it goes
+CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.45 by default) is how long it goes
 on, CHAOS_RATE how many records a second are sent, CHAOS_SENDERS by how many senders.
 `make chaos-producer SEED=7 MINUTES=5`.
 """
@@ -26,7 +26,7 @@ from tests.faults.stages import Real, real_stage
 from tools.kafka.java import JavaTools
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.6"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.45"))
 RATE = float(os.environ.get("CHAOS_RATE", "4000"))
 SENDERS = int(os.environ.get("CHAOS_SENDERS", "1500"))
 TOPICS = {"orders": 3, "payments": 5, "events": 6}

@@ -22,11 +22,10 @@ def stoppable() -> Iterator[KafkaCluster]:
         yield kafka
 
 
-@pytest.mark.parametrize("size", [100, 10_000])
-def test_memory_stays_within_its_budget(stoppable: KafkaCluster, size: int) -> None:
+def test_memory_stays_within_its_budget(stoppable: KafkaCluster) -> None:
     command = [sys.executable, "-m", "tests.faults.flood", stoppable.bootstrap_servers, "flooded"]
     with subprocess.Popen(
-        [*command, str(size), "drop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "100", "drop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -40,7 +39,7 @@ def test_memory_stays_within_its_budget(stoppable: KafkaCluster, size: int) -> N
             stoppable.resume(0)
         assert process.wait(30) == 0
     grown = figures["peak"] - figures["before"]
-    print(f"values of {size} bytes: {grown / 1e6:.1f} MB more, {figures}")
+    print(f"{grown / 1e6:.1f} MB more: {figures}")
     assert figures["waiting"] > 0, "it was no flood"
     assert figures["available"] < 0.1 * figures["buffer_memory"]
     assert grown < figures["buffer_memory"] + MORE

@@ -69,6 +69,14 @@ async def memory_is_used_up(cluster: FakeCluster, producer: AIOKafkaProducer) ->
         await asyncio.sleep(0)
 
 
+async def another_thread_waits_for_memory(cluster: FakeCluster, producer: AIOKafkaProducer) -> None:
+    await memory_is_used_up(cluster, producer)
+    for _ in range(20):
+        _ignored(asyncio.wrap_future(producer.send_threadsafe("orders", VALUE)))
+    while producer.metrics()["waiting-threads"] < 6:
+        await asyncio.sleep(0)
+
+
 async def a_topic_is_not_known(cluster: FakeCluster, producer: AIOKafkaProducer) -> None:
     await all_brokers_are_paused(cluster, producer)
     for n in range(5):
@@ -99,6 +107,7 @@ STATES: list[State] = [
     metadata_is_not_told,
     answers_are_refused_all_the_time,
     memory_is_used_up,
+    another_thread_waits_for_memory,
     a_topic_is_not_known,
     a_large_batch_is_being_compressed,
 ]
