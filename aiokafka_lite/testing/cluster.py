@@ -178,6 +178,7 @@ class FakeCluster(Levers, Views, Faults):
         self._thread: LoopThread | None = None  # where ``with`` keeps it
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._loop_thread = -1
+        self._stops = False  # from then on nothing is started any more
 
     # Its life
 
@@ -216,6 +217,7 @@ class FakeCluster(Levers, Views, Faults):
 
     async def stop(self) -> None:
         """Stop every broker and close every connection. May be called again."""
+        self._stops = True
         try:
             try:
                 for node_id in self._servers:
@@ -416,6 +418,8 @@ class FakeCluster(Levers, Views, Faults):
             self._storage.close()
 
     async def _restart(self, node_id: int) -> None:
+        if self._stops:
+            raise RuntimeError("the cluster is stopped")
         if not self.state.nodes[node_id].alive:
             try:
                 await self._servers[node_id].start()

@@ -57,13 +57,11 @@ class Levers(Face):
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; created again it has another id."""
-        self._topic(name)
-        self._in_loop(lambda: self.state.delete_topic(name))
+        self._in_loop(lambda: self.state.delete_topic(self._topic(name).name))
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic grow to ``total`` partitions."""
-        self._topic(name)
-        self._in_loop(lambda: self.state.add_partitions(name, total))
+        self._in_loop(lambda: self.state.add_partitions(self._topic(name).name, total))
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Move the log start of a partition to offset ``before``."""
@@ -146,8 +144,7 @@ class Levers(Face):
         Raises:
             ValueError: there is no such topic, or its ``cleanup.policy`` is another.
         """
-        self._topic(topic)
-        self._in_loop(lambda: self.state.compact(topic))
+        self._in_loop(lambda: self.state.compact(self._topic(topic).name))
 
     def expire_offsets(self) -> None:
         """Forget committed offsets that are older than ``offsets.retention.minutes``, now."""

@@ -130,3 +130,12 @@ def test_a_cluster_that_is_not_started() -> None:
             ask(0)
     with pytest.raises(RuntimeError, match="is started once"), cluster:
         raise AssertionError("not again")
+
+
+async def test_a_restart_that_comes_too_late() -> None:
+    async with FakeCluster() as cluster:
+        cluster.kill(0)
+        late = cluster.restart(0)
+    with pytest.raises(RuntimeError, match="is stopped"):
+        await late
+    assert not cluster.state.nodes[0].alive
