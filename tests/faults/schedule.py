@@ -39,6 +39,9 @@ class Stage(Protocol):
     async def kill(self, node: int, seconds: float) -> None:
         """SIGKILL, and another start after a while."""
 
+    async def restart(self, node: int, seconds: float) -> None:
+        """SIGTERM: it hands its partitions over and ends in order; then another start."""
+
     async def freeze(self, node: int, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while."""
 
@@ -70,7 +73,7 @@ class Happenings:
         print(f"{self._loop.time() - self._began:8.2f} s  {what}", flush=True)
 
 
-CLUSTER_FAULTS: Final = ("kill", "freeze", "lead_elsewhere", "grow")
+CLUSTER_FAULTS: Final = ("kill", "freeze", "lead_elsewhere", "restart", "grow")
 WIRE_FAULTS: Final = ("cut", "delay", "stall", "cut")
 
 

@@ -64,6 +64,10 @@ class Real:
         await asyncio.sleep(min(seconds, 5))
         await asyncio.to_thread(self.kafka.start, node)
 
+    async def restart(self, node: int, seconds: float) -> None:
+        await asyncio.to_thread(self.kafka.stop, node)
+        await asyncio.to_thread(self.kafka.start, node)
+
     async def freeze(self, node: int, seconds: float) -> None:
         self.kafka.pause(node)
         try:
@@ -185,6 +189,13 @@ class Embedded:
         self.cluster.kill(node)
         await asyncio.sleep(seconds)
         await self.cluster.restart(node)
+
+    async def restart(self, node: int, seconds: float) -> None:
+        for topic in self.topics:
+            for number, partition in enumerate(self.cluster.state.topics[topic].partitions):
+                if partition.leader == node:
+                    self.cluster.move_leader(topic, number, (node + 1) % 3)
+        await self.kill(node, seconds / 5)
 
     async def freeze(self, node: int, seconds: float) -> None:
         self.cluster.pause(node)
