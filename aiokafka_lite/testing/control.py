@@ -83,6 +83,10 @@ class Fault:
             raise ValueError(f"times={times}: a fault strikes at least once; None means for ever")
         if delay < 0:
             raise ValueError(f"delay={delay} is negative; it is in seconds")
+        if disconnect < 0:
+            raise ValueError(f"disconnect={disconnect} is negative; it is in bytes")
+        if partitions is not None and (after_handling or not error):
+            raise ValueError("partitions choose where an error goes before anything is handled")
         self.api_key = api_key
         self.left = times
         self.hits = 0
@@ -91,7 +95,7 @@ class Fault:
         self.after_handling = after_handling
         self.delay = delay
         self.error = error
-        self.partitions = None if partitions is None else frozenset(partitions)
+        self.partitions = None if partitions is None else frozenset((t, p) for t, p in partitions)
         self.respond_with = respond_with
         self.edit = edit
         self.tamper = tamper

@@ -59,7 +59,8 @@ class Faults(Face):
                 request, or for the whole of it where there are none; what it hits is not done.
                 After handling, every error code of the response is overwritten.
             partitions: only these (topic, partition) get the ``error``; partition None stands for
-                the topic itself, in metadata and topic requests.
+                the topic itself, in metadata and topic requests. Not with ``after_handling``:
+                ``edit`` changes single codes of an answer.
             respond_with: a response to send instead of the broker's, or a function that makes it
                 from the request.
             edit: a function that changes the response before it is encoded.
@@ -72,10 +73,18 @@ class Faults(Face):
             The fault: ``hits``, ``await struck()``, ``wait()``, ``remove()``.
 
         Raises:
-            ValueError: it could never strike: no such broker, no times, a negative delay.
+            ValueError: it could never strike, or not so: no such broker or API, no times, a
+                negative delay, an error that no broker answers, partitions without an error.
         """
+        from aiokafka_lite.testing.apis import SERVED
+
         if node is not None:
             self._node(node)
+        if api_key is not None and api_key not in SERVED:
+            raise ValueError(f"api_key={api_key!r}: no broker serves such an API")
+        code = error if isinstance(error, int) else getattr(error, "errno", None)
+        if code is None:
+            raise ValueError(f"error={error!r} is a client's own: no broker answers it")
         fault = Fault(
             api_key,
             times=times,
@@ -83,7 +92,7 @@ class Faults(Face):
             when=when,
             after_handling=after_handling,
             delay=delay,
-            error=error if isinstance(error, int) else error.errno,
+            error=code,
             partitions=partitions,
             respond_with=respond_with,
             edit=edit,

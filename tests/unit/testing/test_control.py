@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.errors import KafkaProtocolError, KafkaTimeoutError
 from aiokafka_lite.protocol.framing import decode_response, peek_correlation_id
 from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.messages.find_coordinator import (
@@ -324,7 +324,23 @@ def test_error_codes_are_overwritten_at_the_lowest_level() -> None:
     assert empty.error_code == 70
 
 
-@pytest.mark.parametrize("arguments", [{"times": 0}, {"delay": -1}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"times": 0},
+        {"delay": -1},
+        {"disconnect": -1},
+        {"node": 1},
+        {"api_key": ApiKey.VOTE},  # controllers ask that of each other
+        {"api_key": "FETCH"},
+        {"error": KafkaTimeoutError},
+        {"partitions": [("orders", 0)]},
+        {"partitions": [("orders", 0)], "error": 6, "after_handling": True},
+        {"partitions": "orders", "error": 6},
+    ],
+)
 def test_arguments(arguments: dict[str, Any]) -> None:
+    cluster = FakeCluster()
     with pytest.raises(ValueError):
-        FakeCluster().control(ApiKey.FETCH, **arguments)
+        cluster.control(**{"api_key": ApiKey.FETCH, **arguments})
+    assert not cluster._control.faults
