@@ -202,8 +202,7 @@ class ModernMembership:
             self._pace.searching = False
             self._on_coordinator_not_found(error, now)
         else:
-            sent = self._standing.on_outcome(kind)
-            self._on_refused(error, sent, now, answered=False)
+            self._on_refused(error, self._standing.on_outcome(kind), now, answered=False)
         self._settle(now)
 
     def on_coordinator(self, now: float) -> None:
@@ -408,9 +407,12 @@ class ModernMembership:
                 if self._rebalancing_since is None:
                     self._rebalancing_since = now
         if self._state is MemberState.JOINING:
+            self._pace.on_joined()
             self._to(MemberState.STABLE if self._parts.reconciled else MemberState.RECONCILING)
         elif self._state is MemberState.STABLE and not self._parts.reconciled:
             self._to(MemberState.RECONCILING)
+        if self._parts.topic_ids:
+            self._pace.on_supplied()
 
     def _on_refused(self, error: KafkaError, sent: Sent, now: float, *, answered: bool) -> None:
         what = verdict(error, answered=answered, joining=sent.joins)
@@ -427,7 +429,8 @@ class ModernMembership:
             return
         if what is Verdict.TELL:
             if self._state in IN_GROUP and self._last_failure is None:
-                self._tell(explain(error, self.options, self._pattern))
+                self._failure = explain(error, self.options, self._pattern)
+                self._last_failure = self._failure
         elif what is Verdict.FENCED:
             if sent.joins:
                 self._pace.on_failed(now)  # not in circles at full speed
@@ -462,10 +465,7 @@ class ModernMembership:
             return
         self._end_membership()
         self._to(MemberState.FATAL)
-        self._tell(explained)
-
-    def _tell(self, error: KafkaError) -> None:
-        self._failure = self._last_failure = error
+        self._failure = self._last_failure = explained
 
     # inside: transitions
 
@@ -527,8 +527,7 @@ class ModernMembership:
             self._pace.hasten()
 
     def _on_poll_expired(self) -> None:
-        interval = self.options.max_poll_interval
-        logger.warning("%s leaves until the next poll: there was none for %g s", self, interval)
+        logger.warning("%s leaves until the next poll: there was none for too long", self)
         self._parts.abandon()
         self._stale = True
         self._standing.plan_farewell(None)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiokafka_lite._backoff import Backoff
+
+FIRST_WAIT: Final = 0.25
+"""Seconds after which one that joined and got nothing asks again, and then after twice as long.
+
+Others have to make way, or the coordinator does not know a topic yet; Java waits for the interval.
+"""
 
 __all__ = ["Pace"]
 
@@ -21,6 +29,7 @@ class Pace:
         "_not_before",
         "_sent_at",
         "_urgent",
+        "_wait",
         "coordinator",
         "searching",
     )
@@ -32,6 +41,7 @@ class Pace:
         self._not_before = float("-inf")
         self._sent_at = float("-inf")
         self._urgent = False
+        self._wait = float("inf")
         self.coordinator = False
         """The coordinator is known."""
         self.searching = False
@@ -40,7 +50,9 @@ class Pace:
     @property
     def heartbeat_at(self) -> float:
         """Loop time of the next heartbeat."""
-        due = self._sent_at if self._urgent else self._sent_at + self._interval
+        due = self._sent_at
+        if not self._urgent:
+            due += min(self._interval, self._wait)
         return max(due, self._not_before)
 
     @property
@@ -52,9 +64,18 @@ class Pace:
         """Something is to be told now."""
         self._urgent = True
 
+    def on_joined(self) -> None:
+        """The coordinator took it in: news of what it is to own may come soon."""
+        self._wait = FIRST_WAIT
+
+    def on_supplied(self) -> None:
+        """It is to own something: the interval will do."""
+        self._wait = float("inf")
+
     def on_sent(self, now: float) -> None:
         """A heartbeat goes out."""
         self._sent_at = now
+        self._wait *= 2  # beyond the interval it makes no difference
         self._urgent = False
 
     def on_answered(self, interval: float) -> None:

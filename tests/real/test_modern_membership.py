@@ -1,0 +1,188 @@
+"""The consumer protocol's machine in groups on a real broker: alone, with its like, with others."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import (
+    InvalidRegularExpressionError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
+from aiokafka_lite.group.modern import MemberState
+from tests.conftest import TopicFactory
+from tests.real.modern_tasks import RealMember
+from tools.kafka import RealKafka
+
+PARTITIONS = 6
+
+
+class Group:
+    """Members of one group, and what they should come to."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self.address = address
+        self.topic = topic
+        self.group_id = f"modern-{uuid.uuid4().hex[:12]}"
+        self.members: list[RealMember] = []
+
+    def add(self, *topics: str, pattern: str | None = None, **options: Any) -> RealMember:
+        member = RealMember(self.address, self.group_id, **options)
+        self.members.append(member)
+        member.subscribe(*topics or (() if pattern else (self.topic,)), pattern=pattern)
+        return member
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 40.0) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    await asyncio.sleep(0.05)
+                    self.check()
+        except TimeoutError:
+            states = [(each.machine, sorted(each.held)) for each in self.members]
+            raise AssertionError(f"not in time: {states}") from None
+
+    async def until_stable(self, *members: RealMember, count: int = PARTITIONS) -> None:
+        await self.until(
+            lambda: (
+                all(member.stable and member.held for member in members)
+                and sum(len(member.held) for member in members) == count
+            )
+        )
+
+    def check(self) -> None:
+        """No two in the group hold a partition."""
+        held = [tp for each in self.members if each.machine.generation > 0 for tp in each.held]
+        assert len(held) == len(set(held))
+
+
+@pytest.fixture
+async def group(kafka: RealKafka, topic: TopicFactory) -> AsyncIterator[Group]:
+    group = Group(kafka.bootstrap_servers.split(",")[0], topic(PARTITIONS))
+    yield group
+    for member in group.members:
+        await member.die()
+
+
+async def test_members_come_and_go(group: Group) -> None:
+    first = group.add()
+    await group.until_stable(first)
+    assert "Revoke" not in first.kinds()
+    second = group.add()
+    await group.until_stable(first, second)
+    third = group.add()
+    await group.until_stable(first, second, third)
+    await first.close()
+    await group.until_stable(second, third)
+    second.leave()
+    await group.until_stable(third)
+    assert second.machine.state is MemberState.UNSUBSCRIBED
+    assert not any("Lost" in member.kinds() for member in group.members)
+
+
+async def test_broken_connections_disturb_nothing(group: Group) -> None:
+    first, second = group.add(), group.add()
+    await group.until_stable(first, second)
+    kinds = first.kinds()
+    for _ in range(3):
+        await first.cut()
+        first.machine.request_rejoin("to be heard of at once", first.now)
+        first._wake.set()
+        await asyncio.sleep(1.0)
+    assert first.stable
+    assert first.kinds() == kinds
+    assert first.sent[-1].topic_partitions or first.sent[-2].topic_partitions  # told in full
+    await group.until_stable(first, second)
+
+
+async def test_the_first_version(group: Group) -> None:
+    first = group.add(version=0)
+    await group.until_stable(first)
+    assert first.sent[0].member_id == ""
+    member_id = first.machine.member_id
+    assert member_id
+    first.leave()
+    await group.until(lambda: first.machine.state is MemberState.UNSUBSCRIBED)
+    first.subscribe(group.topic)
+    await group.until_stable(first)
+    assert first.machine.member_id == member_id
+
+
+async def test_static_members(group: Group) -> None:
+    first = group.add(group_instance_id="one")
+    second = group.add(group_instance_id="two")
+    await group.until_stable(first, second)
+    usurper = group.add(group_instance_id="one")
+    await group.until(lambda: bool(usurper.failures))
+    assert isinstance(usurper.failures[0], UnreleasedInstanceIdError)
+    had = second.held
+    await second.close()
+    again = group.add(group_instance_id="two")
+    await group.until_stable(first, again)
+    assert again.held == had
+    assert "Revoke" not in again.kinds()
+    await again.close(stay=False)  # for good
+    await group.until_stable(first)
+
+
+async def test_patterns_and_subscriptions_that_change(group: Group, topic: TopicFactory) -> None:
+    other = topic(2)
+    pattern = f"{group.topic}|{other}"
+    member = group.add(pattern=pattern)
+    await group.until_stable(member, count=PARTITIONS + 2)
+    member.subscribe(other)
+    await group.until_stable(member, count=2)
+    assert {tp.topic for tp in member.held} == {other}
+    member.subscribe(group.topic)
+    await group.until_stable(member, count=PARTITIONS)
+    member.subscribe(pattern="(")
+    await group.until(lambda: bool(member.failures))
+    assert isinstance(member.failures[0], InvalidRegularExpressionError)
+    await group.until(lambda: not member.held)
+    member.subscribe(pattern=pattern)
+    await group.until_stable(member, count=PARTITIONS + 2)
+
+
+async def test_assignors(group: Group) -> None:
+    ranged = group.add(server_assignor="range", client_rack="somewhere")
+    await group.until_stable(ranged)
+    wrong = group.add(server_assignor="none such")
+    await group.until(lambda: bool(wrong.failures))
+    assert isinstance(wrong.failures[0], UnsupportedAssignorError)
+
+
+async def test_one_group_with_librdkafka(group: Group) -> None:
+    confluent_kafka: Any = pytest.importorskip("confluent_kafka")
+    first = group.add()
+    await group.until_stable(first)
+    held: set[int] = set()
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": group.address,
+            "group.id": group.group_id,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+    def poll() -> None:
+        consumer.poll(0.2)
+        held.clear()
+        held.update(tp.partition for tp in consumer.assignment())
+
+    async def poll_until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not holds():
+                await asyncio.to_thread(poll)
+                assert not held & {tp.partition for tp in first.held}
+
+    try:
+        consumer.subscribe([group.topic])
+        await poll_until(lambda: len(held) == len(first.held) == PARTITIONS // 2 and first.stable)
+    finally:
+        await asyncio.to_thread(consumer.close)
+    await group.until_stable(first)
+    assert "Lost" not in first.kinds()

@@ -1,0 +1,388 @@
+"""Every error that a coordinator may answer a heartbeat with, in every state that sends one."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+    for_code,
+    kafka_errors,
+)
+from aiokafka_lite.group.membership import (
+    FIND_COORDINATOR,
+    Assign,
+    Fail,
+    FindCoordinator,
+    Lost,
+    Revoke,
+    Send,
+    TopicLayout,
+)
+from aiokafka_lite.group.modern import MemberState, ModernMembership
+from aiokafka_lite.group.modern_heartbeat import HEARTBEAT
+from aiokafka_lite.group.modern_states import FOLLOWING
+from aiokafka_lite.group.modern_verdicts import Verdict, explain, verdict
+from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tests.unit.group.modern_crew import _uuid, options, tps
+
+TOPIC_ID = _uuid(Random(7))
+NAMES = {"t": TopicLayout(4, topic_id=TOPIC_ID)}
+
+JOINING, RECONCILING, ACKNOWLEDGING, STABLE, PREPARE_LEAVING, LEAVING = (
+    MemberState.JOINING,
+    MemberState.RECONCILING,
+    MemberState.ACKNOWLEDGING,
+    MemberState.STABLE,
+    MemberState.PREPARE_LEAVING,
+    MemberState.LEAVING,
+)
+SENDING = (JOINING, RECONCILING, ACKNOWLEDGING, STABLE, PREPARE_LEAVING, LEAVING)
+
+FENCING = {25, 110}
+MOVING = {15, 16}
+TELLING = {29}
+GONE = 69  # GROUP_ID_NOT_FOUND: fences a member, and is fatal to one who joins
+RETRIED = {code for code, kind in kafka_errors.items() if kind.retriable} - MOVING
+CODES = sorted(code for code in kafka_errors if code)
+
+
+def answer(epoch: int = 1, partitions: list[int] | None = None) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if partitions is not None:
+        assignment = Assignment([TopicPartitions(TOPIC_ID, partitions)])
+    return ConsumerGroupHeartbeatResponse(
+        member_id="m", member_epoch=epoch, heartbeat_interval_ms=5000, assignment=assignment
+    )
+
+
+def refusal(code: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message="no", assignment=None)
+
+
+class Hand:
+    """A machine moved by hand, and its time."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.machine = ModernMembership(options(**fields))
+        self.now = 100.0
+        self.machine.on_metadata(NAMES, self.now)
+
+    def step(self, kind: type[Any]) -> Any:
+        step = self.machine.next_step(self.now)
+        assert isinstance(step, kind), step
+        return step
+
+    def steps(self) -> list[Any]:
+        found = []
+        while (step := self.machine.next_step(self.now)) is not None:
+            found.append(step)
+            assert len(found) < 10
+        return found
+
+    def respond(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self.machine.on_response(HEARTBEAT, response, self.now)
+
+    def joining(self) -> "Hand":
+        self.machine.on_subscription(["t"], self.now)
+        self.step(FindCoordinator)
+        self.machine.on_coordinator(self.now)
+        self.step(Send)
+        return self
+
+    def stable(self) -> "Hand":
+        self.joining().respond(answer(1, [0, 1]))
+        self.step(Assign)
+        self.machine.on_assigned(self.now)
+        self.step(Send)
+        assert self.machine.state is STABLE
+        return self
+
+    def sending(self, state: MemberState) -> "Hand":
+        """A heartbeat is under way, and the machine is in that state."""
+        if state is JOINING:
+            return self.joining()
+        self.stable()
+        if state is STABLE:
+            return self
+        if state is PREPARE_LEAVING:
+            self.machine.leave("by hand", self.now)
+            self.step(Revoke)
+        elif state is LEAVING:
+            self.respond(answer(1))
+            self.machine.leave("by hand", self.now)
+            self.step(Revoke)
+            self.machine.on_revoked(self.now)
+            self.step(Send)
+        else:
+            self.respond(answer(1, [0]))
+            self.step(Revoke)
+            self.now += 5.0
+            self.step(Send)
+            if state is ACKNOWLEDGING:
+                self.machine.on_revoked(self.now)
+                self.step(Assign)
+                self.machine.on_assigned(self.now)
+        assert self.machine.state is state
+        return self
+
+    def release(self) -> None:
+        """Let the listener that runs be through, and give all the rest."""
+        for _ in range(3):
+            for step in self.steps():
+                if isinstance(step, Lost):
+                    self.machine.on_lost(self.now)
+                elif isinstance(step, Revoke):
+                    self.machine.on_revoked(self.now)
+
+
+@pytest.mark.parametrize("state", SENDING)
+@pytest.mark.parametrize("code", CODES)
+def test_every_error_in_every_state(code: int, state: MemberState) -> None:
+    hand = Hand().sending(state)
+    machine = hand.machine
+    held = machine.assignment
+    if state is RECONCILING:
+        machine.on_revoked(hand.now)  # else its listener would be waited for
+        hand.step(Assign)
+        machine.on_assigned(hand.now)
+        state = ACKNOWLEDGING
+        held = machine.assignment
+    hand.respond(refusal(code))
+    what = verdict(for_code(code)(), answered=True, joining=state is JOINING)
+    if state is PREPARE_LEAVING:
+        assert machine.state is PREPARE_LEAVING
+        machine.on_revoked(hand.now)
+        assert machine.assignment == frozenset()
+        if what in (Verdict.FENCED, Verdict.FATAL):
+            assert machine.state is MemberState.UNSUBSCRIBED  # there is nobody to tell
+        else:
+            assert machine.state is LEAVING
+        assert not any(isinstance(step, Fail) for step in hand.steps())
+    elif state is LEAVING:
+        left = what in (Verdict.FENCED, Verdict.FATAL)
+        assert machine.state is (MemberState.UNSUBSCRIBED if left else LEAVING)
+        for _ in range(20):
+            for step in hand.steps():
+                if isinstance(step, Send):
+                    hand.respond(refusal(code))
+                else:
+                    assert isinstance(step, FindCoordinator)
+                    machine.on_coordinator(hand.now)
+            hand.now += 0.5
+        assert machine.state is MemberState.UNSUBSCRIBED  # sooner or later it gives up
+    elif code in FENCING or (code == GONE and state is not JOINING):
+        lost = [step for step in hand.steps() if isinstance(step, Lost)]
+        assert lost == ([Lost(held)] if held else [])
+        if lost:
+            assert machine.state is MemberState.FENCED
+            machine.on_lost(hand.now)
+        assert machine.state is JOINING
+        assert machine.generation == -1
+        hand.now += 0.1
+        request = hand.step(Send).request_for(1)
+        assert (request.member_epoch, request.topic_partitions) == (0, [])
+    elif code in MOVING | RETRIED | TELLING:
+        assert machine.state is state
+        steps = hand.steps()
+        if code in MOVING:
+            assert steps == [FindCoordinator()]
+            machine.on_coordinator(hand.now)
+            steps = hand.steps()  # at once, since it is another broker
+        elif code in TELLING:
+            (fail,) = steps
+            assert fail.error.errno == code
+        if code not in MOVING:
+            assert not any(isinstance(step, Send) for step in steps)
+            hand.now += 0.1
+            steps = hand.steps()
+        (send,) = steps
+        assert send.request_for(1).subscribed_topic_names == ["t"]  # told in full
+        assert machine.assignment == held
+    else:
+        assert what is Verdict.FATAL
+        assert machine.state is MemberState.FATAL
+        assert machine.generation == -1
+        fail, *others = hand.steps()
+        assert fail.error.errno == code
+        assert "group 'g'" in str(fail.error)
+        assert others == ([Lost(held)] if held else [])
+        if held:
+            machine.on_lost(hand.now)
+        assert hand.steps() == []  # nothing is sent any more
+        machine.retry(hand.now)
+        again = hand.steps()
+        assert isinstance(again[0], Fail if code == 82 else Send)
+
+
+@pytest.mark.parametrize("state", SENDING)
+@pytest.mark.parametrize("error", [KafkaConnectionError("cut"), KafkaTimeoutError("late")])
+def test_a_request_that_is_lost(error: KafkaError, state: MemberState) -> None:
+    hand = Hand().sending(state)
+    machine = hand.machine
+    machine.on_error(HEARTBEAT, error, hand.now)
+    assert machine.state is state
+    assert not any(isinstance(step, Send | FindCoordinator) for step in hand.steps())
+    wakeup = machine.next_wakeup(hand.now)
+    assert wakeup is not None
+    hand.now = wakeup
+    hand.step(FindCoordinator)
+    machine.on_coordinator(hand.now)
+    if state is not PREPARE_LEAVING:
+        request = hand.step(Send).request_for(1)
+        assert request.member_epoch == {JOINING: 0, LEAVING: -1}.get(state, 1)
+        assert request.subscribed_topic_names == (None if state is LEAVING else ["t"])
+
+
+@pytest.mark.parametrize("error", [UnsupportedVersionError(), AuthenticationFailedError()])
+def test_a_request_that_could_never_be_sent(error: KafkaError) -> None:
+    hand = Hand().joining()
+    hand.machine.on_error(HEARTBEAT, error, hand.now)
+    assert hand.machine.state is MemberState.FATAL
+    assert isinstance(hand.step(Fail).error, type(error))
+
+
+@pytest.mark.parametrize("state", SENDING)
+def test_a_coordinator_that_nobody_finds(state: MemberState) -> None:
+    hand = Hand().sending(state)
+    machine = hand.machine
+    machine.on_error(HEARTBEAT, KafkaConnectionError("cut"), hand.now)
+    searches = 0
+    began = hand.now
+    while hand.now < began + 60:
+        for step in hand.steps():
+            if isinstance(step, FindCoordinator):
+                searches += 1
+                machine.on_error(FIND_COORDINATOR, KafkaConnectionError("nobody"), hand.now)
+        hand.now += 0.05
+    if state is LEAVING:
+        assert machine.state is MemberState.UNSUBSCRIBED  # its session will end by itself
+        assert searches == 2
+    else:
+        assert machine.state is state
+        assert 50 <= searches <= 70  # once a second in the end
+
+
+def test_a_search_that_is_refused_is_fatal() -> None:
+    hand = Hand()
+    hand.machine.on_subscription(["t"], hand.now)
+    hand.step(FindCoordinator)
+    hand.machine.on_error(FIND_COORDINATOR, GroupAuthorizationFailedError("no"), hand.now)
+    assert isinstance(hand.step(Fail).error, GroupAuthorizationFailedError)
+
+
+def test_a_forbidden_topic_is_told_once_until_the_application_goes_on() -> None:
+    hand = Hand().stable()
+    fails = 0
+    for turn in range(6):
+        hand.respond(refusal(29))
+        if turn == 3:
+            hand.machine.retry(hand.now)
+        hand.now += 2.0
+        steps = hand.steps()
+        fails += sum(isinstance(step, Fail) for step in steps)
+        assert any(isinstance(step, Send) for step in steps)
+    assert fails == 2
+    assert hand.machine.state is STABLE
+    assert hand.machine.assignment == tps("t", 0, 1)
+
+
+def test_an_answer_of_an_older_membership_counts_no_more() -> None:
+    hand = Hand().stable()
+    machine = hand.machine
+    machine.on_coordinator_lost(hand.now)
+    hand.step(FindCoordinator)
+    machine.on_error(FIND_COORDINATOR, GroupAuthorizationFailedError("no"), hand.now)
+    assert machine.state is MemberState.FATAL
+    assert [type(step) for step in hand.steps()] == [Fail, Lost]
+    hand.respond(answer(9, [0, 1, 2, 3]))
+    machine.on_lost(hand.now)
+    assert machine.state is MemberState.FATAL
+    assert machine.generation == -1
+    assert machine.assignment == frozenset()
+
+
+def test_a_newer_target_waits_for_the_one_that_is_reconciled() -> None:
+    hand = Hand().stable()
+    machine = hand.machine
+    hand.respond(answer(1, [0]))
+    assert hand.step(Revoke).partitions == tps("t", 1)
+    hand.now += 5.0
+    hand.step(Send)
+    hand.respond(answer(2, [0, 3]))
+    assert hand.steps() == []  # the listener runs
+    machine.on_revoked(hand.now)
+    assert hand.step(Assign) == Assign(frozenset(), tps("t", 0))
+    machine.on_assigned(hand.now)
+    told = hand.step(Send).request_for(1)
+    assert [topic.partitions for topic in told.topic_partitions] == [[0]]
+    assert machine.state is RECONCILING
+    assert hand.step(Assign) == Assign(tps("t", 3), tps("t", 0, 3))
+
+
+def test_a_target_that_comes_back_is_acknowledged_though_nothing_changed() -> None:
+    hand = Hand().stable()
+    machine = hand.machine
+    machine.on_metadata({}, hand.now)
+    other = _uuid(Random(8))
+    hand.respond(
+        ConsumerGroupHeartbeatResponse(
+            member_epoch=2,
+            heartbeat_interval_ms=5000,
+            assignment=Assignment([TopicPartitions(TOPIC_ID, [0, 1]), TopicPartitions(other, [0])]),
+        )
+    )
+    told = hand.step(Send).request_for(1)
+    assert [topic.partitions for topic in told.topic_partitions] == [[0, 1]]
+    hand.respond(answer(2, [0, 1]))
+    told = hand.step(Send).request_for(1)
+    assert [topic.partitions for topic in told.topic_partitions] == [[0, 1]]
+    assert machine.state is STABLE
+
+
+def test_fenced_while_a_listener_runs() -> None:
+    hand = Hand().sending(RECONCILING)
+    machine = hand.machine
+    hand.respond(refusal(110))
+    assert hand.steps() == []  # one listener at a time
+    machine.on_revoked(hand.now)
+    assert hand.step(Lost).partitions == tps("t", 0)
+    assert machine.state is MemberState.FENCED
+    machine.on_lost(hand.now)
+    assert machine.state is JOINING
+
+
+def test_the_wish_to_leave_and_to_join_again() -> None:
+    hand = Hand().sending(LEAVING)
+    hand.machine.on_subscription(["t"], hand.now)
+    assert hand.machine.state is LEAVING
+    hand.respond(answer(-1))
+    assert hand.machine.state is JOINING
+    assert hand.step(Send).request_for(1).member_id == "m"
+
+
+def test_no_state_is_a_trap() -> None:
+    """From every state all others can be reached."""
+    for start in MemberState:
+        reached = {start}
+        while further := {one for state in reached for one in FOLLOWING[state]} - reached:
+            reached |= further
+        assert reached == set(MemberState)
+
+
+def test_what_is_explained_keeps_its_class_and_cause() -> None:
+    for code in CODES:
+        error = for_code(code)("what the broker says")
+        explained = explain(error, options(), None)
+        assert type(explained) is type(error)
+        assert "what the broker says" in str(explained)
