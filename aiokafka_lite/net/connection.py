@@ -33,8 +33,13 @@ from aiokafka_lite.net.in_flight import RAW, InFlight, Pending
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.renewal import Renewal
 from aiokafka_lite.net.transport import FrameTransport
-from aiokafka_lite.protocol.framing import encode_request
+from aiokafka_lite.protocol.framing import (
+    RequestInPieces,
+    encode_request,
+    encode_request_in_pieces,
+)
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 log = logging.getLogger(__name__)
@@ -178,7 +183,8 @@ class Connection:
         bound.
 
         Args:
-            request: The body. It is encoded here and now.
+            request: The body. It is encoded here and now; data that it refers to may change, or
+                be used for something else, as soon as this returns.
             version: To encode it in; see `version_of`.
             timeout: Seconds until the missing answer fails the whole connection; by default the
                 option `request_timeout`.
@@ -197,7 +203,13 @@ class Connection:
         self._correlation_id = (
             self._correlation_id + 1 if self._correlation_id < LAST_CORRELATION_ID else 0
         )
-        data = encode_request(request, version, self._correlation_id, self._options.client_id)
+        data: bytearray | list[Buffer]
+        if isinstance(request, RequestInPieces):
+            data = encode_request_in_pieces(
+                request, version, self._correlation_id, self._options.client_id
+            )
+        else:
+            data = encode_request(request, version, self._correlation_id, self._options.client_id)
         pending = self._pend(
             request.name,
             request.api_key,
@@ -207,7 +219,8 @@ class Connection:
             self._options.request_timeout if timeout is None else timeout,
         )
         if self._renewal is not None and not past_held and self._renewal.holds():
-            self._renewal.hold(lambda: self._post(pending, data, expect_response))
+            whole = b"".join(data) if isinstance(data, list) else data
+            self._renewal.hold(lambda: self._post(pending, whole, expect_response))
         else:
             self._post(pending, data, expect_response)
         return pending.future
@@ -321,16 +334,22 @@ class Connection:
 
     # Inside
 
-    def _post(self, pending: Pending, data: bytearray, expect_response: bool) -> None:
+    def _post(
+        self, pending: Pending, data: bytes | bytearray | list[Buffer], expect_response: bool
+    ) -> None:
         if self._closed:
             self._fail(pending)
         elif expect_response:
             idle = not self._in_flight
             self._in_flight.add(pending)
-            self._transport.write(data, at_once=idle)
+            if isinstance(data, list):
+                self._transport.write_pieces(data, at_once=idle)
+            else:
+                self._transport.write(data, at_once=idle)
         else:
             self._leaving.add(pending)
-            self._transport.write(data, self._on_written)
+            whole = b"".join(data) if isinstance(data, list) else data
+            self._transport.write(whole, self._on_written)
 
     def _pend(
         self,

@@ -9,16 +9,20 @@ Non-obvious:
 - `on_lost` is called exactly once, and only after `connection_made`; by the event loop, never
   from inside a call into this object.
 - `get_buffer` gives a memoryview (see `frames`).
+- A large request in pieces is not even copied: the kernel takes the pieces from where they lie. It
+  does so behind the event loop's back, which is right as long as the loop has nothing to send.
 - The loop's write buffer is given a high-water mark of one byte, so that "paused" means that the
   kernel's buffer is full. (With zero, asyncio's TLS would pause an empty buffer for ever.)
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
 from aiokafka_lite.net.frames import Frame, FrameReceiver
+from aiokafka_lite.protocol.primitives import Buffer
 
 JOINED: Final = 32 * 1024
 """Bytes up to which a request is copied to leave in one piece with its neighbours."""
@@ -26,6 +30,10 @@ MOST_WAITING: Final = 1024 * 1024
 """Bytes that may wait here before `writable` turns false, even if the socket takes them all."""
 CLOSING_TIME: Final = 2.0
 """Seconds that a closing transport has to send what the socket has not taken yet."""
+
+MOST_PIECES: Final = 1000
+"""Pieces that one system call takes (IOV_MAX is 1024 on Linux and macOS)."""
+_VECTORED: Final = hasattr(os, "writev")
 
 _Written: TypeAlias = Callable[[], None] | None
 
@@ -54,6 +62,7 @@ class FrameTransport(asyncio.BufferedProtocol):
         self._waiting: deque[tuple[bytes | bytearray, _Written]] = deque()
         self._waiting_bytes = 0
         self._flush_is_due = False
+        self._file = -1  # the socket's, where the kernel may be given pieces directly
         self._paused = False  # by the event loop: the socket takes no more
         self._closing = False
         self._error: Exception | None = None  # why this side aborted
@@ -88,6 +97,26 @@ class FrameTransport(asyncio.BufferedProtocol):
         if not self._flush_is_due and not self._paused:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
+
+    def write_pieces(self, pieces: list[Buffer], *, at_once: bool = False) -> None:
+        """Send a request that is in pieces, which may change as soon as this returns.
+
+        A large one leaves now, without a copy, as far as the socket takes it; the rest of it, and
+        all of a small one, is copied.
+
+        Args:
+            pieces: The whole frame, in order.
+            at_once: As for `write`.
+        """
+        sent = 0
+        large = sum(map(len, pieces)) >= JOINED
+        if self._file >= 0 and (large or at_once) and len(pieces) <= MOST_PIECES:
+            if self._waiting:
+                self._flush()
+            sent = self._write_now(pieces)
+        rest = b"".join(_behind(pieces, sent) if sent else pieces)
+        if rest:
+            self.write(rest, at_once=at_once)
 
     async def drain(self) -> None:
         """Wait until the transport is writable or closing.
@@ -134,6 +163,10 @@ class FrameTransport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=1)
+        encrypted = self._transport.get_extra_info("sslcontext") is not None
+        socket = self._transport.get_extra_info("socket")
+        if _VECTORED and not encrypted and socket is not None:
+            self._file = socket.fileno()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.window()
@@ -157,6 +190,7 @@ class FrameTransport(asyncio.BufferedProtocol):
         if self._transport is None:
             return  # a TLS handshake that failed: whoever dialled knows
         self._closing = True
+        self._file = -1  # it is closed next, and may be another's soon
         self._waiting.clear()
         self._waiting_bytes = 0
         if self._abort_timer is not None:
@@ -189,6 +223,22 @@ class FrameTransport(asyncio.BufferedProtocol):
         if self.writable:
             self._wake()
 
+    def _write_now(self, pieces: list[Buffer]) -> int:
+        """Give the kernel as much as it takes, past the event loop if that has nothing to send."""
+        transport = self._transport
+        if (
+            self._paused
+            or self._waiting
+            or transport is None
+            or transport.is_closing()
+            or transport.get_write_buffer_size()
+        ):
+            return 0
+        try:
+            return os.writev(self._file, pieces)
+        except OSError:
+            return 0  # it takes nothing, or is broken: the event loop finds out which
+
     def _hand_over(
         self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written
     ) -> None:
@@ -220,3 +270,12 @@ class FrameTransport(asyncio.BufferedProtocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
+
+
+def _behind(pieces: list[Buffer], count: int) -> list[Buffer]:
+    """What is left of the pieces behind so many bytes."""
+    for position, piece in enumerate(pieces):
+        if count < len(piece):
+            return [memoryview(piece)[count:], *pieces[position + 1 :]]
+        count -= len(piece)
+    return []

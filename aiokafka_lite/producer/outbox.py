@@ -15,8 +15,8 @@ Non-obvious:
 - ``ready`` may name partitions that have nothing to send by now, or that moved away: whether a
   partition is ``sendable`` is asked when its turn comes. So the cost follows events, not
   partitions.
-- The request's frame is a copy of the batches, so a batch may be resolved, and its buffer reused,
-  while its request is still in flight.
+- When a request was sent, the kernel has its batches, or the connection a copy: so a batch may be
+  resolved, and its buffer reused, while its request is still in flight.
 """
 
 import asyncio
@@ -39,6 +39,8 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.wire import FIRST_VERSION, BatchesRequest
+from aiokafka_lite.protocol.message import RequestOf
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -46,6 +48,7 @@ from aiokafka_lite.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import convert
 
@@ -228,7 +231,7 @@ class Outbox:
 
     def _post(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Send one request."""
-        topics: dict[str, list[PartitionProduceData]] = {}
+        topics: dict[str, list[tuple[int, Buffer]]] = {}
         acks = self._options.acks
         sent: list[Part] = []
         try:
@@ -246,20 +249,28 @@ class Outbox:
                     self._returns.on_error(queue, batch, error)
                     continue
             topic, partition = queue.topic_partition
-            topics.setdefault(topic, []).append(PartitionProduceData(partition, payload))
+            topics.setdefault(topic, []).append((partition, payload))
             sent.append((queue, batch))
         if not sent:
             return
         now = self._loop.time()
         self._metrics.on_request([batch for _, batch in sent], now)
         timeout = self._options.request_timeout
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=round(timeout * 1000),
-            topic_data=[
-                TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
-            ],
-        )
+        request: RequestOf[ProduceResponse]
+        if version >= FIRST_VERSION:
+            request = BatchesRequest(acks, round(timeout * 1000), topics)
+        else:
+            request = ProduceRequest(
+                acks=acks,
+                timeout_ms=round(timeout * 1000),
+                topic_data=[
+                    TopicProduceData(
+                        name=name,
+                        partition_data=[PartitionProduceData(*batch) for batch in batches],
+                    )
+                    for name, batches in topics.items()
+                ],
+            )
         try:
             if acks:
                 answered = connection.send(request, version, timeout=timeout)

@@ -12,8 +12,9 @@ what the broker speaks (KIP-511).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from struct import Struct as Layout
-from typing import overload
+from typing import ClassVar, overload
 
 from aiokafka_lite.errors import KafkaProtocolError, UnsupportedVersionError
 from aiokafka_lite.protocol.api_keys import API_MODULES, ApiKey
@@ -58,6 +59,50 @@ def encode_request(
         UnsupportedVersionError: this client does not speak the version, or a field is set that it
             does not have.
     """
+    out = _begin_request(request, version, correlation_id, client_id)
+    request.encode(out, version)
+    INT32.pack_into(out, 0, len(out) - 4)
+    return out
+
+
+class RequestInPieces(ABC):
+    """A request that can be written around large data without copying it; a `RequestOf` beside."""
+
+    name: ClassVar[str]
+    api_key: ClassVar[int]
+    min_version: ClassVar[int]
+    max_version: ClassVar[int]
+    flexible_from: ClassVar[int]
+
+    @abstractmethod
+    def encode_in_pieces(self, out: bytearray, version: int) -> list[Buffer]:
+        """The body behind ``out``, which begins the first piece; all of them in order."""
+
+    def encode(self, out: bytearray, version: int) -> None:
+        """The body in one piece."""
+        first, *others = self.encode_in_pieces(bytearray(), version)
+        out += first
+        for piece in others:
+            out += piece
+
+
+def encode_request_in_pieces(
+    request: RequestInPieces, version: int, correlation_id: int, client_id: str | None
+) -> list[Buffer]:
+    """What `encode_request` returns, in pieces: some are views of data that is not ours."""
+    out = _begin_request(request, version, correlation_id, client_id)
+    pieces = request.encode_in_pieces(out, version)
+    INT32.pack_into(out, 0, sum(map(len, pieces)) - 4)
+    return pieces
+
+
+def _begin_request(
+    request: RequestOf[Response] | RequestInPieces,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+) -> bytearray:
+    """Room for the size, and the header."""
     api_key = request.api_key
     check_version(request, version)
     out = bytearray(_SIZE_AND_HEADER.pack(0, api_key, version, correlation_id))
@@ -66,8 +111,6 @@ def encode_request(
         write_nullable_string(out, client_id, False)
     if header_version > 1:
         out.append(0)
-    request.encode(out, version)
-    INT32.pack_into(out, 0, len(out) - 4)
     return out
 
 
@@ -164,7 +207,9 @@ def peek_correlation_id(frame: Buffer) -> int:
     return Reader(frame).int32()
 
 
-def check_version(message: type[Message] | Message | RequestOf[Response], version: int) -> None:
+def check_version(
+    message: type[Message] | Message | RequestOf[Response] | RequestInPieces, version: int
+) -> None:
     """Refuse a version of `message` that this client does not speak."""
     if not message.min_version <= version <= message.max_version:
         raise UnsupportedVersionError(

@@ -1,6 +1,8 @@
 """transport: what is written when, driven by hand with a transport that only takes notes."""
 
 import asyncio
+import random
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.net.buffers import ReceiveBuffers
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.transport import JOINED, MOST_WAITING, FrameTransport
+from aiokafka_lite.net.transport import JOINED, MOST_PIECES, MOST_WAITING, FrameTransport
+from aiokafka_lite.protocol.primitives import Buffer
 
 
 class Notes:
@@ -24,6 +27,9 @@ class Notes:
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high == 1
+
+    def get_extra_info(self, name: str) -> None:
+        return None
 
     def write(self, data: bytes | memoryview) -> None:
         self.written.append(bytes(data))
@@ -99,6 +105,59 @@ async def test_large_writes_are_not_copied_and_order_is_kept() -> None:
         b"".join(setup.notes.written).strip(b"\0")
         == b"ab" + bytes(JOINED) + b"c" + bytes(2 * JOINED) + b"de"
     )
+
+
+async def test_pieces_are_copied_where_the_kernel_cannot_be_given_them() -> None:
+    setup = Setup()
+    large = bytearray(b"a" * JOINED)
+    setup.transport.write_pieces([b"1", memoryview(large), b"2"])
+    small = bytearray(b"b" * 10)
+    setup.transport.write_pieces([b"3", memoryview(small)])
+    large[:] = bytes(JOINED)
+    small[:] = bytes(10)
+    assert setup.notes.written == []
+    await asyncio.sleep(0)
+    assert b"".join(setup.notes.written) == b"1" + b"a" * JOINED + b"2" + b"3" + b"b" * 10
+
+
+async def test_pieces_arrive_in_order_though_their_memory_is_used_again() -> None:
+    loop = asyncio.get_running_loop()
+    taken, connected = socket.socketpair()
+    taken.setblocking(False)
+    connected.setblocking(False)
+    transport = FrameTransport(FrameReceiver(1000, ReceiveBuffers()), print, lambda _: None)
+    await loop.create_connection(lambda: transport, sock=connected)
+    chance = random.Random(7)
+    buffer = bytearray(4 * JOINED)
+    expected = bytearray()
+    received = bytearray()
+    with taken:
+        while len(expected) < 200 * JOINED:
+            pieces: list[Buffer] = []
+            for _ in range(chance.choice([1, 3, 2 * MOST_PIECES])):
+                size = chance.choice([1, 100, JOINED]) if len(pieces) < 10 else 10
+                begin = chance.randrange(len(buffer) - size)
+                buffer[begin : begin + size] = chance.randbytes(size)
+                pieces += b"between", memoryview(buffer)[begin : begin + size]
+            expected += b"".join(pieces)
+            transport.write_pieces(pieces, at_once=chance.random() < 0.3)
+            pieces.clear()
+            buffer[:] = bytes(len(buffer))
+            if chance.random() < 0.3:
+                small = chance.randbytes(50)
+                expected += small
+                transport.write(small, at_once=chance.random() < 0.5)
+            if chance.random() < 0.3:
+                await asyncio.sleep(0)
+            if not transport.writable or chance.random() < 0.1:
+                received += await loop.sock_recv(taken, 1_000_000)
+        while len(received) < len(expected):
+            async with asyncio.timeout(10):
+                received += await loop.sock_recv(taken, 1_000_000)
+        transport.abort()
+        await transport.wait_lost()
+    assert received == expected
+    transport.write_pieces([b"too late"], at_once=True)
 
 
 async def test_a_paused_socket_gets_nothing_until_it_resumes() -> None:
