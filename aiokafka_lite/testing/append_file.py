@@ -4,16 +4,36 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["AppendFile", "write_file"]
+__all__ = ["AppendFile", "replace_file"]
 
 
-def write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a whole file, on the disk when this returns: it is to take the place of another."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
+def replace_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Put a whole file in the place of another, or of none; on the disk when this returns."""
+    _make_folder(path.parent, fsync=True)
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
         file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
+    fresh.replace(path)
+    _sync_names(path.parent)
+
+
+def _make_folder(folder: Path, *, fsync: bool) -> None:
+    if not folder.exists():
+        _make_folder(folder.parent, fsync=fsync)
+        folder.mkdir(exist_ok=True)
+        if fsync:
+            _sync_names(folder.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    """What a folder holds may be on the disk, and its name not: the folder is synced by itself."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class AppendFile:
@@ -27,10 +47,13 @@ class AppendFile:
     __slots__ = ("_descriptor", "_fsync", "_size")
 
     def __init__(self, path: Path, *, fsync: bool = False) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent, fsync=fsync)
+        is_new = not path.exists()
         self._fsync = fsync
         self._descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
         self._size = os.fstat(self._descriptor).st_size
+        if fsync and is_new:
+            _sync_names(path.parent)
 
     def append(self, piece: bytes | memoryview) -> None:
         """Put a piece at the end.

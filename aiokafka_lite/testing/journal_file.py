@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiokafka_lite.errors import KafkaStorageError
-from aiokafka_lite.testing.append_file import AppendFile, write_file
+from aiokafka_lite.testing.append_file import AppendFile, replace_file
 from aiokafka_lite.testing.journal import Journal, Key, Value
 
 __all__ = ["DataFolderError", "FileJournal"]
@@ -108,9 +108,7 @@ class FileJournal(Journal):
             for key, value in entries.items()
         ]
         self._lines = len(notes)
-        fresh = self._path.with_suffix(".new")
-        write_file(fresh, [json.dumps([OURS, FORMAT]).encode() + b"\n", *notes])
-        fresh.replace(self._path)
+        replace_file(self._path, [json.dumps([OURS, FORMAT]).encode() + b"\n", *notes])
         return AppendFile(self._path, fsync=self._fsync)
 
 

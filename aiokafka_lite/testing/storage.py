@@ -23,7 +23,7 @@ from uuid import UUID
 
 from aiokafka_lite.errors import KafkaStorageError
 from aiokafka_lite.record.header import HEADER_SIZE, MAGIC_AT, BatchHeader, crc_matches
-from aiokafka_lite.testing.append_file import AppendFile, write_file
+from aiokafka_lite.testing.append_file import AppendFile, replace_file
 from aiokafka_lite.testing.journal_file import DataFolderError, FileJournal
 from aiokafka_lite.testing.log import LogStore
 from aiokafka_lite.testing.topics import Partition, Topic
@@ -317,9 +317,7 @@ class PartitionFile(LogStore):
 
     def _write_anew(self, batches: Iterable[memoryview]) -> None:
         self.close_file()
-        fresh = self.path.with_suffix(".new")
-        write_file(fresh, batches)
-        fresh.replace(self.path)
+        replace_file(self.path, batches)
 
     def close_file(self) -> None:
         """Let go of the file until the next append."""

@@ -226,6 +226,29 @@ def test_every_file_is_closed(folder: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_names_reach_the_disk_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    really_sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        really_sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with FakeCluster(topics=["orders"], data_dir=folder, fsync=True) as cluster:
+        assert synced[:2] == [folder / "meta.new", folder]
+        synced.clear()
+        cluster.produce("orders", b"x")
+        file = log_file(folder, "orders")
+        assert synced[:4] == [folder, folder / "topics", file.parent, file]
+        synced.clear()
+        cluster.produce("orders", b"y")
+        assert synced == [file]
+        synced.clear()
+        cluster.truncate("orders", 0, 1)
+        assert synced[:2] == [file.with_suffix(".new"), file.parent]
+
+
 def test_a_folder_that_another_crash_left_behind(folder: Path) -> None:
     with FakeCluster(topics=["orders"], data_dir=folder):
         pass
@@ -273,7 +296,7 @@ def test_a_log_that_could_not_be_rewritten_takes_nothing_more(
         def refuse(path: Path, pieces: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(storage, "write_file", refuse)
+        monkeypatch.setattr(storage, "replace_file", refuse)
         with pytest.raises(KafkaStorageError, match="No space left"):
             cluster.truncate("orders", 0, 1)
         monkeypatch.undo()

@@ -1,6 +1,7 @@
 """Killed between any two changes of its files, or in the midst of one: what a cluster in a folder
 has acknowledged is there, once, and a transaction is there as a whole or not at all."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing import append_file, journal_file, storage
+from aiokafka_lite.testing import append_file
 from aiokafka_lite.testing.topics import Partition
 from tests.unit.testing.raw import NOW_MS, make_batch
 from tests.unit.testing.test_storage_of_rooms import StoredBroker
@@ -70,8 +71,6 @@ class Disk:
 
         with monkeypatch.context() as patches:
             patches.setattr(append_file.AppendFile, "append", append)
-            for module in (journal_file, storage):
-                patches.setattr(module, "write_file", watched(append_file.write_file))
             patches.setattr(Path, "replace", watched(Path.replace))
             patches.setattr(Path, "unlink", watched(Path.unlink))
             patches.setattr(shutil, "rmtree", watched(shutil.rmtree))
@@ -127,6 +126,7 @@ class Crashes:
 
 @pytest.fixture
 def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crashes]:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # here only the process dies
     made = Crashes(tmp_path, monkeypatch)
     made.broker.state.add_partitions("orders", 2)
     yield made
