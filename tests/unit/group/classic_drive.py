@@ -184,7 +184,7 @@ class Driver:
         machine, group = self.machine, self.group
         match step:
             case Send():
-                assert step.kind not in self.waiting, "two of a kind"
+                self._check_request(step)
                 if not self.connected:
                     machine.on_error(step.kind, KafkaConnectionError("cut"), now)
                     return
@@ -210,6 +210,20 @@ class Driver:
                 machine.on_elected(shares, now, topics)
             case Fail():
                 self.failures.append(step.error)
+
+    def _check_request(self, step: Send) -> None:
+        """What may never be sent."""
+        assert step.kind not in self.waiting, "two of a kind"
+        eager = self.machine.rebalance_protocol is RebalanceProtocol.EAGER
+        if step.kind == "JoinGroup":
+            assert self.listener_done is None, "a listener is at work"
+            assert not (eager and self.held), "eager members give everything back first"
+            assert not self.waiting.keys() & {"SyncGroup", "LeaveGroup"}
+        if step.kind == "SyncGroup":
+            assert "JoinGroup" not in self.waiting
+        if step.kind == "Heartbeat":
+            assert not self.waiting.keys() & {"JoinGroup", "SyncGroup"}, "it would wait in line"
+            assert self.machine.generation >= 0
 
     def _listen(self, through: Callable[[float], None]) -> None:
         assert self.listener_done is None, "one listener at a time"
@@ -301,17 +315,15 @@ class DrivenGroup:
         return len(held) == wanted == len(set(held))
 
     def check(self) -> None:
-        """No two members of one generation hold the same partition.
+        """No two members hold the same partition, of whatever generations: who is cut off has
+        given up before the coordinator gives its partitions to others.
 
         Of two that share an instance id the older one learns by its next heartbeat only that it
         is fenced: that is Kafka's own gap.
         """
-        owners: dict[tuple[int, TopicPartition], Driver] = {}
+        owners: dict[TopicPartition, Driver] = {}
         for driver in self.drivers:
-            generation, instance_id = driver.machine.generation, driver.instance_id
-            if not driver.alive or generation < 0:
-                continue
-            for tp in driver.held:
-                owner = owners.setdefault((generation, tp), driver)
-                same = instance_id is not None and owner.instance_id == instance_id
-                assert owner is driver or same, f"two owners of {tp} in generation {generation}"
+            for tp in driver.held if driver.alive else ():
+                owner = owners.setdefault(tp, driver)
+                same = owner.instance_id is not None and owner.instance_id == driver.instance_id
+                assert owner is driver or same, f"two owners of {tp}"

@@ -1,0 +1,159 @@
+"""Groups of classic members to which anything may happen: what never may, and that all is well once
+nothing more happens. The embedded broker coordinates."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from aiokafka_lite.group.classic import ClassicState
+from aiokafka_lite.group.membership import RebalanceProtocol
+from aiokafka_lite.protocol.api_keys import ApiKey
+from tests.unit.group.classic_drive import COOPERATIVE, EAGER, DrivenGroup, Driver
+
+MOST = 5  # members at a time
+REBALANCE_TIMEOUT = 20.0
+
+APIS = [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP]
+CODES = [-1, 14, 15, 16, 22, 25, 27, 30, 81]
+
+which = st.integers(0, MOST - 1)
+pauses = st.sampled_from([0.0, 0.1, 2.0, 7.0, 15.0, 60.0])
+
+
+class ClassicGroups(RuleBasedStateMachine):
+    @initialize(protocols=st.sampled_from([EAGER, COOPERATIVE]))
+    def begin(self, protocols: frozenset[RebalanceProtocol]) -> None:
+        self.protocols = protocols
+        self.group = DrivenGroup(partitions=5)
+        self.events = 0
+        self.join(static=False)
+
+    def pick(self, number: int) -> Driver | None:
+        """One that runs."""
+        self.events += 1
+        alive = self.group.alive
+        return alive[number % len(alive)] if alive else None
+
+    @precondition(lambda self: len(self.group.alive) < MOST)
+    @rule(static=st.booleans())
+    def join(self, static: bool) -> None:
+        self.events += 1
+        name = f"static-{len(self.group.drivers)}" if static else None
+        Driver(
+            self.group,
+            protocols=self.protocols,
+            rebalance_timeout=REBALANCE_TIMEOUT,
+            group_instance_id=name,
+        )
+
+    @rule(number=which, stay=st.sampled_from([None, True, False]))
+    def close(self, number: int, stay: bool | None) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.machine.close(self.group.now, stay)
+
+    @rule(number=which, seconds=pauses)
+    def kill_and_restart(self, number: int, seconds: float) -> None:
+        """Static ones come back by their name."""
+        if (driver := self.pick(number)) is not None:
+            driver.alive = False
+            self.group.run(seconds)
+            Driver(
+                self.group,
+                protocols=self.protocols,
+                rebalance_timeout=REBALANCE_TIMEOUT,
+                group_instance_id=driver.instance_id,
+            )
+
+    @rule(number=which, seconds=pauses)
+    def stop_process(self, number: int, seconds: float) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.alive = False
+            self.group.run(seconds)
+            driver.alive = True
+            driver.pump()
+
+    @rule(number=which, seconds=pauses)
+    def cut(self, number: int, seconds: float) -> None:
+        """No request gets through; answers are lost."""
+        if (driver := self.pick(number)) is not None:
+            driver.connected = False
+            self.group.run(seconds)
+            driver.connected = True
+
+    @rule(number=which, seconds=pauses)
+    def unsubscribe(self, number: int, seconds: float) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.machine.leave("unsubscribed", self.group.now)
+            self.group.run(seconds)
+            if not driver.machine.closed and driver.alive:
+                driver.machine.on_subscription({"t"}, self.group.now)
+
+    @rule(number=which, seconds=st.sampled_from([0.0, 0.3, 5.0, 15.0]))
+    def listener(self, number: int, seconds: float) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.listener_time = seconds
+
+    @rule(number=which, waiting=st.booleans())
+    def poll(self, number: int, waiting: bool) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.machine.on_poll(self.group.now, waiting=waiting)
+
+    @rule(number=which)
+    def enforce_rebalance(self, number: int) -> None:
+        if (driver := self.pick(number)) is not None:
+            driver.machine.request_rejoin("test", self.group.now)
+
+    @rule(number=which, code=st.sampled_from([15, 16, 22, 25, 27]))
+    def commit_refused(self, number: int, code: int) -> None:
+        from aiokafka_lite.errors import for_code
+
+        if (driver := self.pick(number)) is not None:
+            driver.machine.on_commit_error(for_code(code)(""), self.group.now)
+
+    @rule(api=st.sampled_from(APIS), code=st.sampled_from(CODES))
+    def fault(self, api: ApiKey, code: int) -> None:
+        self.events += 1
+        self.group.broker.fail_next(api, code)
+
+    @rule()
+    def move_coordinator(self) -> None:
+        self.events += 1
+        self.group.move_coordinator()
+
+    @precondition(lambda self: self.group.layouts["t"].partitions < 8)
+    @rule()
+    def add_partition(self) -> None:
+        self.events += 1
+        self.group.add_partitions("t", self.group.layouts["t"].partitions + 1)
+
+    @rule(seconds=pauses)
+    def pass_time(self, seconds: float) -> None:
+        self.group.run(seconds)
+        for driver in self.group.alive:  # Java's next poll
+            driver.machine.retry(self.group.now)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "group"):
+            return
+        group = self.group
+        group.broker.control.faults.clear()
+        for driver in group.alive:
+            driver.listener_time = min(driver.listener_time, 5.0)
+            driver.machine.on_poll(group.now, waiting=True)
+            driver.machine.retry(group.now)
+            if driver.machine.state is ClassicState.FENCED:
+                driver.machine.close(group.now)
+        self.join(static=False)
+        group.run_until_stable(300)
+        counts = [driver.machine.counters.rebalances for driver in group.drivers]
+        group.run(120)
+        assert counts == [driver.machine.counters.rebalances for driver in group.drivers]
+        assert max(counts) <= 6 * self.events
+        for driver in group.alive:
+            driver.machine.close(group.now)
+        group.run(30)
+        assert all(driver.machine.closed for driver in group.drivers if driver.alive)
+
+
+TestClassicGroups = ClassicGroups.TestCase
+TestClassicGroups.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
