@@ -22,7 +22,7 @@ Non-obvious:
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -39,7 +39,7 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.wire import FIRST_VERSION, BatchesRequest
+from aiokafka_lite.producer.wire import FIRST_VERSION, BatchesRequest, BatchesResponse, Stored
 from aiokafka_lite.protocol.message import RequestOf
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
@@ -75,6 +75,16 @@ class Returns(Protocol):
         leader: Node | None = None,
     ) -> None:
         """The broker answered for the batch; where it named another leader, maybe its address."""
+
+    def on_stored(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+    ) -> None:
+        """The broker stored the batch."""
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """With acks=0: it was handed to the socket."""
@@ -312,8 +322,25 @@ class Outbox:
             self._metrics.on_response(now - sent_at, throttle, now)
             if throttle > 0:
                 self._pause(throttle)
-            self._answered(parts, response)
+            if isinstance(response, BatchesResponse) and response.stored is not None:
+                self._stored(parts, response.stored)
+            else:
+                self._answered(parts, response)
         self.wake()
+
+    def _stored(self, parts: Sequence[Part], stored: Mapping[tuple[str, int], Stored]) -> None:
+        """The broker stored all that it answers for."""
+        for queue, batch in parts:
+            where = stored.get(queue.topic_partition)
+            if where is None:
+                self._left_out(queue, batch)
+            else:
+                self._returns.on_stored(queue, batch, *where)
+
+    def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        topic, partition = queue.topic_partition
+        missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
+        self._returns.on_error(queue, batch, missing)
 
     def _answered(self, parts: Sequence[Part], response: ProduceResponse) -> None:
         answers = {
@@ -328,9 +355,7 @@ class Outbox:
         for queue, batch in parts:
             answer = answers.get(queue.topic_partition)
             if answer is None:
-                topic, partition = queue.topic_partition
-                missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
-                self._returns.on_error(queue, batch, missing)
+                self._left_out(queue, batch)
             else:
                 leader = nodes.get(answer.current_leader.leader_id)
                 self._returns.on_answer(queue, batch, answer, leader)

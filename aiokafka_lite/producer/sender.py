@@ -264,17 +264,30 @@ class Sender:
         """The broker answered for a batch; where it named another leader, maybe its address."""
         if answer.error_code:
             self._on_code(queue, batch, answer, leader)
-            return
-        self.accumulator.land(queue, batch)
-        if batch.producer is not None:
-            queue.sequences.on_stored(batch.producer)
-        if not batch.done:
-            self.accumulator.acknowledge(
+        else:
+            self.on_stored(
                 queue,
                 batch,
                 answer.base_offset,
                 answer.log_append_time_ms,
                 answer.log_start_offset,
+            )
+
+    def on_stored(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+    ) -> None:
+        """The broker stored a batch."""
+        self.accumulator.land(queue, batch)
+        if batch.producer is not None:
+            queue.sequences.on_stored(batch.producer)
+        if not batch.done:
+            self.accumulator.acknowledge(
+                queue, batch, base_offset, log_append_time, log_start_offset
             )
         self._go_on(queue)
 
