@@ -45,19 +45,25 @@ class _Topic:
         self.name = name
         self.partitions = layout.partitions
         self.members = tuple(members)
-        wanted = {rack_of[each] for each in members if each in rack_of}
+        wanted = {rack_of[each] for each in members if each in rack_of} if rack_of else set()
         self.racks = layout.racks if wanted else ()
         self.rack_aware = racks_matter(wanted, self.racks)
         self._share, self._extras = divmod(layout.partitions, len(members))
-        self._given = dict.fromkeys(members, 0)
+        self._given: dict[str, int] = {}
+        self._left = layout.partitions
         self._taken = bytearray(layout.partitions)
         # By rack (None: all of them), ascending; what is taken is dropped when it comes to the top.
         self._free: dict[str | None, deque[int]] = {}
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether all partitions are given."""
+        return not self._left
+
     def room(self, member_id: str) -> int:
         """How many more the member may get; the extras go to whoever comes first."""
         most = self._share + 1 if self._extras else self._share
-        return max(0, most - self._given[member_id])
+        return max(0, most - self._given.get(member_id, 0))
 
     def take_free(self, member_id: str, rack: str | None) -> list[int]:
         """The first free partitions, as many as there is room; those of a rack, or any."""
@@ -81,7 +87,8 @@ class _Topic:
             return
         for number in numbers:
             self._taken[number] = True
-        self._given[member_id] += len(numbers)
+        self._left -= len(numbers)
+        self._given[member_id] = self._given.get(member_id, 0) + len(numbers)
         if self._given[member_id] > self._share:
             self._extras -= 1
 
@@ -113,6 +120,8 @@ def range_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
         _match_racks(divided, rack_of, assigned)
     for topic in divided:
         for member_id in topic.members:
+            if topic.exhausted:
+                break
             _add(assigned, member_id, topic, topic.take_free(member_id, None))
     if rack_aware:
         for partitions in assigned.values():

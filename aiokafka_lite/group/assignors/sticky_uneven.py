@@ -162,7 +162,7 @@ class UnevenDivision:
     def _even_out(self, partitions: Sequence[TopicPartition]) -> bool:
         """Move partitions, again and again, as long as that helps; whether any has moved.
 
-        Each move is from a member to one that has at least two fewer, so it ends.
+        Each move takes from a member and gives to one that has at least two fewer, so it ends.
         """
         moved = False
         again = True
@@ -187,11 +187,19 @@ class UnevenDivision:
         return rank if partition.topic in self._topics_of[rank] else None
 
     def _move(self, partition: TopicPartition, taker: int) -> None:
+        """Make its owner one smaller and the taker one larger, with no swap within a topic.
+
+        If a partition has come from the taker to where this one was at first, both go back.
+        """
         owner = self._owner[partition]
         back = self._moves.instead_of(partition, owner, taker)
-        # One that came the other way goes back instead, if that, too, is from rich to poor.
-        if self._sizes[self._owner[back]] > self._sizes[taker] + 1:
-            partition, owner = back, self._owner[back]
+        at_first = self._owner[back]
+        if at_first != owner:
+            self._transfer(partition, at_first)
+        self._transfer(back, taker)
+
+    def _transfer(self, partition: TopicPartition, taker: int) -> None:
+        owner = self._owner[partition]
         self._moves.record(partition, owner, taker)
         del self._held[owner][partition]
         self._sizes[owner] -= 1
