@@ -2,10 +2,11 @@
 way, while the faults of a schedule go on."""
 
 import asyncio
+import itertools
 import logging
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,17 +44,15 @@ class Act:
     stop_timeout: float | None
 
 
-def acts(seed: int, seconds: float, each: float) -> list[Act]:
-    """Producers for so many seconds in all; the last one delivers everything."""
+def acts(seed: int, seconds: float) -> Iterator[Act]:
+    """Endless: producers of so many seconds each, with all settings, every other one delivering
+    everything."""
     draw = random.Random(f"acts {seed}")
-    count = max(1, round(seconds / each))
     settings = draw.sample(SETTINGS, len(SETTINGS))
-    made = []
-    for number in range(count):
-        brusque = number % 2 == 1 and number != count - 1
-        stop_timeout = draw.choice([0.0, 0.5, 2.0]) if brusque else None
-        made.append(Act(settings[number % len(settings)], seconds / count, stop_timeout))
-    return made
+    for number in itertools.count():
+        stop_timeout = draw.choice([0.0, 0.5, 2.0]) if number % 2 else None
+        turn = number + number // len(settings)  # so that none is always stopped the same way
+        yield Act(settings[turn % len(settings)], seconds, stop_timeout)
 
 
 class LogCounter(logging.Handler):

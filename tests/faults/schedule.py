@@ -114,25 +114,24 @@ def _rounds(
 
 
 async def play(
-    stage: Stage, faults: Iterator[Fault], seconds: float, happenings: Happenings
+    stage: Stage, faults: Iterator[Fault], end: asyncio.Event, happenings: Happenings
 ) -> None:
-    """Let faults happen one after the other until the time is over; the last one is ended early.
+    """Let faults happen one after the other until the end; the one under way then is finished.
 
     What a fault could not do (an operator's command to a cluster that is in trouble) is told, and
     is no failure.
     """
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + seconds
     for fault in faults:
-        left = ends - loop.time()
-        if left <= 0:
-            return
         happenings.tell(f"{fault.kind} {fault.node} for {fault.seconds:.1f} s")
         happenings.count[fault.kind] += 1
         try:
-            await getattr(stage, fault.kind)(fault.node, min(fault.seconds, left))
+            await getattr(stage, fault.kind)(fault.node, fault.seconds)
         except KafkaError as error:
             happenings.tell(f"{fault.kind} {fault.node} could not be done: {error}")
         else:
             happenings.tell(f"{fault.kind} {fault.node} is over")
-        await asyncio.sleep(max(0.0, min(fault.pause, ends - loop.time())))
+        try:
+            await asyncio.wait_for(end.wait(), fault.pause)
+        except TimeoutError:
+            continue  # the pause is over, the run is not
+        return

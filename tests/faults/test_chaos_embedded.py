@@ -40,14 +40,15 @@ async def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
             stage = Embedded(cluster, seed)
             stage.topics = list(TOPICS)
             nodes = [0, 1, 2]
-            faults = [
-                play(stage, cluster_faults(seed, nodes, 0.5, 0.1), SECONDS, happenings),
-                play(stage, wire_faults(seed, nodes, 0.3, 0.1), SECONDS, happenings),
-            ]
+            end, loop = asyncio.Event(), asyncio.get_running_loop()
+            deadline = loop.time() + SECONDS
             async with asyncio.TaskGroup() as group:
-                for lane in faults:
-                    group.create_task(lane)
-                for act in acts(seed, SECONDS, 1.0):
+                for faults in (
+                    cluster_faults(seed, nodes, 0.5, 0.1),
+                    wire_faults(seed, nodes, 0.3, 0.1),
+                ):
+                    group.create_task(play(stage, faults, end, happenings))
+                for act in acts(seed, 1.0):
                     await perform(
                         act,
                         cluster.bootstrap_servers,
@@ -60,6 +61,9 @@ async def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
                         request_timeout=0.4,
                         delivery_timeout=8.0,
                     )
+                    if loop.time() > deadline:
+                        break
+                end.set()
         print(f"seed {seed}: {happenings.count}, {ledger.counts()}, {ledger.errors}")
         print(logs.lines)
         assert ledger.judge(everything(cluster)) == []

@@ -35,7 +35,7 @@ LONG = MINUTES >= 2
 REQUEST_TIMEOUT = 3.0
 DELIVERY_TIMEOUT = 45.0
 LONGEST = 20.0 if LONG else 8.0  # seconds that a fault lasts
-ACT = 25.0 if LONG else 15.0  # seconds
+ACT = 25.0 if LONG else 12.0  # seconds
 LINES_A_MINUTE = 600  # of the log, at INFO and above: one line an event, not one a record
 
 try:
@@ -93,15 +93,16 @@ async def read_all(bootstrap_servers: str, topics: Sequence[str]) -> dict[str, d
 
 async def play_all(stage: Real, ledger: Ledger, happenings: Happenings) -> None:
     """The schedule and the acts, side by side, until the time is over."""
-    seconds = MINUTES * 60
     nodes = stage.kafka.node_ids
+    end, loop = asyncio.Event(), asyncio.get_running_loop()
+    deadline = loop.time() + MINUTES * 60
     async with asyncio.TaskGroup() as group:
         for faults in (
             cluster_faults(SEED, nodes, LONGEST, 3.0),
             wire_faults(SEED, nodes, LONGEST / 2, 3.0),
         ):
-            group.create_task(play(stage, faults, seconds, happenings))
-        for act in acts(SEED, seconds, ACT):
+            group.create_task(play(stage, faults, end, happenings))
+        for act in acts(SEED, ACT):
             await perform(
                 act,
                 stage.bootstrap_servers,
@@ -114,6 +115,9 @@ async def play_all(stage: Real, ledger: Ledger, happenings: Happenings) -> None:
                 request_timeout=REQUEST_TIMEOUT,
                 delivery_timeout=DELIVERY_TIMEOUT,
             )
+            if loop.time() > deadline:
+                break
+        end.set()
 
 
 async def test_nothing_is_lost_doubled_or_out_of_order() -> None:
