@@ -1,18 +1,21 @@
 """The journal in a file: a line of JSON for each note, the newest of a key counts.
 
-    ["aiokafka_lite embedded broker", 1]            first line: whose file it is, and its format
-    ["topic", ["orders"], {"id": "...", ...}]       a note: kind, key, value
-    ["topic", ["orders"], null]                     the key is forgotten
+    ["aiokafka_lite embedded broker",2]             first line: whose file it is, and its format
+    ["topic",["orders"],{"id":"...",...}] 1f0c33a2  a note: kind, key, value; and its CRC-32
+    ["topic",["orders"],null] 90bd8c7e              the key is forgotten
 
 A note is in the file (the system's cache of it, that is) when ``note`` returns, so that a process
-that dies loses none; a last line that was written in part is dropped when the file is read. What
-is outdated goes when the file is opened, and when too much of it has gathered.
+that dies loses none. An end that was written in part, or that the disk had not got when the
+machine died, is dropped when the file is read. What is outdated goes when the file is opened, and
+when too much of it has gathered.
 """
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from aiokafka_lite.errors import KafkaStorageError
 from aiokafka_lite.testing.append_file import AppendFile, replace_file
@@ -20,8 +23,10 @@ from aiokafka_lite.testing.journal import Journal, Key, Value
 
 __all__ = ["DataFolderError", "FileJournal"]
 
+logger: Final = logging.getLogger(__name__)
+
 OURS: Final = "aiokafka_lite embedded broker"
-FORMAT: Final = 1
+FORMAT: Final = 2
 OUTDATED_KEPT: Final = 10_000  # lines; more than that, and than are in force, are worth a rewrite
 
 
@@ -80,12 +85,18 @@ class FileJournal(Journal):
         if not lines:
             return  # the first line was never written whole, so nothing was noted
         self._check_first(lines[0])
+        damaged = 0
         for number, line in enumerate(lines[1:], 2):
-            try:
-                kind, key, value = json.loads(line)
+            text, _, crc = line.rpartition(b" ")
+            if crc != _crc(text):
+                damaged = damaged or number
+            elif damaged:
+                raise DataFolderError(f"{self._path}: line {damaged} is damaged")
+            else:
+                kind, key, value = json.loads(text)
                 self._take(kind, tuple(key), value)
-            except (ValueError, TypeError) as error:
-                raise DataFolderError(f"{self._path}: line {number} is damaged") from error
+        if damaged:
+            logger.warning("%s: cut before line %d, which is damaged", self._path, damaged)
 
     def _check_first(self, line: bytes) -> None:
         try:
@@ -108,10 +119,17 @@ class FileJournal(Journal):
             for key, value in entries.items()
         ]
         self._lines = len(notes)
-        replace_file(self._path, [json.dumps([OURS, FORMAT]).encode() + b"\n", *notes])
+        replace_file(
+            self._path, [json.dumps([OURS, FORMAT], separators=(",", ":")).encode() + b"\n", *notes]
+        )
         return AppendFile(self._path, fsync=self._fsync)
 
 
 def _line(kind: str, key: Key, value: Value | None) -> bytes:
     said: list[Any] = [kind, key, value]
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+    text = json.dumps(said, separators=(",", ":")).encode()
+    return b"%s %s\n" % (text, _crc(text))
+
+
+def _crc(text: bytes) -> bytes:
+    return b"%08x" % crc32(text)

@@ -1,5 +1,6 @@
 """The journal's file: the newest value of each key comes back, and nothing else is believed."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,29 @@ def test_a_torn_last_line_is_dropped(path: Path, lost: int) -> None:
     assert noted(path)[0] == (("a", 0), {"offset": 3})
 
 
+@pytest.mark.parametrize("garbage", [bytes(100) + b"\n", b"\n\n\n", b"half a li\n[] 00000000\n"])
+def test_an_end_that_never_reached_the_disk_is_dropped(path: Path, garbage: bytes) -> None:
+    note_some(path)
+    path.write_bytes(path.read_bytes() + garbage)
+    assert len(noted(path)) == 2
+    assert garbage not in path.read_bytes()
+
+
+def test_no_damage_is_believed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds take their time
+    note_some(path)
+    noted(path)
+    whole = path.read_bytes()
+    first_end, last_begin = whole.index(b"\n"), whole.rindex(b"\n", 0, -1)
+    for at in range(first_end + 1, len(whole)):
+        path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
+        if at < last_begin:
+            with pytest.raises(DataFolderError, match="is damaged"):
+                FileJournal(path)
+        else:  # nothing tells it from an end that was lost
+            assert len(noted(path)) + len(noted(path, "user")) == 2 - (at == last_begin)
+
+
 def test_a_first_line_that_was_never_whole(path: Path) -> None:
     path.write_bytes(b'["aiokaf')
     assert noted(path) == []
@@ -73,11 +97,14 @@ def test_a_first_line_that_was_never_whole(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'["aiokafka_lite embedded broker", 2]\n', "has format 2, and .* reads only format 1"),
+        (b'["aiokafka_lite embedded broker", 1]\n', "has format 1, and .* reads only format 2"),
         (b'["another tool", 1]\n', "is no journal of an embedded broker"),
         (b"PK\x03\x04\n", "is no journal of an embedded broker"),
         (b"{}\n", "is no journal of an embedded broker"),
-        (b'["aiokafka_lite embedded broker", 1]\nnonsense\n["a",[],null]\n', "line 2 is damaged"),
+        (
+            b'["aiokafka_lite embedded broker",2]\nnonsense\n["a",[],null] 7696601b\n',
+            "line 2 is damaged",
+        ),
     ],
 )
 def test_what_is_not_ours_is_left_alone(path: Path, content: bytes, why: str) -> None:
