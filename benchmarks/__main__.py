@@ -49,6 +49,7 @@ def _broker(bootstrap: str | None) -> Iterator[str]:
 def _measure(suite: Suite, row: Row, bootstrap: str, topic: str, scale: float) -> dict[str, Any]:
     options = {**suite.options, **row.options}
     options["records"] = _scaled(options["records"], scale)
+    topic = f"{topic}-{_partitions(suite, row)}"
     work = Work(client=row.client, kind=row.kind, bootstrap=bootstrap, topic=topic, **options)
     try:
         done = subprocess.run(
@@ -67,6 +68,11 @@ def _measure(suite: Suite, row: Row, bootstrap: str, topic: str, scale: float) -
     return figures
 
 
+def _partitions(suite: Suite, row: Row) -> int:
+    partitions: int = {**suite.options, **row.options}.get("partitions", PARTITIONS)
+    return partitions
+
+
 def _scaled(records: int, scale: float) -> int:
     return max(1000, int(records * scale))
 
@@ -74,11 +80,12 @@ def _scaled(records: int, scale: float) -> int:
 def run_suite(suite: Suite, bootstrap: str, rounds: int, scale: float) -> dict[str, list[Any]]:
     """Run every row of ``suite`` ``rounds`` times, interleaved; {label: [figures, ...]}."""
     topic = f"bench-{suite.name}-{uuid.uuid4().hex[:8]}"
-    create_topic(bootstrap, topic, PARTITIONS)
+    for partitions in {_partitions(suite, row) for row in suite.rows}:
+        create_topic(bootstrap, f"{topic}-{partitions}", partitions)
     if suite.reads:
         load_topic(
             bootstrap,
-            topic,
+            f"{topic}-{PARTITIONS}",
             records=_scaled(suite.options["records"], scale),
             size=suite.options.get("size", 100),
             compression=suite.options.get("compression"),
@@ -102,7 +109,7 @@ def report(suite: Suite, results: dict[str, list[Any]]) -> str:
         return f"\n### {suite.title}\n\nno row could be measured\n"
     latencies = any("p50_ms" in runs[0] for runs in rows.values())
     head = ["client", "CPU us/record (median / min)", f"of {suite.reference}", "records/s"]
-    head += ["p50 ms", "p99 ms"] if latencies else []
+    head += ["p50 ms", "p99 ms", "p99.9 ms"] if latencies else []
     head += ["peak RSS MB"]
 
     def median(runs: list[Any], name: str) -> float:
@@ -117,7 +124,8 @@ def report(suite: Suite, results: dict[str, list[Any]]) -> str:
         cells.append(f"{median(runs, 'rate'):,.0f}")
         if latencies:
             cells += [
-                f"{median(runs, n):.2f}" if n in runs[0] else "-" for n in ("p50_ms", "p99_ms")
+                f"{median(runs, n):{'.3f' if n == 'p999_ms' else '.2f'}}" if n in runs[0] else "-"
+                for n in ("p50_ms", "p99_ms", "p999_ms")
             ]
         cells.append(f"{median(runs, 'rss_mb'):.0f}")
         lines.append("| " + " | ".join(cells) + " |")

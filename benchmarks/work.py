@@ -20,7 +20,9 @@ class Work:
     """One measurement: which client does what, on how many records.
 
     ``kind`` names a coroutine or function of the client's module (``produce``, ``send_and_wait``,
-    ``idle``, ``consume_iter``, ``consume_lists``); sizes are bytes, ``linger_ms`` milliseconds.
+    ``senders``, ``idle``, ``consume_iter``, ``consume_lists``); sizes are bytes, ``linger_ms``
+    milliseconds. The topic has ``partitions``; where ``hot`` is not 0, the records go to so many
+    of them in turn, not where the partitioner says.
     """
 
     client: str
@@ -33,6 +35,8 @@ class Work:
     linger_ms: int = 5
     compression: str | None = None
     tasks: int = 1
+    partitions: int = 6
+    hot: int = 0
     loop: str = "asyncio"
     warmup: int = 10_000
 

@@ -38,8 +38,12 @@ async def produce(producer_class: Client, work: Work) -> dict[str, Any]:
             acks = []
             send = producer.send
             topic = work.topic
-            for i in range(count):
-                acks.append(await send(topic, pool[i % 1000]))
+            if work.hot:
+                for i in range(count):
+                    acks.append(await send(topic, pool[i % 1000], partition=i % work.hot))
+            else:
+                for i in range(count):
+                    acks.append(await send(topic, pool[i % 1000]))
             await producer.flush()
             for ack in acks:
                 await ack
@@ -68,6 +72,32 @@ async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
         for count in (max(work.warmup, 2 * work.tasks), work.records):
             meter.start()
             await asyncio.gather(*(one(n, count // work.tasks) for n in range(work.tasks)))
+            result = meter.stop(count // work.tasks * work.tasks)
+        return result
+    finally:
+        await producer.stop()
+
+
+async def senders(producer_class: Client, work: Work) -> dict[str, Any]:
+    """``tasks`` coroutines that send in turn; the latency is that of ``send`` itself."""
+    producer = _producer(producer_class, work, work.linger_ms)
+    await producer.start()
+    meter = Meter()
+    pool = values(work.size)
+    latencies = meter.latencies
+
+    async def one(number: int, count: int) -> None:
+        for i in range(count):
+            began = time.perf_counter()
+            await producer.send(work.topic, pool[(number + i) % 1000])
+            latencies.append(time.perf_counter() - began)
+            await asyncio.sleep(0)
+
+    try:
+        for count in (max(work.warmup, 2 * work.tasks), work.records):
+            meter.start()
+            await asyncio.gather(*(one(n, count // work.tasks) for n in range(work.tasks)))
+            await producer.flush()
             result = meter.stop(count // work.tasks * work.tasks)
         return result
     finally:

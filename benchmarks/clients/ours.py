@@ -18,6 +18,10 @@ async def send_and_wait(work: Work) -> dict[str, Any]:
     return await asyncio_face.send_and_wait(AIOKafkaProducer, work)
 
 
+async def senders(work: Work) -> dict[str, Any]:
+    return await asyncio_face.senders(AIOKafkaProducer, work)
+
+
 async def idle(work: Work) -> dict[str, Any]:
     return await asyncio_face.idle(AIOKafkaProducer, work)
 
