@@ -6,6 +6,8 @@ delays an answer, or a throttle mutes the connection, later requests wait behind
 Non-obvious:
 - A dropped request leaves its connection mute: a broker never answers past a request, because
   the client takes the next answer for that of the oldest request.
+- As Kafka does, it takes no further request from a client that does not read its answers, and
+  reads no more while many requests wait: neither costs memory without bound.
 - While paused, whatever falls due (a timer, a change that was waited for) is held, and happens in
   the same order after ``resume``.
 """
@@ -22,13 +24,18 @@ from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.testing.context import CloseConnection, Delayed
 from aiokafka_lite.testing.exchange import Dispatcher, Exchange
-from aiokafka_lite.testing.frames import FrameReceiver
+from aiokafka_lite.testing.frames import LARGEST_REQUEST, LARGEST_TOKEN, FrameReceiver
 from aiokafka_lite.testing.listener import Guest
 from aiokafka_lite.testing.session import Session
 
 __all__ = ["BrokerConnection", "Owner"]
 
 logger: Final = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes of requests that may wait for their turn before no more are read."""
+FRAME_COST: Final = 64
+"""Bytes that each of them takes beside its own."""
 
 
 class Owner(ABC):
@@ -61,11 +68,14 @@ class BrokerConnection(Guest):
         self._loop = asyncio.get_running_loop()
         self._receiver = FrameReceiver()
         self._pending: deque[bytes | bytearray] = deque()
+        self._waiting = 0  # bytes of those
         self._exchange: Exchange | None = None  # the request being answered; others wait
         self._delayed: Delayed | None = None  # what its answer waits for
         self._timer: asyncio.TimerHandle | None = None
         self._wake_handle: asyncio.Handle | None = None
         self._held: list[tuple[Callable[..., None], tuple[object, ...]]] | None = None  # paused
+        self._congested = False  # the client does not read what it is answered
+        self._reading = True
         self._closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -89,6 +99,13 @@ class BrokerConnection(Guest):
     def buffer_updated(self, nbytes: int) -> None:
         self._run(self._receive, nbytes)
 
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self._run(self._go_on)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         self._owner.on_connection_lost(self)
@@ -105,7 +122,7 @@ class BrokerConnection(Guest):
         """Read nothing and answer nothing, but stay connected."""
         if self._held is None and self._transport is not None:
             self._held = []
-            self._transport.pause_reading()
+            self._read_as_fits()
 
     def resume(self) -> None:
         """Go on where ``pause`` stopped."""
@@ -114,7 +131,7 @@ class BrokerConnection(Guest):
         held, self._held = self._held, None
         for step, arguments in held:
             self._run(step, *arguments)
-        self._run(self._transport.resume_reading)
+        self._run(self._go_on)
 
     # One request after the other
 
@@ -131,19 +148,47 @@ class BrokerConnection(Guest):
             return
         try:
             step(*arguments)
-            while self._pending and self._exchange is None and not self._closed:
-                self._begin(self._pending.popleft())
+            while self._may_begin():
+                frame = self._pending.popleft()
+                self._waiting -= len(frame) + FRAME_COST
+                self._begin(frame)
+            self._read_as_fits()
         except CloseConnection as reason:
             self._close_for(reason)
         except Exception as failure:
             self._owner.on_failure(failure)
             self.abort()
 
+    def _may_begin(self) -> bool:
+        """Whether it is the next request's turn."""
+        return bool(
+            self._pending and self._exchange is None and not self._congested and not self._closed
+        )
+
+    def _go_on(self) -> None:
+        """Nothing more than the requests that wait."""
+
+    def _read_as_fits(self) -> None:
+        """Read, unless the broker is paused or too much waits already."""
+        reads = self._held is None and self._waiting <= MOST_WAITING
+        if reads == self._reading or self._closed or self._transport is None:
+            return
+        self._reading = reads
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
     def _receive(self, count: int) -> None:
+        authentication = self._session.authentication
+        if authentication is not None:
+            self._receiver.largest = LARGEST_REQUEST if authentication.is_done else LARGEST_TOKEN
         try:
-            self._pending.extend(self._receiver.on_bytes(count))
+            frames = self._receiver.on_bytes(count)
         except KafkaProtocolError as error:
             raise CloseConnection(str(error)) from error
+        self._pending.extend(frames)
+        self._waiting += sum(map(len, frames)) + FRAME_COST * len(frames)
 
     def _begin(self, frame: bytes | bytearray) -> None:
         exchange = self._owner.dispatcher.receive(frame, self._session, self._loop.time())

@@ -10,19 +10,25 @@ from typing import Final
 
 from aiokafka_lite.errors import KafkaProtocolError
 
-__all__ = ["LARGEST_REQUEST", "FrameReceiver"]
+__all__ = ["LARGEST_REQUEST", "LARGEST_TOKEN", "FrameReceiver"]
 
 SCRATCH_BYTES: Final = 64 * 1024
 LARGEST_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
+LARGEST_TOKEN: Final = 512 * 1024  # sasl.server.max.receive.size
 _LENGTH: Final = Struct(">i")
 
 
 class FrameReceiver:
-    """``get_buffer`` where received bytes belong, ``on_bytes`` when they are there."""
+    """``get_buffer`` where received bytes belong, ``on_bytes`` when they are there.
 
-    __slots__ = ("_filled", "_large", "_large_filled", "_scratch")
+    Attributes:
+        largest: bytes that the next request may have.
+    """
+
+    __slots__ = ("_filled", "_large", "_large_filled", "_scratch", "largest")
 
     def __init__(self) -> None:
+        self.largest = LARGEST_REQUEST
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._filled = 0
         self._large: bytearray | None = None
@@ -54,7 +60,7 @@ class FrameReceiver:
         scratch, filled, position = self._scratch, self._filled, 0
         while filled - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(scratch, position)
-            if not 0 <= length <= LARGEST_REQUEST:
+            if not 0 <= length <= self.largest:
                 raise KafkaProtocolError(f"a request of {length} bytes")
             begin, end = position + _LENGTH.size, position + _LENGTH.size + length
             if end > filled:

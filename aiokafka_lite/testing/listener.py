@@ -7,6 +7,7 @@ Owns the socket and a task for each connection that is being established; ``clos
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -19,6 +20,9 @@ __all__ = ["Guest", "Listener"]
 logger: Final = logging.getLogger(__name__)
 
 BACKLOG: Final = 128
+RETRY_DELAY: Final = 1.0
+"""Seconds after which one tries again who could not accept: until then nothing changes soon."""
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Guest(asyncio.BufferedProtocol):
@@ -50,12 +54,14 @@ class Listener:
         self._ssl_context = ssl_context
         self._arriving: dict[asyncio.Task[None], Guest] = {}
         self._accepting: asyncio.Task[None] | None = None  # where the loop has no readers
+        self._resting: asyncio.TimerHandle | None = None  # nothing can be accepted for a while
         self._closed = False
         listening.listen(BACKLOG)
         self.resume()
 
     def pause(self) -> None:
         """Leave the connections to come in the kernel's queue, where they look accepted."""
+        self._stop_resting()
         if self._accepting is not None:
             self._accepting.cancel()
             self._accepting = None
@@ -64,6 +70,7 @@ class Listener:
 
     def resume(self) -> None:
         """Accept (again)."""
+        self._stop_resting()
         try:
             self._loop.add_reader(self._socket, self._accept_waiting)
         except NotImplementedError:  # Windows' proactor loop
@@ -94,13 +101,30 @@ class Listener:
                 return
             except OSError as error:
                 logger.error("a connection was not accepted: %s", error)
+                if error.errno in _EXHAUSTED:
+                    self._rest()
                 return
             self._welcome(accepted)
 
     async def _accept_in_turn(self) -> None:
         while True:
-            accepted, _ = await self._loop.sock_accept(self._socket)
-            self._welcome(accepted)
+            try:
+                accepted, _ = await self._loop.sock_accept(self._socket)
+            except OSError as error:
+                logger.error("a connection was not accepted: %s", error)
+                await asyncio.sleep(RETRY_DELAY)
+            else:
+                self._welcome(accepted)
+
+    def _rest(self) -> None:
+        """Leave the queue alone for a while, or the loop would do nothing but call again."""
+        self.pause()
+        self._resting = self._loop.call_later(RETRY_DELAY, self.resume)
+
+    def _stop_resting(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
 
     def _welcome(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

@@ -143,6 +143,11 @@ class Authentication:
         return self._stage is _Stage.TOKENS
 
     @property
+    def is_done(self) -> bool:
+        """Whether the client is known, and not about to authenticate again."""
+        return self._stage is _Stage.DONE
+
+    @property
     def mechanisms(self) -> list[str]:
         """Those offered."""
         return self._sasl.mechanisms

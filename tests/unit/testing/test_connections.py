@@ -67,8 +67,9 @@ async def test_a_paused_broker_answers_nothing_and_forgets_nothing(connect: Conn
     async with FakeCluster(topics={"orders": 1}) as cluster:
         client, waiting = await connect(cluster.address(0)), await connect(cluster.address(0))
         await client.ask(METADATA, 9)
-        waiting.send(fetch(wait_ms=20), 11)
-        await asyncio.sleep(0.005)
+        waiting.send(fetch(wait_ms=300), 11)
+        while not cluster.count(ApiKey.FETCH):
+            await asyncio.sleep(0)
         cluster.pause(0)
         cluster.pause(0)
         client.send(METADATA, 9)
@@ -79,7 +80,7 @@ async def test_a_paused_broker_answers_nothing_and_forgets_nothing(connect: Conn
             asyncio.ensure_future(newcomer.receive(METADATA, 9)),
             asyncio.ensure_future(waiting.receive(fetch(), 11)),
         ]
-        done, _ = await asyncio.wait(answers, timeout=0.1)
+        done, _ = await asyncio.wait(answers, timeout=0.4)
         assert not done
         assert cluster.count(ApiKey.METADATA) == 1
         cluster.resume(0)
