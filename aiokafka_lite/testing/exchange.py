@@ -8,7 +8,7 @@ client that has yet to authenticate itself. Only ApiVersions is answered in ever
 from collections.abc import Callable
 from typing import Final
 
-from aiokafka_lite.errors import IllegalSaslStateError, KafkaProtocolError
+from aiokafka_lite.errors import IllegalSaslStateError, KafkaProtocolError, UnsupportedVersionError
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
@@ -84,8 +84,19 @@ class Exchange:
         self.ends_connection = False
 
     def encode(self, response: Response) -> bytearray:
-        """The response's frame, its length first."""
-        return encode_response(response, self._version, self._correlation_id)
+        """The response's frame, its length first.
+
+        That an ApiVersions is of an unsupported version is told in version 0, which every client
+        can read (KIP-511), also where a test has it told to one of a version that is supported.
+        """
+        version = self._version
+        if (
+            isinstance(response, ApiVersionsResponse)
+            and response.error_code == UnsupportedVersionError.errno
+        ):
+            version = 0
+            response = ApiVersionsResponse(response.error_code, response.api_keys)
+        return encode_response(response, version, self._correlation_id)
 
 
 class _TokenExchange(Exchange):

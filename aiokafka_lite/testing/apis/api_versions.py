@@ -23,6 +23,7 @@ from aiokafka_lite.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
 from aiokafka_lite.testing.pinning import told
 
@@ -35,6 +36,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         context.check()
         _check_software(request, context.version)
         _check_destination(request, context)
+    except UnsupportedVersionError:  # only a fault says so
+        return unsupported_version(context.offered, ApiKey.API_VERSIONS)
     except BrokerResponseError as error:
         return ApiVersionsResponse(error_code=error.errno)
     features = context.state.features

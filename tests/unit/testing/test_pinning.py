@@ -3,8 +3,9 @@
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.primitives import Reader
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.protocol.versions import RELEASES
 from aiokafka_lite.testing import FakeCluster
@@ -84,6 +85,25 @@ def test_features_are_told() -> None:
     # KIP-1022: clients of v3 do not understand a lowest level of 0.
     older = broker.ask(ApiVersionsRequest(**SOFTWARE), 3)
     assert [f.name for f in older.supported_features] == ["metadata.version"]
+
+
+@pytest.mark.parametrize("after_handling", [False, True])
+async def test_an_unsupported_version_of_api_versions_is_told_in_version_0(
+    after_handling: bool,
+) -> None:
+    async with FakeCluster() as cluster:
+        cluster.control(ApiKey.API_VERSIONS, error=35, after_handling=after_handling)
+        client = await RawClient.connect(cluster.address(0))
+        client.send(ApiVersionsRequest(**SOFTWARE), 4)
+        reader = Reader(await client.frame())
+        assert reader.int32() == 1
+        answer = ApiVersionsResponse.decode(reader, 0)
+        reader.expect_end()
+        assert answer.error_code == 35
+        spoken = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        assert spoken[ApiKey.API_VERSIONS] == SERVED[ApiKey.API_VERSIONS]
+        await client.ask(ApiVersionsRequest(**SOFTWARE), 4)
+        await client.close()
 
 
 async def test_a_cluster_of_2_8() -> None:
