@@ -27,6 +27,7 @@ from aiokafka_lite.testing.wording import wording
 
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
+_REFUSED_AS_A_WHOLE_SINCE: Final = 1
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
@@ -38,7 +39,7 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
             raise InvalidRequestError(f"Unknown election type {request.election_type}")
     except BrokerResponseError as error:
         return ElectLeadersResponse(
-            error_code=error.errno,
+            error_code=error.errno if context.version >= _REFUSED_AS_A_WHOLE_SINCE else 0,
             replica_election_results=[
                 ReplicaElectionResult(
                     topic.topic,

@@ -35,6 +35,7 @@ from aiokafka_lite.protocol.messages.update_features import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.topics import NO_LEADER
 from tests.unit.testing.raw import SocketlessBroker
 
@@ -62,6 +63,14 @@ def test_the_preferred_replica_leads_again(three: SocketlessBroker) -> None:
     assert elect(three, 0, 0, 1) == [0, 84]
     assert (partition.leader, partition.leader_epoch) == (0, epoch + 1)
     assert elect(three, 0) == []  # of all partitions only those are told that needed it
+
+
+def test_version_0_tells_an_error_of_the_whole_by_partition(three: SocketlessBroker) -> None:
+    three.state.authorizer = Authorizer()
+    answer = three.ask(ElectLeadersRequest(0, [TopicPartitions("orders", [1])]), 0)
+    assert answer.replica_election_results[0].partition_result[0].error_code == 31
+    assert three.ask(ElectLeadersRequest(0, None), 0).replica_election_results == []
+    assert three.ask(ElectLeadersRequest(0, None), 1).error_code == 31
 
 
 def test_an_unclean_election(three: SocketlessBroker) -> None:
