@@ -90,9 +90,10 @@ interop: $(DONE)/interop ## A million records a codec, both ways, with Java and 
 oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
 	$(BIN)/python -m tools.oracle --all $(FLAGS)
 
-fuzz: $(DONE)/dev ## A million hostile frames: only documented errors may come out
+fuzz: $(DONE)/dev ## A million hostile frames to decoders, and to the embedded broker
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
+	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 
 chaos: $(DONE)/interop ## Brokers die for five minutes each (CHAOS_SECONDS); nothing acknowledged may be lost
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)

@@ -1,0 +1,206 @@
+"""A long run of requests that the schema allows, and no sane client sends, against the broker.
+
+    python -m tests.fuzz.broker --frames 100000 --seed 1
+
+Each goes through its real bytes into a broker without sockets. It must be answered, at once or
+after a wait that ends, or be refused by the end of the connection; nothing may fail inside, take
+long, or take memory that the request does not pay for. What was tried is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+import traceback
+from collections import Counter
+from typing import Any, Final
+
+from aiokafka_lite.protocol.framing import decode_response, encode_request
+from aiokafka_lite.protocol.message import Request, Response
+from aiokafka_lite.protocol.registry import ApiKey, request_class
+from aiokafka_lite.testing.apis import SERVED
+from aiokafka_lite.testing.authorizer import Authorizer
+from aiokafka_lite.testing.context import CloseConnection, Delayed
+from aiokafka_lite.testing.session import Session
+from tests.fuzz.request_maker import RequestMaker
+from tests.unit.testing.raw import SocketlessBroker
+
+CPU_LIMIT: Final = 0.1
+"""Seconds of the processor that one request may take."""
+MEMORY_LIMIT: Final = 50 * 1024
+"""KiB that one request may add to the process."""
+REQUESTS_PER_CLUSTER: Final = 500
+WAITING_AT_MOST: Final = 20
+PAIRS: Final = [(key, v) for key, (first, last) in SERVED.items() for v in range(first, last + 1)]
+
+
+class Failed(Exception):
+    """The broker did what it must not."""
+
+
+class Fuzz:
+    """One cluster, and the requests it gets.
+
+    Args:
+        seed: decides all.
+        nodes: how many brokers.
+        oddity: how often a value is absurd.
+        refusing: whether the client has no rights.
+        cpu_limit: seconds of the processor that a request may take; None where nobody measures.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        nodes: int,
+        oddity: float,
+        refusing: bool,
+        cpu_limit: float | None = CPU_LIMIT,
+    ) -> None:
+        self._cpu_limit = cpu_limit
+        self._chance = random.Random(seed)
+        self._make = RequestMaker(self._chance, oddity)
+        self._broker = SocketlessBroker(nodes)
+        self._nodes = nodes
+        for name, partitions in (("orders", 3), ("payments", 1), ("compact", 2)):
+            self._broker.state.create_topic(name, partitions)
+        if refusing:
+            self._broker.state.authorizer = Authorizer()
+        self._waiting: list[tuple[Any, Delayed, type[Request], int]] = []
+        self.endings: Counter[str] = Counter()
+        self.closed: Counter[str] = Counter()
+        self.slowest = (0.0, "")
+
+    def step(self) -> None:
+        """Send one request to one broker.
+
+        Raises:
+            Failed: it did what it must not.
+        """
+        chance, broker = self._chance, self._broker
+        key, version = chance.choice(PAIRS)
+        message = request_class(key)
+        request = self._make.request(message, version)
+        frame = bytes(encode_request(request, version, 7, chance.choice((None, "", "c1"))))[4:]
+        node = chance.randrange(self._nodes)
+        broker.session = Session(chance.randrange(5))
+        memory, begun = _memory(), time.process_time()
+        try:
+            self._answer(frame, message, version, node)
+            if chance.random() < 0.2:
+                broker.clock.advance(chance.choice((0.001, 0.5, 6.0, 46.0, 301.0)))
+            if len(self._waiting) > WAITING_AT_MOST or chance.random() < 0.05:
+                self._end_waits()
+        except Exception as error:
+            raise Failed(f"{_shown(request)} v{version} to broker {node}") from error
+        took = time.process_time() - begun
+        self.slowest = max(self.slowest, (took, f"{ApiKey(key).name} v{version}"))
+        if broker.clock.failures:
+            raise Failed(f"a timer, after {_shown(request)} v{version}") from (
+                broker.clock.failures[0]
+            )
+        if self._cpu_limit is not None and took > self._cpu_limit:
+            raise Failed(f"{took:.3f} s for {_shown(request)} v{version}")
+        if (grown := _memory() - memory) > MEMORY_LIMIT:
+            raise Failed(f"{grown} KiB for {_shown(request)} v{version}")
+
+    def _answer(self, frame: bytes, message: type[Request], version: int, node: int) -> None:
+        try:
+            exchange = self._broker.dispatchers[node].receive(frame, self._broker.session, 0.0)
+            answer = exchange.handle()
+        except CloseConnection as reason:
+            self.endings["closed"] += 1
+            self.closed[str(reason)[:60]] += 1
+            return
+        if answer is None:
+            self.endings["silent"] += 1
+        elif isinstance(answer, Delayed):
+            self.endings["waited"] += 1
+            for watchers in answer.watched:
+                watchers.add(_nothing)
+            self._waiting.append((exchange, answer, message, version))
+        else:
+            self.endings["answered"] += 1
+            self._check(exchange, answer, message, version)
+
+    def _end_waits(self) -> None:
+        """Whoever waits is answered, or goes away."""
+        waiting, self._waiting = self._waiting, []
+        for exchange, delayed, message, version in waiting:
+            for watchers in delayed.watched:
+                watchers.remove(_nothing)
+            if self._chance.random() < 0.2:
+                delayed.cancel()
+            else:
+                answer = delayed.take_if_ready()
+                if answer is None and delayed.timeout is not None:
+                    answer = delayed.take_now()
+                if answer is None:
+                    delayed.cancel()
+                else:
+                    self._check(exchange, answer, message, version)
+
+    def _check(self, exchange: Any, answer: Response, message: type[Request], version: int) -> None:
+        """What is answered can be read, and is of the version."""
+        encoded = memoryview(exchange.encode(answer))[4:]
+        _, response = decode_response(encoded, message, version)
+        self._make.learn(response)
+
+
+def _nothing() -> None:
+    """Stands for a connection that is woken."""
+
+
+def _memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _shown(request: Request) -> str:
+    text = repr(request)
+    return text if len(text) < 3000 else f"{text[:3000]}... ({len(text)} characters)"
+
+
+def run(requests: int, seed: int) -> int:
+    chance = random.Random(seed)
+    endings: Counter[str] = Counter()
+    closed: Counter[str] = Counter()
+    slowest = (0.0, "")
+    started = time.monotonic()
+    done = 0
+    while done < requests:
+        its_seed, oddity = chance.randrange(2**32), chance.choice((0.0, 0.02, 0.1, 0.4))
+        nodes, refusing = chance.choice((1, 3)), chance.random() < 0.1
+        fuzz = Fuzz(its_seed, nodes=nodes, oddity=oddity, refusing=refusing)
+        for number in range(min(REQUESTS_PER_CLUSTER, requests - done)):
+            try:
+                fuzz.step()
+            except Failed:
+                traceback.print_exc()
+                print(f"FAILED: request {number} of cluster {its_seed}, after {done} of {seed}")
+                return 1
+        done += REQUESTS_PER_CLUSTER
+        endings += fuzz.endings
+        closed += fuzz.closed
+        slowest = max(slowest, fuzz.slowest)
+    print(f"broker fuzz: seed {seed}, {requests} requests, {time.monotonic() - started:.0f} s")
+    print("  ended: " + ", ".join(f"{name} {count}" for name, count in sorted(endings.items())))
+    print("  closed for: " + ", ".join(f"{why} {count}" for why, count in closed.most_common(8)))
+    print(f"  slowest: {slowest[1]}, {slowest[0] * 1e3:.1f} ms")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.broker")
+    parser.add_argument("--frames", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    return run(options.frames, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""A short run of what ``make fuzz`` does for long: absurd requests, answered or refused."""
+
+import pytest
+
+from tests.fuzz.broker import Fuzz
+
+
+@pytest.mark.parametrize("oddity", [0.0, 0.02, 0.4])
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_absurd_requests(nodes: int, oddity: float) -> None:
+    fuzz = Fuzz(7, nodes=nodes, oddity=oddity, refusing=False, cpu_limit=None)
+    for _ in range(300):
+        fuzz.step()
+    assert {"answered", "closed"} <= {ending for ending, count in fuzz.endings.items() if count}
