@@ -55,7 +55,8 @@ def _delete(
     try:
         if times_named > 1:
             known = context.state.topics.get(name or "")
-            topic_id = topic_id if known is None else known.topic_id
+            if known is not None and context.allows(Operation.DESCRIBE, Resource.TOPIC, known.name):
+                topic_id = known.topic_id
             raise InvalidRequestError("Duplicate topic name or id.")
         if (name is None) == (topic_id == ZERO_UUID):
             raise InvalidRequestError("a topic is named either by its name or by its id")

@@ -22,6 +22,7 @@ from aiokafka_lite.errors import (
     InvalidTopicError,
     MessageSizeTooLargeError,
     NotLeaderForPartitionError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
     UnsupportedCompressionTypeError,
 )
@@ -200,7 +201,8 @@ def _topic(asked: TopicProduceData, context: RequestContext) -> Topic:
     """The topic, if the client may write to it."""
     if not asked.name:
         topic = context.topic(None, asked.topic_id)
-        context.authorize(Operation.WRITE, Resource.TOPIC, topic.name)
+        if not context.allows(Operation.WRITE, Resource.TOPIC, topic.name):  # nor know its name
+            raise TopicAuthorizationFailedError("the topic of this id may not be written to")
         return topic
     context.authorize(Operation.WRITE, Resource.TOPIC, asked.name)
     return context.topic(asked.name)
