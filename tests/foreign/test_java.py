@@ -57,7 +57,7 @@ def console_read(
     properties = [word for each in settings for word in ("--consumer-property", each)]
     return tool(
         *(cluster, "consumer.ConsoleConsumer", "--topic", topic, "--from-beginning"),
-        *("--max-messages", count, "--timeout-ms", 20_000, *properties, *more),
+        *("--max-messages", count, "--timeout-ms", 60_000, *properties, *more),
     )
 
 

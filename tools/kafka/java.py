@@ -184,6 +184,7 @@ def run(
     if "." not in program:
         class_path = f"{_compiled(program, version)}{os.pathsep}{class_path}"
     options = ["-XX:+UseSerialGC", "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
+    options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
     command = [jars.java(), *options, "-cp", class_path, program, *arguments]
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout)
