@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
     InvalidProducerEpoch,
+    KafkaStorageError,
     NotEnoughReplicasError,
     TransactionCoordinatorFenced,
 )
@@ -33,7 +34,10 @@ KIND: Final = "coordinator-epoch"  # in the journal
 NO_LEADER: Final = -1
 # As on a real broker, a marker that another coordinator has fenced leaves the transaction ending
 # until yet another broker coordinates it.
-_NOT_NOW: Final = (NotEnoughReplicasError, InvalidProducerEpoch, TransactionCoordinatorFenced)
+_NOT_NOW: Final = (
+    *(NotEnoughReplicasError, KafkaStorageError),
+    *(InvalidProducerEpoch, TransactionCoordinatorFenced),
+)
 
 
 class Marking:

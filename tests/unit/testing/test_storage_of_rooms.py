@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from aiokafka_lite.errors import KafkaStorageError
 from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -18,7 +19,7 @@ from aiokafka_lite.testing.exchange import Dispatcher
 from aiokafka_lite.testing.groups.offsets import CommittedOffset
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
-from aiokafka_lite.testing.storage import Storage
+from aiokafka_lite.testing.storage import PartitionFile, Storage
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.raw import SocketlessBroker
 from tests.unit.testing.transactions.writer import Writer
@@ -118,6 +119,30 @@ def test_coordinator_epochs_never_fall(tmp_path: Path) -> None:
     writer.node = broker.state.coordinators.node_of(CoordinatorType.TRANSACTION, "mine").node_id
     commit()
     broker.storage.close()
+
+
+def test_a_marker_that_a_full_disk_keeps_out(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored.state.add_partitions("orders", 2)
+    writer = Writer(stored)
+    assert writer.init() == 0
+    assert [writer.produce(0, partition=index) for index in range(2)] == [0, 0]
+    really_append = PartitionFile.append
+
+    def append(file: PartitionFile, batch: memoryview) -> None:
+        if file.path.name == "0.log":
+            raise KafkaStorageError("No space left on device")
+        really_append(file, batch)
+
+    monkeypatch.setattr(PartitionFile, "append", append)
+    assert writer.end() == 0
+    assert writer.state == "PrepareCommit"
+    assert writer.partition(1).last_stable_offset == 2  # the others have theirs
+    monkeypatch.undo()
+    stored.die_and_come_back()
+    assert writer.state == "CompleteCommit"
+    assert writer.partition(0).last_stable_offset == 2
 
 
 def test_no_producer_id_is_given_twice(stored: StoredBroker) -> None:
