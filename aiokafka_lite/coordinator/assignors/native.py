@@ -1,0 +1,69 @@
+"""Our own assignors in aiokafka's form.
+
+A consumer that is given one of these very classes runs the assignor itself, which knows more than
+this form can tell: racks, static members, owned partitions and generations. The class methods are
+for subclasses and for whoever calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from aiokafka_lite.client import ClusterMetadata
+from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka_lite.coordinator.protocol import (
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
+)
+from aiokafka_lite.group.assignment_data import Subscription, by_topic
+from aiokafka_lite.group.assignors.abstract import NativeAssignor
+from aiokafka_lite.group.membership import TopicLayout
+
+__all__ = ["NativePartitionAssignor"]
+
+
+class NativePartitionAssignor(AbstractPartitionAssignor):
+    """Base of the classes with aiokafka's names.
+
+    Attributes:
+        native: The assignor itself.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 0
+    native: ClassVar[type[NativeAssignor]]
+
+    @classmethod
+    def assign(
+        cls,
+        cluster: ClusterMetadata,
+        members: Mapping[str, ConsumerProtocolMemberMetadata],
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        """Assign partitions to members."""
+        subscriptions = {
+            member_id: Subscription(
+                tuple(dict.fromkeys(member.subscription)), user_data=member.user_data
+            )
+            for member_id, member in members.items()
+        }
+        layouts = {
+            topic: TopicLayout(len(partitions))
+            for topic in {topic for each in subscriptions.values() for topic in each.topics}
+            if (partitions := cluster.partitions_for_topic(topic))
+        }
+        return {
+            member_id: ConsumerProtocolMemberAssignment(
+                cls.version, sorted(by_topic(partitions).items()), b""
+            )
+            for member_id, partitions in cls.native.divide(subscriptions, layouts).items()
+        }
+
+    @classmethod
+    def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        """What the leader is to know of this member: its topics."""
+        return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
+
+    @classmethod
+    def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
+        """This member was assigned partitions; there is nothing to remember."""

@@ -1,0 +1,1 @@
+"""aiokafka's path to the sticky assignor."""

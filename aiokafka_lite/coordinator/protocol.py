@@ -1,0 +1,127 @@
+"""aiokafka's form of subscriptions and assignments: what its assignors read and return.
+
+It knows the fields of version 0, which every version begins with, whatever ``version`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import NamedTuple, Self
+
+from aiokafka_lite.group.assignment_data import PROTOCOL_TYPE
+from aiokafka_lite.protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+)
+from aiokafka_lite.protocol.messages.consumer_protocol_assignment import (
+    TopicPartition as AssignedPartitions,
+)
+from aiokafka_lite.protocol.messages.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+from aiokafka_lite.protocol.primitives import INT16, Reader
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = [
+    "ConsumerProtocol",
+    "ConsumerProtocolMemberAssignment",
+    "ConsumerProtocolMemberMetadata",
+]
+
+
+@dataclass(repr=True)
+class ConsumerProtocolMemberMetadata:
+    """What a member tells its leader.
+
+    Attributes:
+        version: Told to the leader, as it is.
+        subscription: Topics.
+        user_data: The assignor's own; None: nothing.
+    """
+
+    version: int
+    subscription: list[str]
+    user_data: bytes | None
+
+    __hash__ = object.__hash__  # aiokafka's can be keys, by identity
+
+    def encode(self) -> bytes:
+        """The bytes for JoinGroup."""
+        out = bytearray(INT16.pack(self.version))
+        ConsumerProtocolSubscription(list(self.subscription), self.user_data).encode(out, 0)
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, data: bytes | BytesIO) -> Self:
+        """Read what `encode` or any other client wrote; fields of later versions are not read.
+
+        Raises:
+            KafkaProtocolError: it is no subscription.
+        """
+        reader = Reader(data if isinstance(data, bytes) else data.read())
+        version = reader.int16()
+        message = ConsumerProtocolSubscription.decode(reader, 0)
+        return cls(version, message.topics, message.user_data)
+
+
+@dataclass(repr=True)
+class ConsumerProtocolMemberAssignment:
+    """What a leader assigns to a member.
+
+    Attributes:
+        version: Told to the member, as it is.
+        assignment: Pairs of a topic and the numbers of its partitions.
+        user_data: The assignor's own; None: nothing.
+    """
+
+    class Assignment(NamedTuple):
+        """Partitions of one topic."""
+
+        topic: str
+        partitions: list[int]
+
+    version: int
+    assignment: Iterable[tuple[str, list[int]]]
+    user_data: bytes | None
+
+    __hash__ = object.__hash__
+
+    def partitions(self) -> list[TopicPartition]:
+        """All its partitions."""
+        return [
+            TopicPartition(topic, partition)
+            for topic, partitions in self.assignment
+            for partition in partitions
+        ]
+
+    def encode(self) -> bytes:
+        """The bytes for SyncGroup."""
+        out = bytearray(INT16.pack(self.version))
+        assigned = [AssignedPartitions(topic, list(numbers)) for topic, numbers in self.assignment]
+        ConsumerProtocolAssignment(assigned, self.user_data).encode(out, 0)
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, data: bytes | BytesIO) -> Self:
+        """Read what `encode` or any other client wrote.
+
+        Raises:
+            KafkaProtocolError: it is no assignment.
+        """
+        reader = Reader(data if isinstance(data, bytes) else data.read())
+        version = reader.int16()
+        message = ConsumerProtocolAssignment.decode(reader, 0)
+        assigned = [
+            cls.Assignment(each.topic, each.partitions) for each in message.assigned_partitions
+        ]
+        return cls(version, assigned, message.user_data)
+
+
+class ConsumerProtocol:
+    """The names that aiokafka gives to all this."""
+
+    PROTOCOL_TYPE = PROTOCOL_TYPE
+    ASSIGNMENT_STRATEGIES = ("range", "roundrobin")
+    METADATA = ConsumerProtocolMemberMetadata
+    ASSIGNMENT = ConsumerProtocolMemberAssignment

@@ -1,0 +1,138 @@
+"""From ``partition_assignment_strategy`` to the assignors of a member.
+
+Ours run as they are. Any other class is an application's, in aiokafka's form: `ClassAssignor`
+stands between it and the membership, which speaks bytes to an object of each member's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from aiokafka_lite.client import ClusterMetadata
+from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyPartitionAssignor,
+)
+from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
+from aiokafka_lite.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka_lite.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka_lite.coordinator.protocol import (
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
+)
+from aiokafka_lite.group.assignors.abstract import (
+    LeadingAssignor,
+    TopicLayouts,
+    choose_rebalance_protocol,
+)
+from aiokafka_lite.group.membership import GroupMember, RebalanceProtocol
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["ClassAssignor", "assignors_of"]
+
+log = logging.getLogger(__name__)
+
+OURS: Final[frozenset[type[NativePartitionAssignor]]] = frozenset(
+    {
+        CooperativeStickyPartitionAssignor,
+        RangePartitionAssignor,
+        RoundRobinPartitionAssignor,
+        StickyPartitionAssignor,
+    }
+)
+
+METHODS: Final = ("assign", "metadata", "on_assignment")
+
+
+def assignors_of(
+    strategy: Iterable[type[AbstractPartitionAssignor]], cluster: ClusterMetadata
+) -> tuple[LeadingAssignor, ...]:
+    """The assignors of one member, the preferred one first.
+
+    Args:
+        strategy: The classes that the application chose.
+        cluster: What an application's assignor is to see; it has to follow the metadata.
+
+    Raises:
+        TypeError: one of them is no assignor.
+        KafkaConfigurationError: there are none, or two share a name.
+    """
+    assignors = tuple(_assignor_of(each, cluster) for each in strategy)
+    choose_rebalance_protocol(assignors)  # refuses what cannot work together
+    return assignors
+
+
+def _assignor_of(
+    chosen: type[AbstractPartitionAssignor], cluster: ClusterMetadata
+) -> LeadingAssignor:
+    for ours in OURS:
+        if chosen is ours:
+            return ours.native()
+    # Any object that behaves so: applications have passed instances, and classes of no base.
+    if not isinstance(getattr(chosen, "name", None), str):
+        raise TypeError(f"an assignor needs a `name` that is a str: {chosen!r}")
+    lacking = [name for name in METHODS if not callable(getattr(chosen, name, None))]
+    if lacking:
+        raise TypeError(f"the assignor {chosen!r} lacks {', '.join(lacking)}")
+    return ClassAssignor(chosen, cluster)
+
+
+class ClassAssignor:
+    """An assignor in aiokafka's form, for the membership.
+
+    Args:
+        assignor: The class.
+        cluster: What its ``assign`` is given.
+    """
+
+    rebalance_protocols: Final = frozenset({RebalanceProtocol.EAGER})
+
+    def __init__(self, assignor: type[AbstractPartitionAssignor], cluster: ClusterMetadata) -> None:
+        self._assignor = assignor
+        self._cluster = cluster
+        self.name = str(assignor.name)
+
+    def subscription(
+        self,
+        topics: frozenset[str],
+        owned: frozenset[TopicPartition],
+        generation: int,
+        rack: str | None,
+    ) -> bytes:
+        """What the leader is to know of this member; only the topics are told to the class."""
+        return _encoded(self._assignor.metadata(set(topics)))
+
+    def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
+        """Tell the class what its leader has assigned."""
+        if assignment:
+            decoded = ConsumerProtocolMemberAssignment.decode(assignment)
+        else:
+            decoded = ConsumerProtocolMemberAssignment(0, [], b"")
+        self._assignor.on_assignment(decoded)
+        on_generation = getattr(self._assignor, "on_generation_assignment", None)
+        if on_generation is not None:  # of sticky ones
+            on_generation(generation)
+        return decoded.partitions()
+
+    def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
+        """Let the class assign; whatever it raises is raised."""
+        told = {
+            member.member_id: ConsumerProtocolMemberMetadata.decode(member.subscription)
+            for member in members
+        }
+        assigned = self._assignor.assign(self._cluster, told)
+        strangers = assigned.keys() - told.keys()
+        if strangers:
+            log.warning("%s has assigned to %s, who are no members", self.name, sorted(strangers))
+        nothing = ConsumerProtocolMemberAssignment(0, [], b"")
+        return {member_id: _encoded(assigned.get(member_id, nothing)) for member_id in told}
+
+
+def _encoded(
+    data: ConsumerProtocolMemberMetadata | ConsumerProtocolMemberAssignment | bytes,
+) -> bytes:
+    """Its bytes; an assignor may have made them already."""
+    return data if isinstance(data, bytes) else data.encode()
