@@ -115,11 +115,6 @@ class GroupOffsets:
 
     # Transactions
 
-    @property
-    def open_transactions(self) -> list[int]:
-        """The producers whose transactions have touched this group and not ended."""
-        return list(self._pending)
-
     def commit_pending(
         self, producer_id: int, topic: str, partition: int, committed: CommittedOffset
     ) -> None:
@@ -131,10 +126,6 @@ class GroupOffsets:
     def has_pending(self, topic: str, partition: int) -> bool:
         """Whether an open transaction may change the partition's offset (KIP-447)."""
         return any((topic, partition) in pending for pending in self._pending.values())
-
-    def find_pending(self, producer_id: int, topic: str, partition: int) -> CommittedOffset | None:
-        """What a producer's open transaction would commit."""
-        return self._pending.get(producer_id, {}).get((topic, partition))
 
     def on_marker(self, producer_id: int, *, committed: bool) -> None:
         """A transaction ended: put its offsets in force, or forget them."""
