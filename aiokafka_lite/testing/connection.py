@@ -257,6 +257,9 @@ class BrokerConnection(Guest):
                 self._write_and_close(frame)
                 return
             self._transport.write(frame)
+        elif fault is not None and fault.bytes_sent is not None:
+            self._write_and_close(b"")  # there is no answer to cut off, but a connection to cut
+            return
         if muted:
             self._timer = self._loop.call_later(muted, self._run, self._unmute)
         else:

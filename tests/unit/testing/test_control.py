@@ -287,6 +287,19 @@ async def test_a_function_of_a_test_that_fails_is_not_lost(connect: Connect) -> 
     assert cluster.failures == list(caught.value.exceptions)
 
 
+@pytest.mark.parametrize("disconnect", [True, 0, 20])
+async def test_a_request_without_an_answer_can_be_cut_off(
+    cluster: FakeCluster, connect: Connect, disconnect: bool | int
+) -> None:
+    cluster.control(ApiKey.PRODUCE, disconnect=disconnect, after_handling=True)
+    client = await connect(cluster.address(0))
+    request = produce(0)
+    request.acks = 0
+    client.send(request, 9)
+    assert await client.is_cut()
+    assert len(cluster.records("orders")) == 1
+
+
 async def test_a_fault_that_is_removed_while_it_looks(
     cluster: FakeCluster, connect: Connect
 ) -> None:
