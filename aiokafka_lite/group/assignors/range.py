@@ -140,6 +140,8 @@ def _match_racks(topics: Sequence[_Topic], rack_of: Mapping[str, str], assigned:
         elif together[0].rack_aware:
             topic = together[0]
             for member_id in topic.members:
+                if topic.exhausted:
+                    break
                 numbers = topic.take_free(member_id, rack_of.get(member_id))
                 _add(assigned, member_id, topic, numbers)
 

@@ -29,34 +29,32 @@ __all__ = ["UnevenDivision", "unevenness"]
 class _Poorest:
     """Finds the member with the fewest partitions among some, the first by id if several have.
 
-    A heap of numbers that each tell a size and a member. Those of members that have grown since
-    are put right when they come to the top; one that has shrunk has to be told by `push`.
+    A heap of wealths. Those of members that have grown since are put right when they come to the
+    top; of one that has shrunk it has to be told by `push`.
 
     Args:
         members: Their ranks.
-        sizes: By rank, how many partitions each has now.
+        wealth: By rank, how many partitions each has now, times the number of members, plus its
+            rank: so numbers compare as pairs would.
     """
 
-    def __init__(self, members: Iterable[int], sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-        self._heap = [self._entry(each) for each in members]
+    def __init__(self, members: Iterable[int], wealth: Sequence[int]) -> None:
+        self._wealth = wealth
+        self._heap = [wealth[rank] for rank in members]
         heapify(self._heap)
 
-    def _entry(self, rank: int) -> int:
-        return self._sizes[rank] * len(self._sizes) + rank
-
     def push(self, rank: int) -> None:
-        heappush(self._heap, self._entry(rank))
+        """A member has become poorer."""
+        heappush(self._heap, self._wealth[rank])
 
     def find(self) -> int | None:
         """Its rank; None if there is nobody."""
-        heap = self._heap
+        heap, wealth = self._heap, self._wealth
         while heap:
-            rank = heap[0] % len(self._sizes)
-            entry = self._entry(rank)
-            if heap[0] == entry:
+            rank = heap[0] % len(wealth)
+            if heap[0] == wealth[rank]:
                 return rank
-            heapreplace(heap, entry)
+            heapreplace(heap, wealth[rank])
         return None
 
 
@@ -81,14 +79,17 @@ class UnevenDivision:
         for rank, names in enumerate(self._topics_of):
             for name in names:
                 readers[name].append(rank)
-        self._readers = {name: tuple(ranks) for name, ranks in readers.items()}
-        self._sizes = [0] * len(self._ids)
+        self._readers = readers
+        first: dict[tuple[int, ...], str] = {}
+        # By topic, the first one with the same readers: they share what is found about these.
+        self._like = {name: first.setdefault(tuple(each), name) for name, each in readers.items()}
+        self._wealth = list(range(len(self._ids)))  # see `_Poorest`
         # Sets that keep the order in which partitions came, which Java's lists tell.
         self._held: list[dict[TopicPartition, None]] = [{} for _ in self._ids]
         self._owner: dict[TopicPartition, int] = {}
         self._moves = Moves()
-        self._poorest: dict[tuple[int, ...], _Poorest] = {}  # by the readers of a topic
-        self._poorest_in_racks: dict[tuple[tuple[int, ...], frozenset[str]], _Poorest] = {}
+        self._poorest: dict[str, _Poorest] = {}  # by topic, of those in `_like`
+        self._poorest_in_racks: dict[tuple[str, frozenset[str]], _Poorest] = {}
         self._heaps_of: list[list[_Poorest]] = [[] for _ in self._ids]
 
     def divide(self) -> Assigned:
@@ -143,16 +144,16 @@ class UnevenDivision:
                 self._book(partition, taker)
 
     def _deal_in_rack(self, partition: TopicPartition) -> bool:
-        racks = self._racks.of(partition)
-        readers = self._readers[partition.topic]
-        poorest = self._poorest_in_racks.get((readers, racks))
+        key = (self._like[partition.topic], self._racks.of(partition))
+        poorest = self._poorest_in_racks.get(key)
         if poorest is None:
             fitting = (
-                rank for rank in readers if not self._racks.mismatch(self._ids[rank], partition)
+                rank
+                for rank in self._readers[partition.topic]
+                if not self._racks.mismatch(self._ids[rank], partition)
             )
             # Not among `_heaps_of`: nobody shrinks while partitions are dealt.
-            poorest = _Poorest(fitting, self._sizes)
-            self._poorest_in_racks[readers, racks] = poorest
+            poorest = self._poorest_in_racks[key] = _Poorest(fitting, self._wealth)
         taker = poorest.find()
         if taker is None:
             return False
@@ -166,17 +167,25 @@ class UnevenDivision:
         """
         moved = False
         again = True
-        while again:
+        while again and self._is_uneven():
             again = False
             for partition in partitions:
-                size = self._sizes[self._owner[partition]]
+                owner = self._owner[partition]
                 taker = self._former_owner(partition)
-                if taker is None or size <= self._sizes[taker] + 1:
+                if taker is None or not self._far_richer(owner, taker):
                     taker = self._poorest_reader(partition.topic)
-                if taker is not None and size > self._sizes[taker] + 1:
+                if taker is not None and self._far_richer(owner, taker):
                     self._move(partition, taker)
                     moved = again = True
         return moved
+
+    def _is_uneven(self) -> bool:
+        sizes = [len(held) for held in self._held]
+        return max(sizes) - min(sizes) > 1
+
+    def _far_richer(self, one: int, other: int) -> bool:
+        """Whether the one would still have no fewer if it gave a partition to the other."""
+        return len(self._held[one]) > len(self._held[other]) + 1
 
     def _former_owner(self, partition: TopicPartition) -> int | None:
         """Who held it in an earlier generation, if that member still reads the topic."""
@@ -202,7 +211,7 @@ class UnevenDivision:
         owner = self._owner[partition]
         self._moves.record(partition, owner, taker)
         del self._held[owner][partition]
-        self._sizes[owner] -= 1
+        self._wealth[owner] -= len(self._ids)
         for heap in self._heaps_of[owner]:
             heap.push(owner)
         self._book(partition, taker)
@@ -210,13 +219,14 @@ class UnevenDivision:
     def _book(self, partition: TopicPartition, rank: int) -> None:
         self._held[rank][partition] = None
         self._owner[partition] = rank
-        self._sizes[rank] += 1
+        self._wealth[rank] += len(self._ids)
 
     def _poorest_reader(self, topic: str) -> int | None:
-        readers = self._readers[topic]
-        poorest = self._poorest.get(readers)
+        like = self._like[topic]
+        poorest = self._poorest.get(like)
         if poorest is None:
-            poorest = self._poorest[readers] = _Poorest(readers, self._sizes)
+            readers = self._readers[like]
+            poorest = self._poorest[like] = _Poorest(readers, self._wealth)
             for rank in readers:
                 self._heaps_of[rank].append(poorest)
         return poorest.find()

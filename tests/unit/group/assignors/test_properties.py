@@ -16,7 +16,14 @@ from aiokafka_lite.group.assignors.sticky import divide_by_claims
 from aiokafka_lite.group.assignors.sticky_claims import Claim
 from aiokafka_lite.group.membership import TopicLayout
 from aiokafka_lite.structs import TopicPartition
-from tests.unit.group.assignors.cases import ASSIGNORS, Case, histories, random_case
+from tests.unit.group.assignors.cases import (
+    ASSIGNORS,
+    Case,
+    histories,
+    random_case,
+    some_layout,
+    some_of,
+)
 
 EAGER = ("range", "roundrobin", "sticky")
 SEEDS = st.integers(0, 2**32)
@@ -188,3 +195,26 @@ def test_cooperative_settles_one_step_after_sticky(seed: int) -> None:
     check_valid(case, assigned, all_given=True)
     again = cooperative_sticky_assignment(members, case.topics)
     assert {k: set(v) for k, v in again.items()} == {k: set(v) for k, v in assigned.items()}
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("rack", [None, "north"])
+def test_a_thousand_members_share_ten_thousand_partitions(
+    assignor: str, uneven: bool, rack: str | None
+) -> None:
+    """So many are divided in good time, or this would take minutes."""
+    chance = random.Random(20261121)
+    topics = {f"t{i}": some_layout(chance, rack is not None, 500) for i in range(20)}
+    members = {
+        f"m{i}": Subscription(
+            some_of(chance, sorted(topics)) if uneven else tuple(topics), rack=rack
+        )
+        for i in range(1000)
+    }
+    case = Case(assignor, topics, members, in_order=False)
+    assigned = case.ours()
+    check_valid(case, assigned, all_given=True)
+    if not uneven:
+        counts = [len(mine) for mine in assigned.values()]
+        assert max(counts) - min(counts) <= (len(topics) if assignor == "range" else 1)
