@@ -18,6 +18,8 @@ __all__ = ["Clock", "SystemClock", "Timer", "VirtualClock"]
 
 logger: Final = logging.getLogger(__name__)
 
+FEW_TIMERS: Final = 100
+
 
 class Timer(ABC):
     """A call that is due later."""
@@ -141,12 +143,18 @@ class VirtualClock(Clock):
         self._now = start_ms / 1000  # seconds since the epoch
         self._order = itertools.count()  # timers of one instant run in the order they were set
         self._timers: list[tuple[float, int, _VirtualTimer]] = []
+        self._swept_at = FEW_TIMERS  # how many there may be before the cancelled ones go
 
     def now_ms(self) -> int:
         return round(self._now * 1000)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         timer = _VirtualTimer(callback)
+        if len(self._timers) >= self._swept_at:
+            # Each heartbeat leaves one, and nothing falls due while the time stands still.
+            self._timers = [entry for entry in self._timers if entry[2].callback is not None]
+            heapq.heapify(self._timers)
+            self._swept_at = max(FEW_TIMERS, 2 * len(self._timers))
         heapq.heappush(self._timers, (self._now + max(delay, 0.0), next(self._order), timer))
         return timer
 

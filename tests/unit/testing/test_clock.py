@@ -1,6 +1,7 @@
 """The virtual clock: due calls run in order, each at its own instant; nothing runs otherwise."""
 
 import asyncio
+import weakref
 
 import pytest
 
@@ -42,6 +43,24 @@ async def test_clients_stamp_records_with_a_time_that_fits() -> None:
         async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
             await producer.send_and_wait("orders", b"one tea")
         assert len(cluster.records("orders")) == 1
+
+
+def test_cancelled_timers_are_forgotten_though_time_stands_still() -> None:
+    clock = VirtualClock()
+    ran: list[int] = []
+    timers = [
+        weakref.ref(clock.call_later(1000 - number, lambda number=number: ran.append(number)))
+        for number in range(1000)
+    ]
+    for number, timer in enumerate(timers):
+        left = timer()
+        if number % 100 and left is not None:
+            left.cancel()
+    for _ in range(1000):
+        clock.call_later(1, lambda: None).cancel()
+    assert sum(timer() is not None for timer in timers) < 50
+    clock.advance(2000)
+    assert ran == [*range(900, -1, -100)]
 
 
 async def test_a_system_clock_cancels_its_timers_when_closed() -> None:
