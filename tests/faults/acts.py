@@ -15,7 +15,7 @@ from tests.faults.ledger import Ledger
 from tests.faults.load import Load
 from tests.faults.schedule import Happenings
 
-__all__ = ["Act", "LogCounter", "acts", "perform"]
+__all__ = ["SMALL_MESSAGES", "Act", "LogCounter", "acts", "perform"]
 
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -23,8 +23,11 @@ SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"compression_type": "zstd", "linger_ms": 20, "max_batch_size": 32_768},
     {"linger_ms": 2, "max_batch_size": 2_000, "buffer_memory": 400_000},
     {"compression_type": "gzip", "max_batch_size": 65_536},
+    {"linger_ms": 10, "max_batch_size": 100_000},
     {"compression_type": "snappy", "linger_ms": 1, "delivery_timeout_ms": "short"},
 )
+SMALL_MESSAGES: Final = {"max.message.bytes": "5000"}
+"""Of one of the topics: larger batches are refused, and go on in pieces."""
 STOP_GRACE: Final = 2.0  # seconds that ``stop`` takes beyond its timeout, at most, by itself
 NOISE: Final = 8.0  # seconds: two cores, three JVMs, a loop that thousands of senders share
 
@@ -137,6 +140,8 @@ async def perform(
     )
     assert took < allowed, f"stop({act.stop_timeout}) took {took:.1f} s"
     metrics = producer.metrics()
+    for name in ("record-send-total", "record-retry-total", "batch-split-total"):
+        happenings.count[name] += int(metrics[name])
     left = metrics["buffer-total-bytes"] - metrics["buffer-available-bytes"]
     assert left == 0, f"{left} bytes of the producer's memory are still used"
     await asyncio.sleep(0)

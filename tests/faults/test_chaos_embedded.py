@@ -11,7 +11,7 @@ import pytest
 
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing import FakeCluster
-from tests.faults.acts import LogCounter, acts, perform
+from tests.faults.acts import SMALL_MESSAGES, LogCounter, acts, perform
 from tests.faults.ledger import Ledger
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Embedded
@@ -19,7 +19,7 @@ from tests.faults.stages import Embedded
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
 SECONDS = 4.0
-TOPICS = {"orders": 3, "payments": 4}
+TOPICS = {"orders": 3, "payments": 4, "events": 3}
 
 
 def everything(cluster: FakeCluster) -> dict[str, dict[int, list[tuple[int, bytes]]]]:
@@ -35,7 +35,10 @@ def everything(cluster: FakeCluster) -> dict[str, dict[int, list[tuple[int, byte
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
     ledger, happenings = Ledger(), Happenings()
-    async with FakeCluster(brokers=3, topics=TOPICS) as cluster:
+    async with FakeCluster(brokers=3) as cluster:
+        for topic, partitions in TOPICS.items():
+            configs = SMALL_MESSAGES if topic == "events" else None
+            cluster.create_topic(topic, partitions, configs=configs)
         with LogCounter() as logs:
             stage = Embedded(cluster, seed)
             stage.topics = list(TOPICS)

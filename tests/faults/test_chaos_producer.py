@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.acts import LogCounter, acts, perform
+from tests.faults.acts import SMALL_MESSAGES, LogCounter, acts, perform
 from tests.faults.ledger import Ledger
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Real, real_stage
@@ -125,7 +125,8 @@ async def test_nothing_is_lost_doubled_or_out_of_order() -> None:
     ledger, happenings = Ledger(), Happenings()
     async with real_stage(SEED) as stage:
         for topic, partitions in TOPICS.items():
-            await asyncio.to_thread(stage.kafka.create_topic, topic, partitions)
+            config = SMALL_MESSAGES if topic == "events" else None
+            await asyncio.to_thread(stage.kafka.create_topic, topic, partitions, None, config)
         stage.topics = list(TOPICS)
         happenings.tell("the brokers are up")
         with LogCounter() as logs:
