@@ -1,0 +1,39 @@
+"""Every error code of Kafka while a client says who it is: what lasts is raised as it is.
+
+The start of a client is its caller's to try again, so what passes is a connection that failed.
+Source: SaslClientAuthenticator of Kafka's Java client.
+"""
+
+import asyncio
+
+import pytest
+
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import KafkaConnectionError, for_code
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
+
+TABLE = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
+@pytest.mark.parametrize("code", list(TABLE), ids=lambda code: for_code(code).message)
+async def test_a_refusal_at_the_start(code: int, api_key: ApiKey) -> None:
+    async with FakeCluster(topics=["orders"], users={"alice": "secret"}) as cluster:
+        fault = cluster.control(api_key, error=code)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="alice",
+            sasl_plain_password="secret",
+        )
+        async with asyncio.timeout(5):
+            expected = for_code(code) if TABLE[code] == "raise" else KafkaConnectionError
+            with pytest.raises(expected) as raised:
+                await producer.start()
+            assert type(raised.value) is expected
+            await producer.stop()
+        assert fault.hits == 1
+        assert cluster.count(api_key) == 1
