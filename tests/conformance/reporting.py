@@ -18,6 +18,10 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from aiokafka_lite.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -28,6 +32,7 @@ from tests.conformance.target import Target
 __all__ = ["Reporter", "describe", "describe_until", "new_group"]
 
 GROUP_CONFIGS = 32
+OF_GROUP = 8
 SET = 0
 JOINING = 0
 UNKNOWN_MEMBER = 25
@@ -53,8 +58,23 @@ async def new_group(target: Target, *, interval_ms: int | None = 0, **configs: o
         change = AlterConfigsResource(GROUP_CONFIGS, group, alterations)
         response = await target.quietly(IncrementalAlterConfigsRequest([change]), 1)
         assert not response.responses[0].error_code, response
-        await asyncio.sleep(0.2)  # the coordinator learns of it by and by
+        await _await_configs(target, group, set(configs))
     return group
+
+
+async def _await_configs(target: Target, group: str, names: set[str]) -> None:
+    """Wait until the broker knows a group's own configurations, and so does its coordinator."""
+    wanted = DescribeConfigsResource(GROUP_CONFIGS, group)
+    async with asyncio.timeout(20):
+        while True:
+            response = await target.quietly(DescribeConfigsRequest([wanted]), 4)
+            configs = response.results[0].configs
+            told = {one.name for one in configs if one.config_source == OF_GROUP}
+            if {name.replace("_", ".") for name in names} <= told:
+                break
+            await asyncio.sleep(0.02)
+    # The broker tells its coordinator in the same breath, but after itself.
+    await asyncio.sleep(0.2)
 
 
 class Reporter:

@@ -518,8 +518,8 @@ async def test_names_and_expressions_at_once(compare: Compare) -> None:
         await b.report()
         await describe(target, group)
         await a.report(subscribed_topic_regex=f"{topics[3]}.*")
-        await a.acknowledge()
-        await describe(target, group)
+        await a.acknowledge()  # now both are looked up, which Kafka does beside its answers
+        await describe_until(target, group, "Assigning", 4)
         await a.report(subscribed_topic_regex=b.first["subscribed_topic_regex"])
         await a.acknowledge()
         await a.report(subscribed_topic_names=[topics[3]])
