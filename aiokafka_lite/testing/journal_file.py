@@ -12,6 +12,7 @@ when too much of it has gathered.
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -51,27 +52,30 @@ class FileJournal(Journal):
         self._kinds: dict[str, dict[Key, Value]] = {}
         self._lines = 0  # in the file
         self._closed = False
+        self._noting = threading.Lock()  # a test changes ACLs from its own thread
         if path.exists():
             self._read(path.read_bytes())
         self._file = self._rewrite()
 
     def note(self, kind: str, key: Key, value: Value | None) -> None:
-        if self._closed:
-            raise KafkaStorageError("nothing can be noted any more: the cluster is stopped")
-        self._take(kind, key, value)
-        self._file.append(_line(kind, key, value))
-        self._lines += 1
-        if self._lines > OUTDATED_KEPT + 2 * sum(map(len, self._kinds.values())):
-            outdated, self._file = self._file, self._rewrite()
-            outdated.close()
+        with self._noting:
+            if self._closed:
+                raise KafkaStorageError("nothing can be noted any more: the cluster is stopped")
+            self._take(kind, key, value)
+            self._file.append(_line(kind, key, value))
+            self._lines += 1
+            if self._lines > OUTDATED_KEPT + 2 * sum(map(len, self._kinds.values())):
+                outdated, self._file = self._file, self._rewrite()
+                outdated.close()
 
     def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
         return iter(list(self._kinds.get(kind, {}).items()))
 
     def close(self) -> None:
         """Let go of the file. May be called again; nothing can be noted any more."""
-        self._closed = True
-        self._file.close()
+        with self._noting:
+            self._closed = True
+            self._file.close()
 
     def _take(self, kind: str, key: Key, value: Value | None) -> None:
         entries = self._kinds.setdefault(kind, {})

@@ -1,7 +1,10 @@
 """The journal's file: the newest value of each key comes back, and nothing else is believed."""
 
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "meta"
 
 
-def noted(path: Path, kind: str = "offset") -> list[tuple[object, object]]:
+def noted(path: Path, kind: str = "offset") -> list[tuple[object, Any]]:
     journal = FileJournal(path)
     try:
         return list(journal.entries(kind))
@@ -122,3 +125,24 @@ def test_it_does_not_grow_without_end(path: Path, monkeypatch: pytest.MonkeyPatc
         assert path.read_bytes().count(b"\n") <= 1 + 10 + 2 * 3 + 1
     journal.close()
     assert [value for _, value in noted(path)] == [{"offset": n} for n in (999, 997, 998)]
+
+
+def test_threads_note_one_after_the_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(journal_file, "OUTDATED_KEPT", 5)
+    journal = FileJournal(path)
+
+    def note(kind: str) -> None:
+        for number in range(500):
+            journal.note(kind, (number % 3,), {"number": number})
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as threads:
+            assert list(threads.map(note, ["acl", "offset", "user"])) == [None] * 3
+    finally:
+        sys.setswitchinterval(interval)
+        journal.close()
+    for kind in ("acl", "offset", "user"):
+        assert sorted(value["number"] for _, value in noted(path, kind)) == [497, 498, 499]
