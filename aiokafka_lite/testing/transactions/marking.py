@@ -64,13 +64,20 @@ class Marking:
         self._coordinators = coordinators
         self._partition_of = partition_of
         self._offsets = offsets
+        self._waiting: dict[str, _Once] = {}  # by transactional id
         # slot -> (node id, coordinator epoch); after a restart everybody takes over anew
         self._epochs: dict[int, tuple[int, int]] = {
             int(slot): (NO_LEADER, int(value["epoch"])) for (slot,), value in journal.entries(KIND)
         }
 
     def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
-        """Write the markers that are missing; the last one calls ``on_done``, perhaps later."""
+        """Write the markers that are missing; the last one calls ``on_done``, perhaps later.
+
+        Who asks again takes the place of who waits: each marker is written once.
+        """
+        waiting = self._waiting.pop(transaction.transactional_id, None)
+        if waiting is not None:
+            waiting.cancel()
         committed = transaction.state is TransactionState.PREPARE_COMMIT
         marker = EndMarker(committed, self.coordinator_epoch(transaction.transactional_id))
         for key in sorted(transaction.unmarked):
@@ -80,11 +87,9 @@ class Marking:
             on_done()
             return
         changed = (self._watchers(key) for key in transaction.unmarked)
-        _Once(changed, lambda: self._mark_again(transaction, on_done))
-
-    def _mark_again(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
-        if transaction.state.is_ending:
-            self.mark(transaction, on_done)
+        self._waiting[transaction.transactional_id] = _Once(
+            changed, lambda: self.mark(transaction, on_done)
+        )
 
     def _is_marked(
         self, transaction: Transaction, marker: EndMarker, key: TopicPartitionKey
@@ -138,9 +143,13 @@ class _Once:
         for watchers in self._watched:
             watchers.add(self._on_change)
 
-    def _on_change(self) -> None:
+    def cancel(self) -> bool:
+        """Call back no more; False if that was so already."""
         watched, self._watched = self._watched, []
         for watchers in watched:
             watchers.remove(self._on_change)
-        if watched:  # the round of notices that called before may still call again
+        return bool(watched)
+
+    def _on_change(self) -> None:
+        if self.cancel():  # the round of notices that called before may still call again
             self._callback()

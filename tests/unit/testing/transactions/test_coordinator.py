@@ -309,3 +309,23 @@ def test_an_expired_id_does_not_come_back() -> None:
     clock.advance(8 * DAY)
     assert list(transactions.all()) == []
     assert list(journal.entries("transaction")) == []
+
+
+def test_markers_that_wait_are_written_once(three_brokers: SocketlessBroker) -> None:
+    """However often the coordinator moves while the partition has no leader."""
+    state = three_brokers.state
+    state.create_topic("orders", 1, 1)
+    state.coordinators.move(CoordinatorType.TRANSACTION, "mine", 1)
+    writer = Writer(three_brokers, node=1)
+    assert writer.init() == 0
+    assert writer.produce(0, node=0) == 0
+    state.on_node_down(0)
+    assert writer.end() == 0
+    for node in (2, 1, 2, 1):
+        state.coordinators.move(CoordinatorType.TRANSACTION, "mine", node)
+    assert writer.state == "PrepareCommit"
+    assert len(writer.partition().watchers) == 1
+    state.on_node_up(0)
+    assert writer.state == "CompleteCommit"
+    assert writer.partition().log.end_offset == 2
+    assert len(writer.partition().watchers) == 0
