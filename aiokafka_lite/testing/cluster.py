@@ -75,7 +75,8 @@ class FakeCluster(Levers, Views, Faults):
         sasl_session_lifetime: seconds after which a client has to authenticate again.
         super_users: principals ("User:admin") that may do everything; nobody else may do anything
             but what ``acls`` allow.
-        authorizer: decides who may do what, in place of the table that ``super_users`` begins.
+        authorizer: decides who may do what, in place of the table that ``super_users`` begins;
+            True for that table without a super user.
         host: address to listen on.
         port: where the first broker listens, and the others on the ports after it; 0 for any
             that are free.
@@ -112,7 +113,7 @@ class FakeCluster(Levers, Views, Faults):
         sasl_mechanisms: Sequence[str] | None = None,
         sasl_session_lifetime: float | None = None,
         super_users: Iterable[str] | None = None,
-        authorizer: "Authorizer | None" = None,
+        authorizer: "Authorizer | bool | None" = None,
         host: str = LOOPBACK,
         port: int = 0,
         advertise: str | None = None,
@@ -162,7 +163,7 @@ class FakeCluster(Levers, Views, Faults):
                 raise ValueError("nobody could authenticate: give users, too, be it an empty dict")
             if users is not None:
                 self._admit_only(users, sasl_mechanisms, sasl_session_lifetime)
-            if authorizer is not None or super_users is not None:
+            if authorizer or super_users is not None:
                 self._authorize_by(authorizer, super_users)
         except BaseException:
             self._close_storage()
@@ -403,15 +404,19 @@ class FakeCluster(Levers, Views, Faults):
         )
 
     def _authorize_by(
-        self, authorizer: "Authorizer | None", super_users: Iterable[str] | None
+        self, authorizer: "Authorizer | bool | None", super_users: Iterable[str] | None
     ) -> None:
         from aiokafka_lite.testing.acls import AclTable
         from aiokafka_lite.testing.authorizer import Authorizer
 
-        if authorizer is not None and super_users is not None:
-            raise ValueError("super_users are the authorizer's own: give them to it")
-        table = AclTable(self.state.journal)
-        self.state.authorizer = authorizer or Authorizer(super_users or (), acls=table)
+        if isinstance(authorizer, Authorizer):
+            if super_users is not None:
+                raise ValueError("super_users are the authorizer's own: give them to it")
+            self.state.authorizer = authorizer
+        elif authorizer is None or isinstance(authorizer, bool):
+            self.state.authorizer = Authorizer(super_users or (), acls=AclTable(self.state.journal))
+        else:
+            raise TypeError(f"authorizer={authorizer!r} is neither an Authorizer nor True")
 
     def _close_storage(self) -> None:
         if self._storage is not None:

@@ -22,7 +22,7 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster, VirtualClock
-from aiokafka_lite.testing.acls import Operation, Resource
+from aiokafka_lite.testing.acls import AclFilter, Operation, Resource
 from aiokafka_lite.testing.authorizer import Authorizer
 from tests.unit.testing.raw import NOW_MS, RawClient, make_batch
 
@@ -187,6 +187,11 @@ async def test_acls(connect: Connect) -> None:
     with pytest.raises(ValueError, match="the authorizer's own"):
         FakeCluster(super_users=[], authorizer=Authorizer())
     assert FakeCluster(authorizer=(mine := Authorizer())).acls is mine.acls
+    assert FakeCluster(authorizer=True).acls.find(AclFilter()) == []
+    assert FakeCluster(authorizer=False).state.authorizer is None
+    assert FakeCluster(authorizer=False, super_users=["User:a"]).state.authorizer is not None
+    with pytest.raises(TypeError, match="authorizer='on'"):
+        FakeCluster(authorizer="on")  # type: ignore[arg-type]  # what is tested
 
 
 async def test_acls_and_users_are_kept(tmp_path: Any) -> None:
