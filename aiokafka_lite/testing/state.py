@@ -216,6 +216,8 @@ class ClusterState:
         """Give a topic other configurations, which were checked; they count at once."""
         topic.configure(configs)
         self._keep(topic)
+        for partition in topic.partitions:
+            partition.watchers.notify()  # fewer replicas may be enough now
 
     def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
         """Give a broker (or all), a group or client metrics other configurations, checked ones."""
@@ -280,6 +282,7 @@ class ClusterState:
         elif removed:  # a new epoch, so that those learn that they are none any more
             partition.lead(partition.leader)
         self._keep(partition.topic)
+        partition.watchers.notify()  # more replicas may be in sync now
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """The topic of an id, or without one of a name.

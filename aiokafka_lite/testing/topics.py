@@ -338,6 +338,7 @@ class Partition:
             self.lead(node_id)
         if self.leader != NO_LEADER:
             self.isr = [replica for replica in self.replicas if replica in alive]
+            self.watchers.notify()  # a marker may wait for enough replicas
 
     def __str__(self) -> str:
         return f"{self.topic.name}-{self.index}"

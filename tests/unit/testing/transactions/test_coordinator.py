@@ -329,3 +329,25 @@ def test_markers_that_wait_are_written_once(three_brokers: SocketlessBroker) -> 
     assert writer.state == "CompleteCommit"
     assert writer.partition().log.end_offset == 2
     assert len(writer.partition().watchers) == 0
+
+
+@pytest.mark.parametrize("cure", ["restart", "configure", "reassign"])
+def test_markers_wait_for_enough_replicas(three_brokers: SocketlessBroker, cure: str) -> None:
+    state = three_brokers.state
+    needed = {"min.insync.replicas": "2"}
+    topic = state.create_topic("orders", assignments={0: [0, 1]}, configs=needed)
+    state.coordinators.move(CoordinatorType.TRANSACTION, "mine", 0)
+    writer = Writer(three_brokers)
+    assert writer.init() == 0
+    assert writer.produce(0) == 0
+    state.on_node_down(1)
+    assert writer.end() == 0
+    assert writer.state == "PrepareCommit"
+    match cure:
+        case "restart":
+            state.on_node_up(1)
+        case "configure":
+            state.configure_topic(topic, {"min.insync.replicas": "1"})
+        case "reassign":
+            state.reassign(topic.partitions[0], [0, 1, 2])
+    assert writer.state == "CompleteCommit"
