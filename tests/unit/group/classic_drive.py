@@ -132,6 +132,7 @@ class Driver:
         self.waiting: dict[str, Asked] = {}
         self.alive = True
         self.connected = True
+        self.closing = False
         self.listener_time = 0.0
         self.listener_done: tuple[float, Callable[[float], None]] | None = None
         group.drivers.append(self)
@@ -236,6 +237,10 @@ class Driver:
         if self.listener_done is not None:
             times.append(self.listener_done[0])
         return min((each for each in times if each is not None), default=None)
+
+    def close(self, stay: bool | None = None) -> None:
+        self.closing = True
+        self.machine.close(self.group.now, stay)
 
     def cut(self) -> None:
         """Its connection breaks; what was under way may have been carried out."""

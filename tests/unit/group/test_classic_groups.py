@@ -5,6 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from aiokafka_lite.errors import for_code
 from aiokafka_lite.group.classic import ClassicState
 from aiokafka_lite.group.membership import RebalanceProtocol
 from aiokafka_lite.protocol.api_keys import ApiKey
@@ -17,7 +18,7 @@ APIS = [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GRO
 CODES = [-1, 14, 15, 16, 22, 25, 27, 30, 81]
 
 which = st.integers(0, MOST - 1)
-pauses = st.sampled_from([0.0, 0.1, 2.0, 7.0, 15.0, 60.0])
+pauses = st.sampled_from([0.0, 0.1, 2.0, 7.0, 15.0, 40.0])
 
 
 class ClassicGroups(RuleBasedStateMachine):
@@ -26,7 +27,8 @@ class ClassicGroups(RuleBasedStateMachine):
         self.protocols = protocols
         self.group = DrivenGroup(partitions=5)
         self.events = 0
-        self.join(static=False)
+        for _ in range(3):
+            self.join(static=False, seconds=7.0)
 
     def pick(self, number: int) -> Driver | None:
         """One that runs."""
@@ -35,8 +37,8 @@ class ClassicGroups(RuleBasedStateMachine):
         return alive[number % len(alive)] if alive else None
 
     @precondition(lambda self: len(self.group.alive) < MOST)
-    @rule(static=st.booleans())
-    def join(self, static: bool) -> None:
+    @rule(static=st.booleans(), seconds=pauses)
+    def join(self, static: bool, seconds: float) -> None:
         self.events += 1
         name = f"static-{len(self.group.drivers)}" if static else None
         Driver(
@@ -45,11 +47,12 @@ class ClassicGroups(RuleBasedStateMachine):
             rebalance_timeout=REBALANCE_TIMEOUT,
             group_instance_id=name,
         )
+        self.group.run(seconds)
 
     @rule(number=which, stay=st.sampled_from([None, True, False]))
     def close(self, number: int, stay: bool | None) -> None:
         if (driver := self.pick(number)) is not None:
-            driver.machine.close(self.group.now, stay)
+            driver.close(stay)
 
     @rule(number=which, seconds=pauses)
     def kill_and_restart(self, number: int, seconds: float) -> None:
@@ -85,7 +88,7 @@ class ClassicGroups(RuleBasedStateMachine):
         if (driver := self.pick(number)) is not None:
             driver.machine.leave("unsubscribed", self.group.now)
             self.group.run(seconds)
-            if not driver.machine.closed and driver.alive:
+            if not driver.closing:
                 driver.machine.on_subscription({"t"}, self.group.now)
 
     @rule(number=which, seconds=st.sampled_from([0.0, 0.3, 5.0, 15.0]))
@@ -105,8 +108,6 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @rule(number=which, code=st.sampled_from([15, 16, 22, 25, 27]))
     def commit_refused(self, number: int, code: int) -> None:
-        from aiokafka_lite.errors import for_code
-
         if (driver := self.pick(number)) is not None:
             driver.machine.on_commit_error(for_code(code)(""), self.group.now)
 
@@ -142,15 +143,15 @@ class ClassicGroups(RuleBasedStateMachine):
             driver.machine.on_poll(group.now, waiting=True)
             driver.machine.retry(group.now)
             if driver.machine.state is ClassicState.FENCED:
-                driver.machine.close(group.now)
-        self.join(static=False)
+                driver.close()
+        self.join(static=False, seconds=0.0)
         group.run_until_stable(300)
         counts = [driver.machine.counters.rebalances for driver in group.drivers]
         group.run(120)
         assert counts == [driver.machine.counters.rebalances for driver in group.drivers]
         assert max(counts) <= 6 * self.events
         for driver in group.alive:
-            driver.machine.close(group.now)
+            driver.close()
         group.run(30)
         assert all(driver.machine.closed for driver in group.drivers if driver.alive)
 

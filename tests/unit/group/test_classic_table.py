@@ -478,6 +478,24 @@ def test_the_search_for_a_coordinator_goes_on_with_pauses() -> None:
     assert script.after(2) == [FindCoordinator()]
 
 
+@pytest.mark.parametrize(
+    ("code", "pauses"),
+    [(14, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]), (UNKNOWN_MEMBER, [0.0, 0.2, 0.4, 0.8, 1.0, 1.0])],
+)
+def test_joins_that_are_refused_come_with_pauses(code: int, pauses: list[float]) -> None:
+    script = Script()
+    script.to_joining()
+    for pause in pauses:
+        script.machine.on_response("JoinGroup", JoinGroupResponse(0, code), script.now)
+        if pause:
+            assert script.steps() == []
+            at = script.machine.next_wakeup(script.now)
+            assert at is not None
+            assert at - script.now == pytest.approx(pause)
+            script.now = at
+        assert script.sent() == ["JoinGroup"]
+
+
 # --- what the answers say
 
 
