@@ -14,6 +14,7 @@ from aiokafka_lite.group.assignment_data import (
     write_assignment,
     write_subscription,
 )
+from aiokafka_lite.group.assignors.abstract import LeadingAssignor
 from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.membership import (
     Assign,
@@ -114,16 +115,16 @@ class Driver:
     def __init__(
         self,
         group: "DrivenGroup",
-        name: str = "",
         *,
         topics: Iterable[str] = ("t",),
         protocols: frozenset[RebalanceProtocol] = EAGER,
+        assignor: LeadingAssignor | None = None,
         version: Callable[[type], int] | None = None,
         **options: Any,
     ) -> None:
         self.group = group
-        self.name = name
-        self.assignor = Spread("cooperative" if protocols == COOPERATIVE else "spread", protocols)
+        name = "cooperative" if protocols == COOPERATIVE else "spread"
+        self.assignor = assignor or Spread(name, protocols)
         self.machine = ClassicMembership(MembershipOptions(group.name, **options), [self.assignor])
         self.version = version or (lambda request: int(request.max_version))
         self.steps: list[Step] = []

@@ -1,8 +1,15 @@
 """Several classic members in one group on the embedded broker, in virtual time."""
 
+from random import Random
+
 import pytest
 
 from aiokafka_lite.errors import FencedInstanceIdError, InvalidSessionTimeoutError
+from aiokafka_lite.group.assignors.abstract import LeadingAssignor
+from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.range import RangeAssignor
+from aiokafka_lite.group.assignors.roundrobin import RoundRobinAssignor
+from aiokafka_lite.group.assignors.sticky import StickyAssignor
 from aiokafka_lite.group.classic import ClassicState
 from aiokafka_lite.group.membership import Assign, Lost, RebalanceProtocol, Revoke, TopicLayout
 from aiokafka_lite.structs import TopicPartition
@@ -42,6 +49,25 @@ def test_members_come_and_go(protocols: frozenset[RebalanceProtocol]) -> None:
     group.run_until_stable()
     assert sorted(len(member.held) for member in members[2:]) == [3, 3]
     assert not any(member.told(Lost) for member in members)
+
+
+@pytest.mark.parametrize(
+    "assignor", [RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor]
+)
+def test_members_with_the_assignors_that_users_have(assignor: type[LeadingAssignor]) -> None:
+    group = DrivenGroup()
+    members = [Driver(group, assignor=assignor()) for _ in range(2)]
+    group.run_until_stable()
+    members.append(Driver(group, assignor=assignor()))
+    group.run_until_stable()
+    assert [len(member.held) for member in members] == [2, 2, 2]
+    members[0].alive = False
+    group.run_until_stable()
+    members[1].close()
+    group.run_until_stable()
+    members[0].alive = True
+    group.run_until_stable()
+    assert len(members[0].held) == len(members[2].held) == 3
 
 
 def test_a_cooperative_member_keeps_what_it_may() -> None:
@@ -309,8 +335,6 @@ def test_every_version(version: int) -> None:
 @both
 def test_joins_deaths_and_moves_for_hours(protocols: frozenset[RebalanceProtocol]) -> None:
     """Seeded: whatever happens, all is owned once it is over, and rebalances are bounded."""
-    from random import Random
-
     random = Random(7)
     group = DrivenGroup(partitions=12)
     events = 0
