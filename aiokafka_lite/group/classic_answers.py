@@ -137,12 +137,13 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(JOIN, self._error(response.error_code, JOIN), now)
             return
         chosen = response.protocol_name or ""
+        # Even if it cannot go along with the group: the place is there, and is to be given up.
+        self._place.take(response.member_id, response.generation_id, chosen)
+        self._session.restart(now)
         if response.protocol_type not in (None, PROTOCOL_TYPE) or chosen not in self._assignors:
             self._on_join_error(JOIN, self._inconsistent(response.protocol_type, chosen), now)
             return
-        self._place.take(response.member_id, response.generation_id, chosen)
         self._shares = {}
-        self._session.restart(now)
         if response.leader != response.member_id:
             self._state = S.SYNCING
             return

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from aiokafka_lite.errors import KafkaConnectionError, KafkaError
+from aiokafka_lite.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka_lite.group.assignment_data import subscribed_topics
 from aiokafka_lite.group.assignors.abstract import LeadingAssignor
 from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.membership import (
+    FIND_COORDINATOR,
     Assign,
     Elect,
     Fail,
@@ -20,6 +21,7 @@ from aiokafka_lite.group.membership import (
     Step,
     TopicLayout,
 )
+from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lite.structs import TopicPartition
 from tests.unit.testing.raw import RawClient
 
@@ -98,7 +100,7 @@ class RealDriver:
             case Send():
                 self._spawn(self._ask(step))
             case FindCoordinator():
-                machine.on_coordinator(self.now)
+                self._spawn(self._find())
             case Revoke() | Lost():
                 self.held -= step.partitions
                 self._spawn(
@@ -137,6 +139,24 @@ class RealDriver:
             self.machine.on_error(step.kind, KafkaConnectionError(str(error)), self.now)
         else:
             self.machine.on_response(step.kind, answer, self.now)
+        self.wake()
+
+    async def _find(self) -> None:
+        """There is one broker; but only when it is asked does it make what coordinators need."""
+        group_id = self.machine.options.group_id
+        try:
+            client = await RawClient.connect(self._address)
+            answer = await client.ask(FindCoordinatorRequest(key=group_id), 0)
+            await client.close()
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            self.machine.on_error(FIND_COORDINATOR, KafkaConnectionError(str(error)), self.now)
+        else:
+            if answer.error_code:
+                self.machine.on_error(
+                    FIND_COORDINATOR, for_code(answer.error_code)(group_id), self.now
+                )
+            else:
+                self.machine.on_coordinator(self.now)
         self.wake()
 
     async def cut(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,10 +12,16 @@ from aiokafka_lite.group.assignors.abstract import LeadingAssignor
 from aiokafka_lite.group.assignors.range import RangeAssignor
 from aiokafka_lite.group.classic import ClassicState
 from aiokafka_lite.group.membership import Lost, RebalanceProtocol, Revoke, TopicLayout
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
+from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest
+from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest
+from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest
+from aiokafka_lite.protocol.versions import versions_of
 from aiokafka_lite.structs import TopicPartition
 from tests.real.classic_tasks import VERSIONS, RealDriver
 from tests.unit.group.classic_drive import COOPERATIVE, EAGER, Spread
-from tools.kafka import RealKafka
+from tools.kafka import KafkaCluster, KafkaNotAvailable, RealKafka
+from tools.kafka.releases import OLD_RELEASES
 
 PARTITIONS = 6
 
@@ -68,6 +74,38 @@ async def group(kafka: RealKafka) -> AsyncIterator[Group]:
     yield group
     for driver in group.drivers:
         await driver.die()
+
+
+@pytest.fixture(scope="module", params=OLD_RELEASES)
+def old(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    try:
+        with KafkaCluster(request.param) as cluster:
+            yield cluster
+    except KafkaNotAvailable as error:
+        pytest.skip(f"no real Kafka: {error}")
+
+
+@pytest.mark.brokers
+@pytest.mark.timeout(600)
+async def test_on_old_brokers(old: KafkaCluster) -> None:
+    if old.release.number < (0, 9):
+        pytest.skip("groups have no coordinator before 0.9")
+    spoken = versions_of(old.release.version)
+    kinds = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+    versions = {kind.name: spoken.pick(kind) for kind in kinds}
+    group = Group(old.bootstrap_servers.split(",")[0])
+    first = group.add(versions=versions)
+    await group.until(lambda: first.stable, 90)  # the offsets topic is made first
+    second = group.add(versions=versions)
+    await group.until_stable(first, second)
+    await first.cut()
+    await first.close()
+    await group.until_stable(second)
+    third = group.add(versions=versions)
+    await group.until_stable(second, third)
+    await second.die()
+    await group.until_stable(third)
+    await third.close()
 
 
 @both

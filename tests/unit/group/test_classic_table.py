@@ -508,6 +508,8 @@ def test_a_group_of_another_kind(protocols: frozenset[RebalanceProtocol]) -> Non
         (step,) = script.steps()
         assert isinstance(step, Fail)
         assert isinstance(step.error, InconsistentGroupProtocolError)
+        script.machine.close(script.now)
+        assert script.sent() == ["LeaveGroup"]
     for told in ({"protocol_type": "connect"}, {"protocol_name": "range"}):
         script = Script(protocols)
         script.to_syncing()
