@@ -27,6 +27,7 @@ from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.conformance import membership
 from tests.conformance.target import Target
 
 __all__ = ["Reporter", "describe", "describe_until", "new_group"]
@@ -46,8 +47,7 @@ async def new_group(target: Target, *, interval_ms: int | None = 0, **configs: o
         interval_ms: between two assignments; None leaves Kafka's second.
         configs: the group's own, with underscores for points.
     """
-    group = target.unique("group")
-    await target.coordinator_of(group)
+    group = await membership.new_group(target)
     if interval_ms is not None:
         configs["consumer_assignment_interval_ms"] = interval_ms
     if configs:

@@ -56,7 +56,7 @@ def deletion(group: str, *topics: str) -> OffsetDeleteRequest:
 async def test_describing_classic_groups(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
-        group, other = await new_group(target, interval_ms=None), target.unique("other")
+        group, other = [await new_group(target, interval_ms=None) for _ in range(2)]
 
         async def describe() -> None:
             groups = [group, other]
