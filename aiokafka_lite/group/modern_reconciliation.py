@@ -35,6 +35,7 @@ class Reconciliation:
         self._book = AssignmentBook()
         self._change: Change | None = None  # begun, and not yet owned
         self._callback: Revoke | Lost | Assign | None = None  # its listener runs
+        self._given: frozenset[TopicIdPartition] = frozenset()  # by a change not yet owned
         self.held: frozenset[TopicPartition] = frozenset()
         """What the application holds; what is taken from it, until its listener is through."""
 
@@ -55,8 +56,14 @@ class Reconciliation:
 
     @property
     def owned(self) -> LocalAssignment:
-        """What the member has made its own."""
-        return self._book.current
+        """What the member has made its own, and what the application has been given of a change.
+
+        What is not told to be owned may be another's at once: in doubt it is too much.
+        """
+        current = self._book.current
+        if self._given <= current.partitions:
+            return current
+        return LocalAssignment(current.number, current.partitions | self._given)
 
     @property
     def topics(self) -> frozenset[str]:
@@ -113,6 +120,7 @@ class Reconciliation:
     def end(self) -> None:
         """The membership is over: nothing is owned, although the application may hold it yet."""
         self._change = None
+        self._given = frozenset()
         self._book.clear()
 
     # listeners
@@ -126,6 +134,7 @@ class Reconciliation:
             self._callback = revoke = Revoke(change.revoked)
             return revoke
         self.held = change.all
+        self._given = change.goal.partitions
         self._callback = assign = Assign(change.added, change.all)
         return assign
 
@@ -157,6 +166,7 @@ class Reconciliation:
         if change is None:
             return False  # the membership, or the wish to be a member, ended meanwhile
         self._book.apply(change)
+        self._given = frozenset()
         return True
 
     def _take(self, kind: type[_Callback]) -> _Callback:

@@ -4,8 +4,9 @@ A `Member` is a machine with a synchronous driver and an application that only n
 it. Everything runs by the broker's virtual clock, so thousands of seconds take none.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -30,6 +31,7 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing.clock import Timer
 from tests.unit.testing.raw import SocketlessBroker
 
+LOSING = {MemberState.FENCED, MemberState.FATAL, MemberState.LEAVING, MemberState.STALE}
 LATENCY = 0.004  # seconds, there or back
 STEPS_AT_ONCE = 50  # more than that at one instant is an endless loop
 
@@ -64,8 +66,14 @@ class Member:
         self.log: list[Step] = []  # all but Send and FindCoordinator
         self.sent: list[Any] = []
         self.failures: list[KafkaError] = []
+        self.ids: dict[TopicPartition, UUID] = {}  # of the topics that it holds
+        self.topics: tuple[str, ...] = ()
+        self.pattern: str | None = None
+        self.listeners = self.most_listeners = 0  # that run, that ever ran at once
+        self.in_flight = self.most_in_flight = 0
         self.lose_request = self.lose_answer = False  # for as long as they are set
         self.dead = False
+        self.closing = False
         self.node = 0
         self.names: dict[str, TopicLayout] | None = None  # None: what the broker has
         self._wakeup: Timer | None = None
@@ -94,8 +102,13 @@ class Member:
         return [type(step).__name__ for step in self.log]
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> "Member":
+        self.topics, self.pattern = topics, pattern
         self.machine.on_subscription(topics, self.now, pattern=pattern)
         return self.pump()
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        """Those that its pattern takes."""
+        return [name for name in names if self.pattern and re.fullmatch(self.pattern, name)]
 
     def poll(self, *, waiting: bool = False) -> None:
         self.machine.on_poll(self.now, waiting=waiting)
@@ -110,6 +123,7 @@ class Member:
         self.pump()
 
     def close(self, stay: bool | None = None) -> None:
+        self.closing = True
         self.machine.close(self.now, stay)
         self.pump()
 
@@ -171,21 +185,36 @@ class Member:
                 self.failures.append(error)
             case Revoke():
                 self.log.append(step)
-                self.later(self.listener, lambda: self.machine.on_revoked(self.now))
+                self._listen(self.machine.on_revoked)
             case Lost():
                 self.log.append(step)
-                self.later(self.listener, lambda: self.machine.on_lost(self.now))
+                self._listen(self.machine.on_lost)
             case Assign():
                 self.log.append(step)
                 assert step.all == self.machine.assignment
-                self.later(self.listener, lambda: self.machine.on_assigned(self.now))
+                change = self.machine._parts._change
+                assert change is not None
+                self.ids = {tp: topic_id for (topic_id, _), tp in change.names.items()}
+                self._listen(self.machine.on_assigned)
             case _:
                 raise AssertionError(f"unexpected {step}")
 
+    def _listen(self, through: Callable[[float], None]) -> None:
+        self.listeners += 1
+        self.most_listeners = max(self.most_listeners, self.listeners)
+
+        def end() -> None:
+            self.listeners -= 1
+            through(self.now)
+
+        self.later(self.listener, end)
+
     def _send(self, send: Send) -> None:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
         if self.version < send.oldest:
             error = UnsupportedVersionError("the broker is too old")
-            self.later(0.0, lambda: self.machine.on_error(send.kind, error, self.now))
+            self.later(0.0, lambda: self._fail(send.kind, error))
             return
         request = send.request_for(self.version)
         self.sent.append(request)
@@ -199,12 +228,20 @@ class Member:
             if self.lose_answer:
                 self.later(1.0, lost)
             else:
-                self.later(LATENCY, lambda: self.machine.on_response(send.kind, response, self.now))
+                self.later(LATENCY, lambda: answered(response))
+
+        def answered(response: Any) -> None:
+            self.in_flight -= 1
+            self.machine.on_response(send.kind, response, self.now)
 
         def lost() -> None:
-            self.machine.on_error(send.kind, KafkaConnectionError("cut"), self.now)
+            self._fail(send.kind, KafkaConnectionError("cut"))
 
         self.broker.clock.call_later(LATENCY, arrive)
+
+    def _fail(self, kind: str, error: KafkaError) -> None:
+        self.in_flight -= 1
+        self.machine.on_error(kind, error, self.now)
 
     def _find(self) -> None:
         group_id = self.machine.options.group_id
@@ -261,11 +298,13 @@ class Crew:
 
     def check(self) -> None:
         """No two hold a partition of those whom the coordinator takes for members."""
-        owners: Counter[TopicPartition] = Counter()
+        # By id: a topic that was made anew has the same name.
+        owners: Counter[tuple[UUID, TopicPartition]] = Counter()
         for member in self.members:
-            if not member.dead and member.is_member:
-                owners.update(member.held)
-        assert not [tp for tp, count in owners.items() if count > 1]
+            # What is lost, or about to be, is no longer an owner's.
+            if not member.dead and member.is_member and member.state not in LOSING:
+                owners.update((member.ids[tp], tp) for tp in member.held)
+        assert not [key for key, count in owners.items() if count > 1]
 
     def held(self) -> list[int]:
         """How many partitions each living one has."""

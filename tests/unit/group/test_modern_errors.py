@@ -350,6 +350,34 @@ def test_a_target_that_comes_back_is_acknowledged_though_nothing_changed() -> No
     assert machine.state is STABLE
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_a_listener_is_being_given_is_told_to_be_owned_when_in_doubt(leaves: bool) -> None:
+    """Else the coordinator, which may have taken it back meanwhile, would give it to another."""
+    hand = Hand().stable()
+    machine = hand.machine
+    hand.respond(answer(2, [1, 2]))
+    assert hand.step(Revoke).partitions == tps("t", 0)
+    machine.on_revoked(hand.now)
+    assert hand.step(Assign) == Assign(tps("t", 2), tps("t", 1, 2))
+    if leaves:
+        machine.leave("by hand", hand.now)
+    hand.now += 5.0
+    hand.step(Send)
+    machine.on_error(HEARTBEAT, KafkaConnectionError("cut"), hand.now)
+    machine.on_coordinator(hand.now)
+    hand.now += 1.0
+    (send,) = (step for step in hand.steps() if isinstance(step, Send))
+    owned = send.request_for(1).topic_partitions
+    assert [topic.partitions for topic in owned] == [[0, 1, 2]]
+    machine.on_assigned(hand.now)
+    if leaves:
+        assert hand.step(Revoke).partitions == tps("t", 1, 2)
+        return
+    hand.respond(answer(2))
+    owned = hand.step(Send).request_for(1).topic_partitions
+    assert [topic.partitions for topic in owned] == [[1, 2]]
+
+
 def test_fenced_while_a_listener_runs() -> None:
     hand = Hand().sending(RECONCILING)
     machine = hand.machine
