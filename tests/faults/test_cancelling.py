@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
+)
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
@@ -70,17 +75,28 @@ async def send_to_a_new_topic(producer: AIOKafkaProducer) -> None:
 
 
 async def flush(producer: AIOKafkaProducer) -> None:
-    await producer.send("orders", VALUE)
+    for _ in range(3):
+        await producer.send("orders", VALUE)
     await producer.flush()
 
 
 async def stop(producer: AIOKafkaProducer) -> None:
-    await producer.send("orders", VALUE)
+    for _ in range(3):
+        await producer.send("orders", VALUE)
     await producer.stop()
 
 
 async def partitions_for(producer: AIOKafkaProducer) -> None:
     await producer.partitions_for(f"new-{random.random()}")
+
+
+def _holds_several(request: Any) -> bool:
+    """Whether every batch of a produce request has several records, so that it can be split."""
+    return all(
+        int.from_bytes(partition.records[57:61], "big") > 1
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    )
 
 
 OPERATIONS: list[Operation] = [
@@ -133,14 +149,37 @@ async def assert_nothing_is_left(
     raise AssertionError(f"left running: {left}")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+PEACE: list[tuple[Operation, type[BrokerResponseError] | None]] = [
+    (operation, None) for operation in OPERATIONS
+]
+TROUBLE = [
+    (operation, refusal)
+    for operation in (send_many, flush, stop)
+    for refusal in (NotLeaderForPartitionError, MessageSizeTooLargeError)
+]
+
+
+@pytest.mark.parametrize(
+    ("operation", "refusal"),
+    PEACE + TROUBLE,
+    ids=lambda each: "undisturbed" if each is None else each.__name__,
+)
 async def test_an_operation_is_cancelled_at_each_step(
-    cluster: FakeCluster, operation: Operation
+    cluster: FakeCluster, operation: Operation, refusal: type[BrokerResponseError] | None
 ) -> None:
+    """Undisturbed, and where the first request is refused: sent again, or in pieces."""
+    refused = 0
     for passes in range(LONGEST):
         before = asyncio.all_tasks()
-        async with make(cluster) as producer:
+        memory = {"max_batch_size": 3_000, "buffer_memory": 6_000} if refusal else {}
+        async with make(cluster, **memory) as producer:
+            fault = None
+            if refusal is not None:
+                fault = cluster.control(ApiKey.PRODUCE, error=refusal, when=_holds_several)
             ended = await cancelled_after(passes, operation(producer))
+            if fault is not None:
+                refused += fault.hits
+                fault.remove()
             if operation is not stop:
                 # What it leaves behind works: the next record finds its way.
                 await asyncio.wait_for(producer.send_and_wait("orders", b"next"), 5)
@@ -148,6 +187,7 @@ async def test_an_operation_is_cancelled_at_each_step(
         if ended:
             break
     assert ended, f"{operation.__name__} takes more than {LONGEST} passes"
+    assert (refused > 3) == (refusal is not None)
     assert passes > 3
 
 
@@ -181,7 +221,7 @@ async def test_stop_is_cancelled_at_each_step_while_a_broker_is_mute(cluster: Fa
         await assert_nothing_is_left(producer, before)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 async def test_many_are_cancelled_at_random_while_brokers_misbehave(
     cluster: FakeCluster, seed: int
 ) -> None:
