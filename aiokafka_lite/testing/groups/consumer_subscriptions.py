@@ -126,4 +126,4 @@ class ConsumerSubscriptions:
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:
     pattern = compile_regex(regex)
-    return frozenset(name for name in names if pattern.fullmatch(name))
+    return frozenset(name for name in names if pattern.matches(name))

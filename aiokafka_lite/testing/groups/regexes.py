@@ -1,9 +1,10 @@
-"""Subscriptions by regular expression (KIP-848): checked as RE2 takes them, matched by Python's.
+"""Subscriptions by regular expression (KIP-848): checked as RE2 takes them, parsed by Python's.
 
 The brokers of Kafka use RE2/J, which knows neither look-around nor back references and refuses
 repetitions of repetitions. Where Python's ``re`` writes a thing differently it is translated:
 ``\\z``, ``\\Q...\\E``, ``\\pL`` and POSIX classes for ASCII. What ``re`` cannot say at all
-(``\\p`` of a script, flags that begin in the middle) is refused here though RE2 takes it.
+(``\\p`` of a script, flags that begin in the middle) is refused here though RE2 takes it, as are
+groups nested deeper than anybody writes them.
 """
 
 import re
@@ -11,10 +12,12 @@ from functools import lru_cache
 from typing import Final
 
 from aiokafka_lite.errors import InvalidRegularExpressionError
+from aiokafka_lite.testing.groups.matching import Pattern
 
 __all__ = ["compile_regex"]
 
 LARGEST_REPEAT: Final = 1000
+DEEPEST: Final = 20  # groups within groups
 LAZY: Final = 2  # a repetition and its "?"
 
 _TOKEN: Final = re.compile(
@@ -56,14 +59,14 @@ _UNICODE: Final = {  # topic names are ASCII, so that is all that these may matc
 
 
 @lru_cache(maxsize=256)
-def compile_regex(regex: str) -> re.Pattern[str]:
+def compile_regex(regex: str) -> Pattern:
     """A pattern that has to match a topic's whole name.
 
     Raises:
         InvalidRegularExpressionError: RE2 does not take it, or ``re`` cannot say it.
     """
     try:
-        return re.compile(_translate(regex))
+        return Pattern(_translate(regex))
     except (re.error, _Refused, OverflowError) as error:
         raise InvalidRegularExpressionError(
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
@@ -82,6 +85,7 @@ def _translate(regex: str) -> str:
     """
     out: list[str] = []
     in_class = False
+    depth = 0
     repetitions = 0  # of what stands before
     for token in _TOKEN.finditer(regex):
         text = token[0]
@@ -95,6 +99,7 @@ def _translate(regex: str) -> str:
             out.append(_posix_class(token))
         elif token["group"] is not None and not in_class:
             out.append(_group(token))
+            depth += token["end"] != ")"
         elif not in_class and (token["repeat"] is not None or text in ("*", "+", "?")):
             # One that follows another repeats a repetition, but for "?", which makes it lazy.
             if repetitions == LAZY or (repetitions and text != "?"):
@@ -108,8 +113,12 @@ def _translate(regex: str) -> str:
             in_class = not in_class or not text.endswith("]")
         else:
             out.append(_character(text, in_class))
+            if not in_class:
+                depth += (text == "(") - (text == ")")
             in_class = in_class and text != "]"
         repetitions = 0
+        if depth > DEEPEST:
+            raise _Refused("expression nests too deeply")
     return "".join(out)
 
 

@@ -1,5 +1,8 @@
 """Regular expressions as RE2 takes them; the conformance suite asks a real Kafka the same."""
 
+import re
+from random import Random
+
 import pytest
 
 from aiokafka_lite.errors import InvalidRegularExpressionError
@@ -39,8 +42,8 @@ from aiokafka_lite.testing.groups.regexes import compile_regex
 )
 def test_what_is_taken(regex: str, matching: str, other: str) -> None:
     pattern = compile_regex(regex)
-    assert pattern.fullmatch(matching)
-    assert not pattern.fullmatch(other)
+    assert pattern.matches(matching)
+    assert not pattern.matches(other)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +57,52 @@ def test_what_is_taken(regex: str, matching: str, other: str) -> None:
 def test_what_is_refused(regex: str) -> None:
     with pytest.raises(InvalidRegularExpressionError, match="is not a valid regular expression"):
         compile_regex(regex)
+
+
+@pytest.mark.parametrize("regex", ["(" * 5000 + "a" + ")" * 5000, "(" * 21 + ")" * 21])
+def test_groups_nested_too_deeply(regex: str) -> None:
+    with pytest.raises(InvalidRegularExpressionError, match="nests too deeply"):
+        compile_regex(regex)
+
+
+def test_groups_nested_deeply() -> None:
+    pattern = compile_regex("(" * 20 + "a" + ")*" * 20)
+    assert pattern.matches("a" * 60)
+    assert not pattern.matches("a" * 60 + "b")
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["(a|a)*b", "(a+)+$b", "(a*)*b", "(a|aa)+b", "((a{0,100}){0,100}){0,100}b", ".*.*.*.*.*.*b"],
+)
+def test_what_would_keep_python_busy_for_ever(regex: str) -> None:
+    pattern = compile_regex(regex)
+    assert not pattern.matches("a" * 249)
+    assert pattern.matches("a" * 248 + "b") == ("$" not in regex)
+
+
+ATOMS = (
+    *("a", "b", "-", ".", "[ab]", "[^a]", "[a-c-]", r"\d", r"\W", r"[\w-]", r"\b", r"\B", "^", "$"),
+    *("(?i:A)", "(?i:[^B])", "(?i:[A-B])", "a|", "|b", "ab|ba", "()"),
+)
+COUNTS = ("", "", "*", "+", "?", "*?", "{2}", "{0,2}", "{1,}", "{0}")
+
+
+def random_regex(chance: Random, depth: int = 0) -> str:
+    parts = []
+    for _ in range(chance.randint(1, 3)):
+        nested = depth < 2 and chance.random() < 0.3
+        part = random_regex(chance, depth + 1) if nested else chance.choice(ATOMS)
+        parts.append(f"(?:{part}){chance.choice(COUNTS)}")
+    return chance.choice(("", "", "|")).join(parts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_matches_what_python_does(seed: int) -> None:
+    chance = Random(seed)
+    for _ in range(100):
+        regex = random_regex(chance)
+        pattern, expected = compile_regex(regex), re.compile(regex)
+        for _ in range(10):
+            name = "".join(chance.choices("abAB-1_c", k=chance.randint(1, 5)))
+            assert pattern.matches(name) == bool(expected.fullmatch(name)), (regex, name)
