@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from aiokafka_lite.group.assignors.abstract import Subscriptions, TopicLayouts
+from aiokafka_lite.group.assignors.abstract import Assigned, Subscriptions, TopicLayouts
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Racks", "racks_matter"]
@@ -54,6 +54,14 @@ class Racks:
         """Whether the member has a rack, and no replica of the partition is there."""
         rack = self.rack_of.get(member_id)
         return rack is not None and rack not in self.of(partition)
+
+    def matches(self, assigned: Assigned) -> int:
+        """How many partitions are with a member that finds a replica in its rack, or has none."""
+        return sum(
+            not self.mismatch(member_id, partition)
+            for member_id, partitions in assigned.items()
+            for partition in partitions
+        )
 
     def rarest_first(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those first that match the fewest members; else in the order given."""

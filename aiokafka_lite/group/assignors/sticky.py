@@ -19,9 +19,9 @@ from aiokafka_lite.group.assignors.abstract import (
     TopicLayouts,
 )
 from aiokafka_lite.group.assignors.racks import Racks
-from aiokafka_lite.group.assignors.sticky_claims import Claim, settle_claims
+from aiokafka_lite.group.assignors.sticky_claims import Claim, Claims, settle_claims
 from aiokafka_lite.group.assignors.sticky_even import EvenDivision
-from aiokafka_lite.group.assignors.sticky_uneven import UnevenDivision
+from aiokafka_lite.group.assignors.sticky_uneven import UnevenDivision, unevenness
 from aiokafka_lite.protocol.primitives import (
     INT32,
     Reader,
@@ -65,7 +65,32 @@ def divide_by_claims(
     if all(wanted == set(member.topics) for member in members.values()):
         even = EvenDivision(known, claims, racks)
         return even.divide(), even.moving
-    return UnevenDivision(members, known, claims, racks).divide(), None
+    return _divide_unevenly(members, known, claims, racks), None
+
+
+def _divide_unevenly(
+    members: Subscriptions, topics: TopicLayouts, claims: Claims, racks: Racks
+) -> Assigned:
+    """Divide partitions among members of different subscriptions.
+
+    Java takes everything that is not in its owner's rack away, and deals it out anew. If that
+    makes nothing better it is not done here: in Java, some cooperative groups do so in turns and
+    rebalance for ever.
+    """
+    by_racks = UnevenDivision(members, topics, claims, racks).divide()
+    if not racks.rack_of:
+        return by_racks
+
+    def merits(assigned: Assigned) -> tuple[int, int, int]:
+        stays = sum(
+            len(set(claims.held[member_id]).intersection(mine))
+            for member_id, mine in assigned.items()
+        )
+        return -unevenness(map(len, assigned.values())), racks.matches(assigned), stays
+
+    left = UnevenDivision(members, topics, claims, racks, leave_held=True).divide()
+    pairs = zip(merits(left), merits(by_racks), strict=True)
+    return left if all(mine >= its for mine, its in pairs) else by_racks
 
 
 def write_user_data(claim: Claim) -> bytes:

@@ -62,11 +62,21 @@ class UnevenDivision:
     """One assignment; `divide` once.
 
     Members are known by their rank in the order of their ids, which is what decides between equals.
+
+    Args:
+        leave_held: Whether what a member held stays with it even if it is not in its rack.
     """
 
     def __init__(
-        self, members: Subscriptions, topics: TopicLayouts, claims: Claims, racks: Racks
+        self,
+        members: Subscriptions,
+        topics: TopicLayouts,
+        claims: Claims,
+        racks: Racks,
+        *,
+        leave_held: bool = False,
     ) -> None:
+        self._leave_held = leave_held
         self._topics = topics
         self._claims = claims
         self._racks = racks
@@ -125,8 +135,8 @@ class UnevenDivision:
         for member_id, partitions in self._claims.held.items():
             rank = self._rank_of[member_id]
             for partition in partitions:
-                if partition.topic not in self._topics_of[rank] or self._racks.mismatch(
-                    member_id, partition
+                if partition.topic not in self._topics_of[rank] or (
+                    not self._leave_held and self._racks.mismatch(member_id, partition)
                 ):
                     somebody_loses = True
                 else:

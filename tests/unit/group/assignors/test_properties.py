@@ -218,3 +218,24 @@ def test_a_thousand_members_share_ten_thousand_partitions(
     if not uneven:
         counts = [len(mine) for mine in assigned.values()]
         assert max(counts) - min(counts) <= (len(topics) if assignor == "range" else 1)
+
+
+@given(seed=SEEDS)
+def test_cooperative_settles_with_racks_too(seed: int) -> None:
+    """Some groups never do in Java, which takes away in turns what is not in its owner's rack."""
+    case = random_case("cooperative-sticky", random.Random(seed))
+    members = dict(case.members)
+    for generation in range(10, 20):
+        assigned = cooperative_sticky_assignment(members, case.topics)
+        if sum(map(len, assigned.values())) == len(wanted(case)):
+            return
+        members = {
+            member_id: replace(member, owned=tuple(assigned[member_id]), generation=generation)
+            for member_id, member in members.items()
+        }
+    raise AssertionError("it rebalances for ever")
+
+
+@pytest.mark.parametrize("seed", [31, 382, 1124, 1125])
+def test_groups_that_never_settle_in_java(seed: int) -> None:
+    test_cooperative_settles_with_racks_too.hypothesis.inner_test(seed)  # type: ignore[attr-defined]  # Hypothesis adds it
