@@ -30,6 +30,11 @@ class TopicSpec(NamedTuple):
     partitions: int
 
 
+class Config(NamedTuple):
+    name: str
+    value: str
+
+
 class User(NamedTuple):
     name: str
     password: str
@@ -66,6 +71,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="users",
         help="clients have to authenticate by SASL, PLAIN or SCRAM; may be repeated",
     )
+    add(
+        "--super-user",
+        metavar="NAME",
+        action="append",
+        dest="super_users",
+        help="may do everything, and others only what ACLs allow; may be repeated",
+    )
+    add(
+        "--config",
+        metavar="NAME=VALUE",
+        type=_config,
+        action="append",
+        dest="configs",
+        default=[],
+        help="configure the brokers by Kafka's names: group.max.size=3; may be repeated",
+    )
+    add("--racks", metavar="RACK", nargs="+", help="the brokers' racks, as many as there are")
     add("--advertise", metavar="HOST", help="the host that clients are told, if not the one above")
     add("--default-partitions", metavar="N", type=_positive, default=1, help="default: 1")
     add("--no-auto-create", action="store_true", help="create no topic just for being asked for")
@@ -77,14 +99,24 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
+    topics = dict(args.topics)
     try:
+        if len(topics) < len(args.topics):
+            raise ValueError("--topics: a topic is named twice")
+        if args.data_dir == "":
+            raise ValueError("--data-dir: the name of a folder is missing")
         cluster = FakeCluster(
             args.brokers,
-            {topic.name: topic.partitions for topic in args.topics},
+            topics,
             version=args.version,
             default_partitions=args.default_partitions,
             auto_create_topics=not args.no_auto_create,
             users=dict(args.users) if args.users else None,
+            super_users=None
+            if args.super_users is None
+            else [f"User:{name}" for name in args.super_users],
+            broker_configs=dict(args.configs),
+            racks=args.racks,
             host=args.listen.host,
             port=args.listen.port,
             advertise=args.advertise,
@@ -163,6 +195,13 @@ def _user(text: str) -> User:
     if not name or not password:
         raise argparse.ArgumentTypeError("a user is NAME:PASSWORD")
     return User(name, password)
+
+
+def _config(text: str) -> Config:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return Config(name, value)
 
 
 def _positive(text: str) -> int:

@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite.cli import broker, main
 from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 
 COMMAND = (sys.executable, "-m", "aiokafka_lite", "broker")
@@ -131,6 +135,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
         (["--listen", "localhost:70000"], "'localhost:70000' is not HOST:PORT"),
         (["--brokers", "0"], "'0' is not a number of at least 1"),
         (["--user", "alice"], "a user is NAME:PASSWORD"),
+        (["--config", "group.max.size"], "'group.max.size' is not NAME=VALUE"),
         (["--log-level", "loud"], "invalid choice: 'loud'"),
         (["--no-such-thing"], "unrecognized arguments: --no-such-thing"),
     ],
@@ -149,6 +154,10 @@ def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str
         (["--topics", "a b", "--listen", "127.0.0.1:0"], 1, "Topic name is invalid: 'a b'"),
         (["--listen", "127.0.0.1:65535", "--brokers", "2"], 2, "2 ports from there on"),
         (["--data-dir", "/proc/nothing"], 2, "/proc/nothing"),
+        (["--data-dir", ""], 2, "the name of a folder is missing"),
+        (["--topics", "a:1", "b", "a:2"], 2, "a topic is named twice"),
+        (["--config", "no.such.setting=1"], 2, "no.such.setting"),
+        (["--racks", "a", "b"], 2, "2 racks for 1 brokers"),
     ],
 )
 def test_what_cannot_be(
@@ -194,6 +203,26 @@ async def test_users(start: Start) -> None:
     wrong = {"sasl_plain_username": "alice", "sasl_plain_password": "guess"}
     with pytest.raises(AuthenticationFailedError):
         await round_trip(servers, "alice", **security, **wrong)
+
+
+def test_configurations_racks_and_acls(start: Start) -> None:
+    given = ("--config", "num.partitions=7", "--racks", "here", "--user", "alice:secret")
+    _, servers = start(*given, "--super-user", "alice", "--topics", "orders")
+
+    async def look() -> None:
+        alice: dict[str, Any] = {
+            "bootstrap_servers": servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "secret",
+        }
+        async with AIOKafkaClient(**alice) as client:
+            assert [broker.rack for broker in client.cluster.brokers()] == ["here"]
+            request = DescribeConfigsRequest([DescribeConfigsResource(4, "0", ["num.partitions"])])
+            (result,) = (await client.send(0, request)).results
+            assert [entry.value for entry in result.configs] == ["7"]
+
+    asyncio.run(look())
 
 
 def test_a_data_dir_in_use(
