@@ -419,7 +419,7 @@ class Membership(Protocol):
         """
 
     def on_poll(self, now: float, *, waiting: bool = False) -> None:
-        """The application asks for records.
+        """The application asks for records; before the first time, no poll is missed.
 
         Args:
             waiting: It goes on waiting for them, until the next call of this.

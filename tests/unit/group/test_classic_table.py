@@ -721,6 +721,122 @@ def test_the_racks_matter_only_to_a_member_that_has_one() -> None:
         assert script.machine.rejoin_needed is rejoins
 
 
+# --- leaving
+
+
+def test_a_coordinator_that_is_lost_is_looked_for_and_nothing_else_happens() -> None:
+    script = Script()
+    script.to_stable()
+    script.machine.on_coordinator_lost(script.now)
+    assert script.steps() == [FindCoordinator()]
+    script.machine.on_coordinator(script.now)
+    assert script.steps() == []
+    assert script.machine.state is S.STABLE
+
+
+def test_a_heartbeat_that_comes_behind_a_join_says_nothing() -> None:
+    for code in (UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE, -1):
+        script = Script(COOPERATIVE)
+        script.to_stable()
+        script.beat(None)
+        script.machine.request_rejoin("test", script.now)
+        assert script.sent() == ["JoinGroup"]
+        script.machine.on_response("Heartbeat", HeartbeatResponse(0, code), script.now)
+        assert script.machine.state is S.JOINING
+        assert script.steps() == []
+
+
+def test_leaving_while_a_sync_is_under_way() -> None:
+    script = Script()
+    script.to_syncing()
+    script.machine.leave("unsubscribed", script.now)
+    (leave,) = script.steps()
+    assert isinstance(leave, Send)
+    assert leave.apart  # the coordinator may be long to answer what is under way
+    script.synced(*T)
+    assert script.steps() == []
+    assert script.machine.state is S.LEAVING
+    script.machine.on_error("LeaveGroup", KafkaConnectionError("cut"), script.now)
+    assert script.steps() == []
+    assert script.machine.state is S.UNSUBSCRIBED
+    assert script.machine.assignment == frozenset()
+    assert script.machine.next_wakeup(script.now) is None
+
+
+def test_leaving_without_a_coordinator() -> None:
+    script = Script()
+    script.to_stable()
+    script.machine.on_coordinator_lost(script.now)
+    script.machine.close(script.now)
+    assert [type(step) for step in script.steps()] == [Revoke]
+    script.machine.on_revoked(script.now)
+    assert script.steps() == []
+    assert script.machine.closed
+
+
+def test_leaving_twice_and_in_the_end_for_good() -> None:
+    script = Script(group_instance_id="i")
+    script.to_stable()
+    script.machine.leave("unsubscribed", script.now)
+    script.machine.on_subscription({"t"}, script.now)
+    script.machine.leave("unsubscribed", script.now)  # takes the subscription back
+    script.machine.close(script.now, stay=False)
+    script.machine.close(script.now, stay=True)  # too late
+    assert [type(step) for step in script.steps()] == [Revoke]
+    script.machine.on_revoked(script.now)
+    (leave,) = script.steps()
+    assert isinstance(leave, Send)
+    request = leave.request_for(5)
+    assert isinstance(request, LeaveGroupRequest)
+    (who,) = request.members
+    assert (who.member_id, who.group_instance_id) == ("me", "i")
+    script.machine.on_response("LeaveGroup", LeaveGroupResponse(), script.now)
+    assert script.steps() == []
+    assert script.machine.closed
+
+
+def test_a_membership_that_is_lost_while_leaving_is_lost() -> None:
+    script = Script()
+    script.to_assigning()
+    script.machine.leave("unsubscribed", script.now)
+    script.beat(UNKNOWN_MEMBER)  # the listener is still at work
+    assert script.steps() == []
+    script.machine.on_assigned(script.now)
+    assert script.steps() == [Lost(frozenset(T[:2]))]
+    script.machine.on_lost(script.now)
+    assert script.steps() == []
+    assert script.machine.state is S.UNSUBSCRIBED
+
+
+def test_a_place_that_comes_too_late_is_given_back() -> None:
+    """Also the id that MEMBER_ID_REQUIRED brings: the coordinator keeps it for a session."""
+    script = Script()
+    script.to_joining()
+    script.machine.close(script.now)
+    assert script.steps() == []
+    answer = JoinGroupResponse(0, MEMBER_ID_REQUIRED, member_id="late")
+    script.machine.on_response("JoinGroup", answer, script.now)
+    (leave,) = script.steps()
+    assert isinstance(leave, Send)
+    request = leave.request_for(2)
+    assert isinstance(request, LeaveGroupRequest)
+    assert request.member_id == "late"
+    script.machine.on_response("LeaveGroup", LeaveGroupResponse(), script.now)
+    assert script.steps() == []
+    assert script.machine.closed
+
+
+def test_a_reason_is_not_longer_than_java_s() -> None:
+    script = Script(COOPERATIVE)
+    script.to_stable()
+    script.machine.request_rejoin("x" * 1000, script.now)
+    (join,) = script.steps()
+    assert isinstance(join, Send)
+    request = join.request_for(9)
+    assert isinstance(request, JoinGroupRequest)
+    assert request.reason == "x" * 255
+
+
 # --- misuse
 
 
