@@ -94,6 +94,8 @@ class Accumulator(AppendCore):
         self.identity = identity
         self.active: set[PartitionQueue] = set()
         """Queues that hold a batch: waiting, or in flight."""
+        self.whole: set[ProducerBatch] = set()
+        """Batches filled by hand: their one ack is all their records', so they are not split."""
         self._options = options
         self._on_ready = on_ready
         self._on_lingering = on_lingering
@@ -234,6 +236,8 @@ class Accumulator(AppendCore):
             self.close_batch(queue)
         batch = ProducerBatch(self.loop, queue.topic_partition, builder, memory, self._next_time())
         batch.due = True
+        self.whole.add(batch)
+        batch.watch(self.whole.discard)
         queue.waiting.append(batch)
         self.active.add(queue)
         self._on_ready(queue)

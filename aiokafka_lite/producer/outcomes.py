@@ -56,7 +56,7 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
         numbered: The batch carries an idempotent sequence number.
         oldest: No batch of its partition that was sent before it is without an outcome.
         fresh: Its number belongs to the partition's present numbering.
-        count: Its records.
+        count: Its records; 1 for a batch that must not be split.
 
     Source: Sender.canRetry, TransactionManager.canRetry and maybeTransitionToErrorState of Kafka's
     Java client; KIP-360.
@@ -91,7 +91,8 @@ def explain(
     where += repr(partition.topic)
     text = str(error.args[0]) if error.args else ""
     if isinstance(error, MessageSizeTooLargeError):
-        text = "the broker refuses a record of this size (message.max.bytes, max.message.bytes)"
+        what = "record" if count == 1 else "batch"
+        text = f"the broker refuses a {what} of this size (message.max.bytes, max.message.bytes)"
     if may_be_stored:
         where += f"; {_MAYBE}"
     explained = type(error)(f"{text}: {where}" if text else where)

@@ -203,7 +203,9 @@ class Records(Sends):
             partition: Its number.
 
         Returns:
-            An awaitable of the ``RecordMetadata`` of its first record.
+            An awaitable of the ``RecordMetadata`` of its first record; the others lie behind it.
+            It fails with MessageSizeTooLargeError where the broker finds the batch too large:
+            unlike batches of single records it is stored as a whole, or not.
 
         Raises:
             IllegalArgumentError: (a ValueError) the batch is empty or was sent before, or there is

@@ -339,7 +339,7 @@ class Sender:
                     numbered=batch.producer is not None,
                     oldest=oldest,
                     fresh=sequences is not None and batch.producer == sequences.stamp,
-                    count=batch.count,
+                    count=1 if batch in accumulator.whole else batch.count,
                 ),
             )
         self._go_on(queue)

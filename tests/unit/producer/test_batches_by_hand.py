@@ -163,3 +163,23 @@ async def test_a_batch_can_be_shown(room: dict[str, ModuleType], make_producer: 
         batch = make_producer(cluster).create_batch()
         assert isinstance(batch, room["batch_builder"].BatchBuilder)
         assert repr(batch) == "<BatchBuilder of 0 records, 61 bytes>"
+
+
+async def test_a_batch_that_is_too_large_for_the_broker_fails_as_a_whole(
+    make_producer: Make, stored: Stored
+) -> None:
+    """Its one ack could not tell which pieces were stored, and where; so it is never split."""
+    async with FakeCluster() as cluster:
+        cluster.create_topic("orders", configs={"max.message.bytes": "3000"})
+        producer = make_producer(cluster)
+        await producer.start()
+        batch = producer.create_batch()
+        for size in (10, 5_000, 10):
+            batch.append(timestamp=None, key=None, value=b"v" * size)
+        ack = await producer.send_batch(batch, "orders", partition=0)
+        with pytest.raises(MessageSizeTooLargeError, match=r"3 record\(s\), .*") as refused:
+            await ack
+        assert not refused.value.ambiguous
+        assert stored(cluster, "orders")[0] == []
+        assert producer._sender.pool.used == 0
+        assert not producer._accumulator.whole
