@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from aiokafka_lite.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
+from aiokafka_lite.group.membership import Revoke
 from aiokafka_lite.group.modern import MemberState
 from tests.conftest import TopicFactory
 from tests.real.modern_tasks import RealMember
-from tools.kafka import RealKafka
+from tools.kafka import RealKafka, jars
 
 PARTITIONS = 6
 
@@ -185,4 +187,56 @@ async def test_one_group_with_librdkafka(group: Group) -> None:
     finally:
         await asyncio.to_thread(consumer.close)
     await group.until_stable(first)
+    assert "Lost" not in first.kinds()
+
+
+JAVA_MEMBER = """
+import java.time.Duration;
+import java.util.*;
+import org.apache.kafka.clients.consumer.*;
+
+public class Member {
+    public static void main(String[] arguments) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", arguments[0]);
+        settings.put("group.id", arguments[1]);
+        settings.put("group.protocol", "consumer");
+        String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
+        settings.put("key.deserializer", bytes);
+        settings.put("value.deserializer", bytes);
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
+            consumer.subscribe(List.of(arguments[2]));
+            while (consumer.assignment().size() != 3) consumer.poll(Duration.ofMillis(100));
+            System.out.println(consumer.assignment().size());
+            for (int poll = 0; poll < 20; poll++) consumer.poll(Duration.ofMillis(100));
+        }
+    }
+}
+"""
+
+
+async def test_one_group_with_java(group: Group, tmp_path: Path) -> None:
+    """Java's consumer joins, takes its half, and gives it back when it closes."""
+    program = tmp_path / "Member.java"
+    program.write_text(JAVA_MEMBER)
+    first = group.add()
+    await group.until_stable(first)
+    java = await asyncio.create_subprocess_exec(
+        jars.java(),
+        *("-cp", jars.class_path(), str(program)),
+        *(group.address, group.group_id, group.topic),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(60):
+            output, _ = await java.communicate()
+    finally:
+        if java.returncode is None:
+            java.kill()
+            await java.wait()
+    assert output.split()[-1:] == [b"3"]
+    await group.until_stable(first)
+    revoked = [step.partitions for step in first.steps if isinstance(step, Revoke)]
+    assert [len(each) for each in revoked] == [PARTITIONS // 2]
     assert "Lost" not in first.kinds()

@@ -167,5 +167,5 @@ class Group(RuleBasedStateMachine):
             assert len(member.sent) - sent <= 11
 
 
-Group.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Group.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestGroup = Group.TestCase
