@@ -243,7 +243,8 @@ class ModernMembership:
         if self._state is MemberState.UNSUBSCRIBED:
             self._join()
         elif self._state in ENDED:
-            self._rejoin = True
+            # Told again what it was told before, it would only fail again.
+            self._rejoin = self._rejoin or changed or self._state is not MemberState.FATAL
         elif changed:
             self._pace.hasten()
         self._settle(now)

@@ -305,6 +305,16 @@ def test_a_bad_pattern_can_be_mended(crew: Crew) -> None:
     assert member.held == tps("t", *range(6))
 
 
+def test_the_same_subscription_again_mends_nothing(crew: Crew) -> None:
+    member = crew.member("t", server_assignor="mine")
+    crew.run(1)
+    sent = len(member.sent)
+    member.subscribe("t")
+    crew.run(5)
+    assert member.state is MemberState.FATAL
+    assert len(member.sent) == sent
+
+
 def test_a_pattern_needs_the_second_version(crew: Crew) -> None:
     member = crew.member(version=0)
     member.subscribe(pattern="t")
