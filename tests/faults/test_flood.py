@@ -11,7 +11,11 @@ from tools.kafka import KafkaCluster
 
 MORE = 40_000_000  # bytes beside buffer_memory: interpreter's arenas, frames under way, queues
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(sys.platform != "linux", reason="it is measured by /proc"),
+]
 
 
 @pytest.fixture(scope="module")
