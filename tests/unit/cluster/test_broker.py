@@ -15,8 +15,6 @@ from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
 
-OPTIONS = ConnectionOptions(request_timeout=5.0, connect_timeout=2.0)
-
 
 @pytest.fixture
 def lost():
@@ -27,7 +25,9 @@ def lost():
 async def broker_at(task_owner, lost):
     made = []
 
-    def make(port: int, backoff: Backoff | None = None, options=OPTIONS) -> Broker:
+    def make(port: int, backoff: Backoff | None = None, options=None) -> Broker:
+        # Never those of another test: options remember what brokers speak.
+        options = options or ConnectionOptions(request_timeout=5.0, connect_timeout=2.0)
         node = Node(1, "127.0.0.1", port)
         backoff = backoff or Backoff(0.001, 0.002)
         made.append(Broker(node, options, backoff, task_owner, lambda *told: lost.append(told)))

@@ -105,8 +105,15 @@ async def test_fetch(
         assert await read(consumer, code, b"first") == "retry"
         refreshes = refreshes_of(consumer, monkeypatch)
         looked_up = cluster.count(ApiKey.LIST_OFFSETS)
-        fault = cluster.control(ApiKey.FETCH, error=code)
+        # What is out of range stays so until it is reset: once is not enough where the consumer
+        # has not handed out all that comes before.
+        fault = cluster.control(ApiKey.FETCH, error=code, times=None if reaction == "reset" else 1)
         await fault.struck()
+        if reaction == "reset":
+            async with asyncio.timeout(5):
+                while cluster.count(ApiKey.LIST_OFFSETS) == looked_up:
+                    await asyncio.sleep(0.001)
+            fault.remove()
         append(cluster, [b"second"])
         if reaction == "reset":
             value = b"first"  # auto_offset_reset is earliest here
