@@ -31,6 +31,7 @@ from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity, 
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.pieces import pieces
+from aiokafka_lite.producer.sticky import stick_to_the_least_pressed
 from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
@@ -55,8 +56,6 @@ else:
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
 HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
-CANDIDATES: Final = 3
-"""Partitions compared before one is stuck to."""
 COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
 """Bytes from which a batch is compressed outside the event loop's thread; handing a smaller one
 over would cost about as much as compressing it."""
@@ -261,36 +260,17 @@ class Accumulator(AppendCore):
         """The partition to stick to, now that the sticky one has no batch open (KIP-794).
 
         The same, until a batch's worth of bytes went there: how often batches leave early depends
-        on the broker, and a slow one must not be given more for it. Then the next in turn, or of
-        three the one with the fewest batches waiting: what a broker is slow to take piles up.
+        on the broker, and a slow one must not be given more for it.
         """
         sticky, options = topic_queues.sticky, self._options
         if not sticky.waiting and topic_queues.produced < options.max_batch_size:
             return sticky
         topic_queues.produced = 0
-        chosen = topic_queues.move_on()
         if not options.adaptive:
-            return chosen
-        now = self.loop.time()
-        found = self._pressure(chosen, now)
-        for _ in range(CANDIDATES - 1):
-            if not found:
-                break
-            numbers = topic_queues.available or range(len(topic_queues.queues))
-            # A third of what random.choice costs; its bias is of no account here.
-            other = topic_queues.queues[numbers[int(random.random() * len(numbers))]]
-            pressure = self._pressure(other, now)
-            if pressure < found:
-                chosen, found = other, pressure
-        topic_queues.stick_to(chosen)
-        return chosen
-
-    def _pressure(self, queue: PartitionQueue, now: float) -> float:
-        """Batches that wait in a partition; infinite where its broker takes nothing any more."""
-        timeout = self._options.availability_timeout
-        if timeout and queue.outbox is not None and queue.outbox.stalled_for(now) > timeout:
-            return math.inf
-        return len(queue.waiting)
+            return topic_queues.move_on()
+        return stick_to_the_least_pressed(
+            topic_queues, self.loop.time(), options.availability_timeout
+        )
 
     # Time
 
