@@ -141,8 +141,11 @@ class Child:
         return status
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps its sockets and answers nothing."""
+        """SIGSTOP: it keeps its sockets and answers nothing, once this returns."""
         self._signal(signal.SIGSTOP)
+        # The signal is only on its way: a thread of a busy process may still answer a request.
+        if hasattr(os, "waitid"):  # not on macOS
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT."""
