@@ -187,7 +187,9 @@ async def test_an_operation_is_cancelled_at_each_step(
         if ended:
             break
     assert ended, f"{operation.__name__} takes more than {LONGEST} passes"
-    assert (refused > 3) == (refusal is not None)
+    # The walk's last operation was left to its end, so it at least met the refusal: how many of
+    # the cancelled ones before it came that far is the machine's affair.
+    assert (refused > 0) == (refusal is not None)
     assert passes > 3
 
 
