@@ -1,0 +1,183 @@
+"""What a broker's answer about one partition does to it. Sans-IO.
+
+The errors are judged as by Java's ``FetchCollector``; a stale answer (the partition was sought,
+lost or moved to another broker since it was asked about) changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from aiokafka_lite import errors
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.consumer.body import ResponseBody
+from aiokafka_lite.consumer.buffer import FetchBuffer
+from aiokafka_lite.consumer.fetch_session import Answer
+from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions
+from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
+from aiokafka_lite.protocol.messages.fetch import PartitionData
+from aiokafka_lite.record.compression import Bytes
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.record_set import RecordSet
+
+log = logging.getLogger(__name__)
+
+HEAVY_BATCH: Final = 128 * 1024
+"""Compressed bytes from which on a batch is decompressed in a thread: gzip gives about 0.5 GB a
+second, so that a smaller one takes a millisecond or two of the event loop at most."""
+
+
+class Placing(Protocol):
+    """Where partitions are put as their answers say: the fetcher."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def metadata(self) -> Metadata:
+        """The newest."""
+
+    def place(self, state: PartitionState, metadata: Metadata) -> None:
+        """Fetch a partition from its leader, or from the follower to prefer."""
+
+    def update(self, state: PartitionState) -> None:
+        """Something about a partition changed."""
+
+    def retry_later(self, state: PartitionState, *, refresh: bool) -> None:
+        """Leave a partition alone for a moment, and perhaps ask where its leader is."""
+
+    def pause_for_retry(self, state: PartitionState) -> None:
+        """Leave a partition alone for a moment."""
+
+
+class Answers:
+    """Takes the answers of all brokers.
+
+    Args:
+        placing: Told what becomes of the partitions.
+        positions: The assigned partitions.
+        buffer: Where records and errors go.
+        options: The consumer's.
+        metadata_max_age: Seconds for which a follower told by a leader is believed.
+        resolve_positions: Called when partitions need their position looked up.
+    """
+
+    def __init__(
+        self,
+        placing: Placing,
+        positions: Positions,
+        buffer: FetchBuffer,
+        options: ConsumerOptions,
+        *,
+        metadata_max_age: float,
+        resolve_positions: Callable[[], None],
+    ) -> None:
+        self._placing = placing
+        self._positions = positions
+        self._buffer = buffer
+        self._options = options
+        self._metadata_max_age = metadata_max_age
+        self._resolve_positions = resolve_positions
+
+    def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
+        """One partition's part of a response.
+
+        Returns:
+            Whether the application has something to read from it.
+        """
+        state, generation, offset = answer.asked
+        if not self._positions.is_current(state, generation):
+            return False  # it was sought or lost meanwhile
+        if state.node != node or state.records is not None or state.fetch_offset != offset:
+            return False  # it moved to another broker, which was asked the same, or is to be
+        data = answer.data
+        if data.error_code:
+            return self._on_error(state, node, offset, for_code(data.error_code))
+        if data.high_watermark >= 0:  # -1 is "not known"
+            state.highwater = data.high_watermark
+        state.last_stable_offset = self._stable(data, version)
+        state.log_start_offset = data.log_start_offset if version >= 5 else None
+        state.polled_at = int(time.time() * 1000)
+        if data.preferred_read_replica not in (NOWHERE, node):
+            state.replica = data.preferred_read_replica
+            state.replica_until = self._placing.loop.time() + self._metadata_max_age
+            self._placing.place(state, self._placing.metadata)
+        if not data.records:
+            return False
+        records = RecordSet(
+            data.records,
+            state.tp.topic,
+            state.tp.partition,
+            offset,
+            check_crcs=self._options.check_crcs,
+            aborted=self._aborted(data),
+        )
+        self._buffer.add(state, records, body, heavy=is_heavy(data.records))
+        self._placing.update(state)
+        return True
+
+    def _stable(self, data: PartitionData, version: int) -> int | None:
+        """The last stable offset; what is told unasked does not count (as in aiokafka)."""
+        if version < 4:
+            return None
+        committed = self._options.isolation_level is IsolationLevel.READ_COMMITTED
+        return data.last_stable_offset if committed else -1
+
+    def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
+        """Aborted transactions as (producer id, first offset); none unless read_committed."""
+        if self._options.isolation_level is IsolationLevel.READ_UNCOMMITTED:
+            return []
+        return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+
+    def _on_error(
+        self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
+    ) -> bool:
+        from_follower = node == state.replica
+        state.replica = NOWHERE
+        if kind is errors.OffsetOutOfRangeError and not from_follower:
+            policy = self._options.auto_offset_reset
+            if policy is not OffsetReset.NONE and state.chunk is not None:
+                # What is decoded is handed out first; whether the reset is due is seen after it.
+                state.waits_for_chunk = True
+                self._placing.update(state)
+                return False
+            if policy is not OffsetReset.NONE:
+                log.info("Offset %s of %s is out of range: reset to %s", offset, state.tp, policy)
+                state.ask_reset(policy)
+                self._placing.update(state)
+                self._resolve_positions()
+                return False
+            self._fail(state, kind({state.tp: offset}), stays=True)
+            return True
+        if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
+            log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
+            # An epoch that the broker does not know yet is newer than what metadata it would tell.
+            self._placing.retry_later(state, refresh=kind is not errors.UnknownLeaderEpochError)
+            return False
+        if kind is errors.UnknownError:
+            log.warning("Fetching %s from broker %s: unknown server error", state.tp, node)
+            self._placing.retry_later(state, refresh=False)
+            return False
+        about: object = f"fetching {state.tp} at offset {offset}"
+        if kind is errors.TopicAuthorizationFailedError:
+            about = state.tp.topic
+        self._placing.pause_for_retry(state)
+        self._fail(state, kind(about), stays=False)
+        return True
+
+    def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
+        self._buffer.fail(state, error, stays=stays)
+        self._placing.update(state)
+
+
+def is_heavy(records: Bytes) -> bool:
+    """Whether decoding would hold up the event loop: the first batch, by which the others are
+    judged, is compressed and large."""
+    if len(records) < HEAVY_BATCH:
+        return False
+    header = BatchHeader.read(records, 0)
+    return header.magic == 2 and header.codec != 0 and header.batch_length >= HEAVY_BATCH
