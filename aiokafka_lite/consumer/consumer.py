@@ -11,27 +11,38 @@ import ssl
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from inspect import signature
 from types import TracebackType
 from typing import Self
 
 from aiokafka_lite import _arguments
-from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, size, topic_names
+from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
 from aiokafka_lite._version import __version__
-from aiokafka_lite.abc import AbstractTokenProvider, ConsumerRebalanceListener
+from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.consumer import options as check
+from aiokafka_lite.consumer import arguments
+from aiokafka_lite.consumer.arguments import (
+    DEFAULT_HEARTBEAT_MS,
+    DEFAULT_SESSION_MS,
+    DEFAULT_STRATEGY,
+)
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.delivery import Record, RecordStream
-from aiokafka_lite.consumer.offset_calls import OffsetCalls
-from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, ConsumerOptions, Deserializer
-from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, Deserializer
+from aiokafka_lite.consumer.subscription_calls import SubscriptionCalls
+from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka_lite.errors import (
+    ConsumerStoppedError,
+    IllegalOperation,
+    IllegalStateError,
+    KafkaConfigurationError,
+)
 from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
 
-class AIOKafkaConsumer(OffsetCalls):
+class AIOKafkaConsumer(SubscriptionCalls):
     """Reads records from a Kafka cluster; names, defaults and meaning as in aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -44,8 +55,11 @@ class AIOKafkaConsumer(OffsetCalls):
         bootstrap_servers: "host[:port]", several of them separated by commas, or a list. Any
             broker that answers tells the others.
         client_id: Name of this client in the brokers' logs and quotas.
-        group_id: Consumer groups are not there yet: None only.
-        group_instance_id: Likewise.
+        group_id: Name of the consumer group: its members share the partitions of their topics, and
+            it keeps the offsets they commit. None: all partitions of the topics are read, and
+            nothing is committed.
+        group_instance_id: Makes this a static member (KIP-345): one that comes back within its
+            session gets the same partitions without a rebalance.
         key_deserializer: Called with each key (bytes or None); what it returns is the record's.
             What it raises is raised from the read, with the record's place in a note; the position
             stays there, and `seek` past it skips the record.
@@ -61,16 +75,20 @@ class AIOKafkaConsumer(OffsetCalls):
         auto_offset_reset: Where to start without a position, or when it is out of range:
             "earliest", "latest", or "none" to raise NoOffsetForPartitionError or
             OffsetOutOfRangeError.
-        enable_auto_commit: Without a group nothing is committed.
-        auto_commit_interval_ms: Likewise.
+        enable_auto_commit: Whether the offsets of what was handed out are committed in the
+            background, before partitions are given away, and at the end.
+        auto_commit_interval_ms: Time between two such commits.
         check_crcs: Whether to check the CRC of each batch.
         metadata_max_age_ms: How often the metadata is refreshed even if nothing seems to have
             changed; finds new partitions and topics.
-        partition_assignment_strategy: For groups.
-        max_poll_interval_ms: For groups.
-        rebalance_timeout_ms: For groups.
-        session_timeout_ms: For groups.
-        heartbeat_interval_ms: For groups.
+        partition_assignment_strategy: Classes of assignors, the preferred one first; the group
+            uses one that all its members have.
+        max_poll_interval_ms: Without a read for so long this leaves the group until the next one.
+        rebalance_timeout_ms: How long the members may take to give partitions back and to join a
+            rebalance; `session_timeout_ms` by default (with the "consumer" protocol:
+            `max_poll_interval_ms`).
+        session_timeout_ms: Silence after which the coordinator takes this for dead.
+        heartbeat_interval_ms: Time between two signs of life; they need no polling.
         consumer_timeout_ms: While some partitions of a broker have buffered records, how long its
             other ones wait, at most, to be asked for again after they had nothing.
         max_poll_records: Most records of one `getmany`, or None.
@@ -93,6 +111,10 @@ class AIOKafkaConsumer(OffsetCalls):
             partition.
         allow_auto_create_topics: Whether subscribing may create a topic, where brokers do that
             (ours).
+        group_protocol: "classic", or "consumer" for that of Kafka 4, where the broker assigns
+            (ours; KIP-848).
+        group_remote_assignor: With "consumer": the name of the broker's assignor; the group's
+            default without (ours).
 
     Raises:
         TypeError: an unknown argument (the message names the nearest one), or one of a wrong type.
@@ -120,11 +142,11 @@ class AIOKafkaConsumer(OffsetCalls):
         auto_commit_interval_ms: int = 5000,
         check_crcs: bool = True,
         metadata_max_age_ms: int = 300000,
-        partition_assignment_strategy: Sequence[object] = (),
+        partition_assignment_strategy: Sequence[type[AbstractPartitionAssignor]] = DEFAULT_STRATEGY,
         max_poll_interval_ms: int = 300000,
         rebalance_timeout_ms: int | None = None,
-        session_timeout_ms: int = 10000,
-        heartbeat_interval_ms: int = 3000,
+        session_timeout_ms: int = DEFAULT_SESSION_MS,
+        heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_MS,
         consumer_timeout_ms: int = 200,
         max_poll_records: int | None = None,
         ssl_context: ssl.SSLContext | None = None,
@@ -142,6 +164,8 @@ class AIOKafkaConsumer(OffsetCalls):
         client_rack: str | None = None,
         buffer_memory: int = DEFAULT_BUFFER_MEMORY,
         allow_auto_create_topics: bool = True,
+        group_protocol: str = "classic",
+        group_remote_assignor: str | None = None,
         **unknown: object,
     ) -> None:
         self._closed = True  # nothing to warn about before all is made
@@ -156,48 +180,38 @@ class AIOKafkaConsumer(OffsetCalls):
             _deprecated("The `loop` argument is deprecated: make the consumer inside its loop")
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
-        check.refuse_groups(group_id, group_instance_id)
-        _arguments.check_callable("key_deserializer", key_deserializer)
-        _arguments.check_callable("value_deserializer", value_deserializer)
-        consumer_options = ConsumerOptions(
+        consumer_options = arguments.consumer_options(
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
-            fetch_max_wait=milliseconds("fetch_max_wait_ms", fetch_max_wait_ms),
-            fetch_max_bytes=size("fetch_max_bytes", fetch_max_bytes, least=1),
-            fetch_min_bytes=size("fetch_min_bytes", fetch_min_bytes),
-            max_partition_fetch_bytes=size(
-                "max_partition_fetch_bytes", max_partition_fetch_bytes, least=1
-            ),
-            request_timeout=milliseconds("request_timeout_ms", request_timeout_ms, least=1),
-            retry_backoff=milliseconds("retry_backoff_ms", retry_backoff_ms),
-            auto_offset_reset=check.offset_reset(auto_offset_reset),
-            check_crcs=_arguments.flag("check_crcs", check_crcs),
-            quiet_partition_wait=milliseconds("consumer_timeout_ms", consumer_timeout_ms),
-            max_poll_records=check.poll_records(max_poll_records),
-            exclude_internal_topics=_arguments.flag(
-                "exclude_internal_topics", exclude_internal_topics
-            ),
-            isolation_level=check.isolation(isolation_level),
-            client_rack=_arguments.wire_string(
-                "client_rack", "" if client_rack is None else client_rack
-            ),
-            buffer_memory=size("buffer_memory", buffer_memory, least=1, most=INT64),
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            fetch_min_bytes=fetch_min_bytes,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            auto_offset_reset=auto_offset_reset,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            check_crcs=check_crcs,
+            consumer_timeout_ms=consumer_timeout_ms,
+            max_poll_records=max_poll_records,
+            exclude_internal_topics=exclude_internal_topics,
+            isolation_level=isolation_level,
+            client_rack=client_rack,
+            buffer_memory=buffer_memory,
         )
-        for name, value in (
-            ("auto_commit_interval_ms", auto_commit_interval_ms),
-            ("max_poll_interval_ms", max_poll_interval_ms),
-            ("session_timeout_ms", session_timeout_ms),
-            ("heartbeat_interval_ms", heartbeat_interval_ms),
-            ("rebalance_timeout_ms", rebalance_timeout_ms),
-        ):
-            if value is not None or name != "rebalance_timeout_ms":
-                milliseconds(name, value)
-        _arguments.flag("enable_auto_commit", enable_auto_commit)
-        if not isinstance(partition_assignment_strategy, list | tuple):
-            raise TypeError(
-                "`partition_assignment_strategy` should be a list or tuple of assignors, "
-                f"not {partition_assignment_strategy!r}"
-            )
+        group_options = arguments.group_options(
+            consumer_options,
+            group_id=group_id,
+            group_instance_id=group_instance_id,
+            group_protocol=group_protocol,
+            group_remote_assignor=group_remote_assignor,
+            partition_assignment_strategy=partition_assignment_strategy,
+            max_poll_interval_ms=max_poll_interval_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+        )
         max_age = milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64)
         cluster = Cluster(
             bootstrap_servers,
@@ -221,6 +235,11 @@ class AIOKafkaConsumer(OffsetCalls):
                 "allow_auto_create_topics", allow_auto_create_topics
             ),
         )
+        if group_options is not None:
+            raise KafkaConfigurationError(
+                "`group_id`: consumer groups are not there yet in this release; without a group, "
+                "subscribe() reads all partitions of its topics and assign() those it is given"
+            )
         core = ConsumerCore(cluster, consumer_options, metadata_max_age=max_age, loop=loop)
         super().__init__(core)
         if topics:
@@ -300,91 +319,6 @@ class AIOKafkaConsumer(OffsetCalls):
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
-
-    # --- what is read
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, and no others.
-
-        A partition that was assigned before keeps its position; a new one begins where
-        `auto_offset_reset` says, or where `seek` does.
-
-        Raises:
-            IllegalStateError: topics or a pattern are subscribed to.
-            TypeError: something among them is no TopicPartition.
-            ValueError: a partition's number is below 0 or above 2**31 - 1.
-            InvalidTopicError: a topic's name that no request can carry; legality is the broker's
-                to judge.
-            ConsumerStoppedError: stopped before.
-        """
-        self._check_running()
-        self._core.assign(self._core.subscription.assign(partitions))
-
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now: a new set."""
-        return self._core.positions.partitions()
-
-    def subscribe(
-        self,
-        topics: Sequence[str] | set[str] = (),
-        pattern: str | None = None,
-        listener: ConsumerRebalanceListener | None = None,
-    ) -> None:
-        """Read all partitions of these topics, instead of those subscribed to before.
-
-        Partitions and, with a pattern, topics that are added later are found when the metadata is
-        refreshed (`metadata_max_age_ms`), and read from the position `auto_offset_reset` says.
-
-        Args:
-            topics: Names.
-            pattern: A regular expression; topics whose name it matches from its beginning
-                (`re.match`). Either this or `topics`.
-            listener: For groups; without one nothing is revoked.
-
-        Raises:
-            TypeError: neither or both of `topics` and `pattern`, or one of a wrong type.
-            ValueError: the pattern is no regular expression.
-            InvalidTopicError: a name that no request can carry, at once; one that is not legal
-                otherwise, when the broker says so.
-            IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
-            ConsumerStoppedError: stopped before.
-        """
-        self._check_running()
-        self._core.subscription.subscribe(topics, pattern, listener)
-        self._core.subscribe()
-
-    def subscription(self) -> frozenset[str]:
-        """The topics that are read: subscribed to, matched, or of the assigned partitions."""
-        return self._core.subscription.topics
-
-    def unsubscribe(self) -> None:
-        """Read nothing more; positions are forgotten. `subscribe` or `assign` may follow."""
-        self._core.subscription.unsubscribe()
-        self._core.unsubscribe()
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing more of these partitions until `resume`, nor what is buffered already.
-
-        Raises:
-            TypeError: one is no TopicPartition.
-            IllegalStateError: one is not assigned.
-        """
-        for state in self._states(partitions):
-            self._core.pause(state)
-
-    def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused: a new set."""
-        return {state.tp for state in self._core.positions if state.paused}
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Undo `pause`. The next record is the one after the last that was handed out.
-
-        Raises:
-            TypeError: one is no TopicPartition.
-            IllegalStateError: one is not assigned.
-        """
-        for state in self._states(partitions):
-            self._core.resume(state)
 
     # --- reading
 

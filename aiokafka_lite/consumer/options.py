@@ -1,8 +1,7 @@
 """What a consumer can be told: aiokafka's arguments and ours, checked once, in one place.
 
-Names and defaults are aiokafka 0.14's. Ours on top: ``buffer_memory`` (KIP-81) and
-``allow_auto_create_topics``. Arguments of things that are not built yet (groups) are accepted at
-their defaults and refused by name otherwise; a misspelt one is refused with its nearest match.
+Names and defaults are aiokafka 0.14's. Ours on top: ``buffer_memory`` (KIP-81),
+``allow_auto_create_topics``, ``group_protocol`` and ``group_remote_assignor`` (KIP-848).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.group.membership import MembershipOptions
 
 # Takes the bytes as they were read (None for a null), returns what the application wants.
 Deserializer: TypeAlias = Callable[[bytes | None], Any]
@@ -57,6 +57,9 @@ class ConsumerOptions:
             long the empty ones may wait to be asked for again (``consumer_timeout_ms``).
         max_poll_records: Most records of one getmany(), or None.
         buffer_memory: Bytes of responses that may be buffered or asked for, all brokers together.
+        enable_auto_commit: Whether what the application was given is committed unasked (in a
+            group).
+        auto_commit_interval: Between two such commits.
     """
 
     key_deserializer: Deserializer | None
@@ -75,6 +78,8 @@ class ConsumerOptions:
     isolation_level: IsolationLevel
     client_rack: str
     buffer_memory: int
+    enable_auto_commit: bool = True
+    auto_commit_interval: float = 5.0
 
     @property
     def deserializes(self) -> bool:
@@ -85,6 +90,21 @@ class ConsumerOptions:
     def response_bytes(self) -> int:
         """Most bytes to ask of a broker in one response."""
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """What makes a consumer a member of a group.
+
+    Attributes:
+        membership: Of either protocol.
+        modern: Whether the broker assigns (KIP-848, ``group_protocol="consumer"``).
+        strategy: Classes of assignors, the preferred one first; of the classic protocol.
+    """
+
+    membership: MembershipOptions
+    modern: bool
+    strategy: tuple[Any, ...]  # an application's assignor need not have our base class
 
 
 def offset_reset(policy: str) -> OffsetReset:
@@ -125,17 +145,3 @@ def poll_records(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("`max_poll_records` should be positive Integer")
     return value
-
-
-def refuse_groups(group_id: str | None, group_instance_id: str | None) -> None:
-    """Refuse what needs a consumer group.
-
-    Raises:
-        KafkaConfigurationError: one of them is given (also a ValueError).
-    """
-    if group_id is not None or group_instance_id is not None:
-        name = "group_id" if group_id is not None else "group_instance_id"
-        raise KafkaConfigurationError(
-            f"`{name}`: consumer groups are not there yet in this release; without a group, "
-            "subscribe() reads all partitions of its topics and assign() those it is given"
-        )
