@@ -1,14 +1,16 @@
 """Asking brokers where offsets are: the ends of partitions, and records by time.
 
-`list_offsets` answers for any partitions, assigned or not. `PositionResolver` uses it to give the
-assigned partitions that have no position one, by their reset policy, in the background: nothing
-has to be read for that to happen.
+`list_offsets` answers for any partitions, assigned or not. `PositionResolver` gives the assigned
+partitions that have no position one, in the background: nothing has to be read for that to happen.
+A partition that was just assigned goes on where its group stopped (`PositionResolver.committed`);
+where the group has committed nothing, and after a reset, the reset policy says where.
 
 Non-obvious:
 
 - Partitions are asked about in one request a leader. A partition without a leader waits alone and
   holds up nobody.
 - A position that arrives for a partition that was sought meanwhile is dropped (its generation).
+- Whoever waits for the coordinator of the group holds up none of the others.
 
 Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207.
 """
@@ -17,8 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from copy import copy
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import PerVersion
@@ -26,13 +29,16 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
 from aiokafka_lite.errors import (
+    FencedMemberEpochError,
     KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
+    StaleMemberEpochError,
     TopicAuthorizationFailedError,
+    UnknownMemberIdError,
     UnsupportedForMessageFormatError,
     for_code,
 )
@@ -67,6 +73,29 @@ class _AskAgain(KafkaError):
 
     retriable = True
     invalid_metadata = True
+
+
+class CommittedOffset(Protocol):
+    """What a group has committed for a partition."""
+
+    @property
+    def offset(self) -> int:
+        """Offset of the next record to read."""
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Leader epoch of the record before it; None where it was not told."""
+
+
+CommittedReader: TypeAlias = Callable[
+    [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, CommittedOffset]]
+]
+"""Reads what the group has committed; a partition without a commit is missing from the answer.
+What it raises is asked again if it is retriable, and told to the application otherwise."""
+
+_OUT_OF_GROUP: Final = (FencedMemberEpochError, StaleMemberEpochError, UnknownMemberIdError)
+"""The membership has ended or changed: its machine takes the partitions away, or gets the epoch
+that is to be asked with. Nothing for the application."""
 
 
 class Found(NamedTuple):
@@ -221,6 +250,10 @@ def _left_ms(deadline: float) -> int:
     return max(int((deadline - asyncio.get_running_loop().time()) * 1000), 1)
 
 
+_Wanted: TypeAlias = tuple[PartitionState, int]
+"""A partition whose position is looked up, and the generation that the answer is for."""
+
+
 class PositionResolver:
     """Finds positions for assigned partitions that have none.
 
@@ -231,6 +264,10 @@ class PositionResolver:
         options: The consumer's.
         tasks: Owner of the tasks.
         on_resolved: Called when a partition has its position, or an error.
+
+    Attributes:
+        committed: Reads the group's offsets, or None without a group. Set by the owner before the
+            first partition is assigned.
     """
 
     def __init__(
@@ -243,13 +280,14 @@ class PositionResolver:
         on_resolved: Callable[[PartitionState], None],
     ) -> None:
         self.closed = False
+        self.committed: CommittedReader | None = None
         self._cluster = cluster
         self._positions = positions
         self._buffer = buffer
         self._options = options
         self._tasks = tasks
         self._on_resolved = on_resolved
-        self._asked: set[tuple[PartitionState, int]] = set()
+        self._asked: set[_Wanted] = set()
         self._moved = asyncio.Event()  # set, and replaced, when positions were found
 
     def close(self) -> None:
@@ -259,14 +297,20 @@ class PositionResolver:
 
     def wake(self) -> None:
         """Look up the positions of the partitions that have none and are not being looked up."""
-        wanted = [
-            (state, state.generation)
-            for state in self._positions.without_position()
-            if (state, state.generation) not in self._asked
-        ]
-        if wanted and not self.closed:
-            self._asked.update(wanted)
-            self._tasks.spawn(self._resolve(wanted), "look up positions")
+        if self.closed:
+            return
+        resuming: list[_Wanted] = []
+        resetting: list[_Wanted] = []
+        for state in self._positions.without_position():
+            wanted = (state, state.generation)
+            if wanted not in self._asked:
+                resumes = state.resumes and self.committed is not None
+                (resuming if resumes else resetting).append(wanted)
+        self._asked.update(resuming, resetting)
+        if resuming and self.committed is not None:
+            self._tasks.spawn(self._resume(self.committed, resuming), "look up commits")
+        if resetting:
+            self._tasks.spawn(self._reset(resetting), "look up positions")
 
     def announce(self) -> None:
         """Let those who wait for positions look again."""
@@ -295,7 +339,38 @@ class PositionResolver:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise KafkaTimeoutError(f"no position of {named}{more} was found in time") from None
 
-    async def _resolve(self, wanted: Collection[tuple[PartitionState, int]]) -> None:
+    async def _resume(self, committed: CommittedReader, wanted: Collection[_Wanted]) -> None:
+        """Let partitions go on where their group stopped; the others are reset by policy."""
+        try:
+            found = await committed([state.tp for state, _ in wanted])
+        except KafkaError as error:
+            if self.closed:
+                return
+            if error.retriable or isinstance(error, _OUT_OF_GROUP):
+                log.info("The committed offsets are not known: %s; trying again", error)
+                await asyncio.sleep(self._cluster.retry_backoff.delay(1))
+            else:
+                for state, generation in wanted:
+                    if self._positions.is_current(state, generation):
+                        self._fail(state, copy(error))
+        else:
+            for state, generation in wanted:
+                if self._positions.is_current(state, generation):
+                    self._on_committed(state, found.get(state.tp))
+        finally:
+            self._asked.difference_update(wanted)
+        self.wake()  # the policy has its turn, or the question its next one
+
+    def _on_committed(self, state: PartitionState, commit: CommittedOffset | None) -> None:
+        if commit is None:
+            state.resumes = False
+            return
+        log.debug("%s goes on at offset %s, as committed", state.tp, commit.offset)
+        epoch = UNKNOWN_EPOCH if commit.leader_epoch is None else commit.leader_epoch
+        self._settle(state, commit.offset, epoch)
+
+    async def _reset(self, wanted: Collection[_Wanted]) -> None:
+        """Give partitions the position that their reset policy says."""
         by_tp = {state.tp: (state, generation) for state, generation in wanted}
         times: dict[TopicPartition, int] = {}
         try:
@@ -328,9 +403,12 @@ class PositionResolver:
         else:
             log.debug("%s starts at offset %s", state.tp, found.offset)
             # An empty log of an old broker has no latest offset to tell but its beginning.
-            state.seek(max(found.offset, 0))
-            self._on_resolved(state)
-            self.announce()
+            self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
+
+    def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:
+        state.seek(offset, epoch)
+        self._on_resolved(state)
+        self.announce()
 
     def _fail(self, state: PartitionState, error: KafkaError) -> None:
         self._buffer.fail(state, error, stays=isinstance(error, NoOffsetForPartitionError))

@@ -23,6 +23,9 @@ from aiokafka_lite.structs import TopicPartition
 NOWHERE = -1
 """No node: the partition has no leader that is known."""
 
+UNKNOWN_EPOCH = -1
+"""No leader epoch: none is known, or the broker tells none."""
+
 
 class PartitionState:
     """One assigned partition.
@@ -31,6 +34,8 @@ class PartitionState:
         tp: Which partition. Never changes.
         generation: Raised whenever what was asked of a broker before no longer counts.
         reset: The policy by which a position is being looked up, or None.
+        resumes: Whether the position to be looked up is the one that the group has committed:
+            nobody sought yet, and no commit was found missing. Without a group it says nothing.
         paused: Whether the application does not want its records now.
         error: What the next read of this partition raises, or None. Written by `fail`.
         error_stays: Whether that error is raised until the application seeks (else once).
@@ -53,6 +58,7 @@ class PartitionState:
     """
 
     __slots__ = (
+        "_epoch",
         "_position",
         "body",
         "chunk",
@@ -72,6 +78,7 @@ class PartitionState:
         "replica",
         "replica_until",
         "reset",
+        "resumes",
         "retry_at",
         "tp",
         "waits_for_chunk",
@@ -81,6 +88,7 @@ class PartitionState:
         self.tp = tp
         self.generation = 0
         self.reset: OffsetReset | None = reset
+        self.resumes = True
         self.paused = False
         self.error: Exception | None = None
         self.error_stays = False
@@ -100,6 +108,7 @@ class PartitionState:
         self.heavy = False
         self.body: ResponseBody | None = None
         self._position: int | None = None
+        self._epoch = UNKNOWN_EPOCH  # of the record before `_position`
 
     @property
     def position(self) -> int | None:
@@ -122,18 +131,25 @@ class PartitionState:
             and self.fetch_offset is not None
         )
 
-    def seek(self, offset: int) -> None:
-        """Stand at `offset`. The buffer has let go of the old records before."""
+    def seek(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """Stand at `offset`. The buffer has let go of the old records before.
+
+        Args:
+            epoch: Leader epoch of the record before it, where it is known.
+        """
         self.generation += 1
         self.reset = None
+        self.resumes = False
         self.error = None
         self.waits_for_chunk = False
         self._position = offset
+        self._epoch = epoch
 
     def ask_reset(self, policy: OffsetReset) -> None:
         """Have the position looked up by `policy`. The buffer has let go of the old records."""
         self.generation += 1
         self.reset = policy
+        self.resumes = False
         self.error = None
         self.waits_for_chunk = False
         self._position = None
