@@ -1,13 +1,13 @@
 """One broker: its connections, one for each purpose, and when it may be dialled again.
 
-Produce, fetch, group and general requests go over connections of their own, because a broker
-answers a connection strictly in order: a fetch that waits for records must not delay a heartbeat
-or an acknowledgement.
+Produce, fetch, group, commit and general requests go over connections of their own, because a
+broker answers a connection strictly in order: a fetch that waits for records must not delay a
+heartbeat or an acknowledgement, nor a join that waits for the other members a commit.
 
 Non-obvious:
 - At most one attempt to connect is under way for a purpose; everyone who needs that connection
   awaits its one outcome. Cancelling one of them stops that wait only.
-- The backoff is the broker's, not the purpose's: one refused connection is news for all four, and
+- The backoff is the broker's, not the purpose's: one refused connection is news for all, and
   attempts that fail side by side are one failure. A connection that was lost is replaced at once
   if it lived for longer than the shortest backoff.
 - A `Broker` lives as long as its cluster and stands for a node id; its address may move, which
@@ -39,7 +39,8 @@ class Purpose(enum.Enum):
     GENERAL = "general"  # metadata, look-ups, administration: short answers
     PRODUCE = "produce"
     FETCH = "fetch"  # long polls
-    GROUP = "group"  # heartbeats, joins, commits
+    GROUP = "group"  # heartbeats and joins, which may be held for as long as a rebalance takes
+    COMMIT = "commit"  # what must not queue behind a join: commits, committed offsets, farewells
 
 
 @dataclass(frozen=True, slots=True)
