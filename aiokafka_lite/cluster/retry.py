@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
-from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Node
 from aiokafka_lite.errors import (
@@ -148,12 +148,16 @@ class CoordinatorOf:
     kind: CoordinatorKind = CoordinatorKind.GROUP
 
     async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
-        node_id = cluster.coordinators.get(self.kind, self.key)
-        if node_id is None:
+        async def look_up() -> int:
             node = await find_coordinator(cluster, self.key, self.kind, deadline)
             cluster.learn_node(node)
-            cluster.coordinators.set(self.kind, self.key, node.node_id)
-            node_id = node.node_id
+            return node.node_id
+
+        try:
+            async with asyncio.timeout_at(deadline):  # it may be another one's look-up
+                node_id = await cluster.coordinators.find(self.kind, self.key, look_up)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"No coordinator of {self.key!r} was found in time") from None
         return cluster.broker(node_id)
 
     def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
@@ -198,6 +202,7 @@ async def find_coordinator(
         ANY,
         deadline,
         check=check,
+        patience=PATIENCE,
         oldest={CoordinatorKind.TRANSACTION: 1, CoordinatorKind.SHARE: 6}.get(kind, 0),
     )
     told = response.coordinators[0] if response.coordinators else response
@@ -222,6 +227,7 @@ async def call(
     latest: int | None = None,
     oldest: int = 0,
     timeout: float | None = None,
+    patience: float | None = None,
 ) -> ResponseT:
     """Ask until there is an answer, a lasting error, or no time left.
 
@@ -234,6 +240,8 @@ async def call(
         purpose: Which of the broker's connections to use.
         latest, oldest: Bounds of the version, as of `Broker.request`.
         timeout: Seconds one attempt may take, as of `Broker.request`.
+        patience: Seconds until a silent broker is given up, connecting included, and the next one
+            asked; for what any broker can tell.
 
     Raises:
         KafkaTimeoutError: the deadline came; its cause is the last error, if there was one.
@@ -249,12 +257,15 @@ async def call(
         async with asyncio.timeout_at(deadline):
             while True:
                 try:
-                    broker = await route.find(cluster, newer_than, deadline)
-                    response = await broker.request(
-                        request, purpose, latest=latest, oldest=oldest, timeout=timeout
-                    )
+                    async with asyncio.timeout(patience):
+                        broker = await route.find(cluster, newer_than, deadline)
+                        response = await broker.request(
+                            request, purpose, latest=latest, oldest=oldest, timeout=timeout
+                        )
                     check(response)
                     return response
+                except TimeoutError:
+                    last = KafkaTimeoutError(f"no answer in {patience:g} s")
                 except KafkaError as error:
                     cluster.check_open()
                     if not error.retriable:
