@@ -1,7 +1,7 @@
 """The plain values of the public API, field for field as aiokafka 0.14 has them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import KafkaError
@@ -51,13 +51,31 @@ class PartitionMetadata(NamedTuple):
     """What the broker said about the partition, None when all is well."""
 
 
-class OffsetAndMetadata(NamedTuple):
-    """What a group commits for a partition."""
-
+class _OffsetAndMetadata(NamedTuple):
     offset: int
-    """Offset of the next record to read."""
     metadata: str
-    """Any text of the application's, "" for none."""
+
+
+class OffsetAndMetadata(_OffsetAndMetadata):
+    """What a group commits for a partition: the pair that aiokafka's is, equal to any like it.
+
+    Ours can carry a leader epoch, too, which takes no part in equality and unpacking: it guards
+    the offset, and says nothing about it.
+
+    Args:
+        offset: Offset of the next record to read.
+        metadata: Any text of the application's, "" for none.
+        leader_epoch: Of the record before it, by which who goes on from here notices that the log
+            was cut below it (KIP-320); None: not known. (ours)
+    """
+
+    leader_epoch: int | None = None
+
+    def __new__(cls, offset: int, metadata: str, leader_epoch: int | None = None) -> Self:
+        self = super().__new__(cls, offset, metadata)
+        if leader_epoch is not None:
+            self.leader_epoch = leader_epoch
+        return self
 
 
 class OffsetAndTimestamp(NamedTuple):
