@@ -4,9 +4,8 @@ A broker answers the requests of a connection one after the other, so a response
 oldest of them or the stream is broken. Times are told, not read: nothing here knows a clock.
 """
 
-import asyncio
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiokafka_lite.errors import CorrelationIdError
 from aiokafka_lite.net.frames import Frame
@@ -16,6 +15,22 @@ from aiokafka_lite.protocol.message import Response
 FIND_COORDINATOR: Final = 10
 RAW: Final = -1
 """Correlation id of bytes that carry none: the SASL tokens of brokers before 1.0."""
+
+
+class Promise(Protocol):
+    """What a response is given to: an asyncio future is one."""
+
+    def done(self) -> bool:
+        """Whether nobody wants the response any more."""
+
+    def set_result(self, result: Any, /) -> None:
+        """The response came. From the event loop; it does not raise."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """None will come. At any time after the request was made, also from inside `send`."""
+
+    def exception(self) -> BaseException | None:
+        """Called once after `set_exception`: a future then does not warn that nobody looked."""
 
 
 class Pending:
@@ -28,7 +43,7 @@ class Pending:
         correlation_id: RAW, or the number that the response repeats.
         response: Class of the response; None for raw bytes.
         deadline: Instant after which the connection is given up.
-        future: Gets the response. May be cancelled: then the response is dropped when it comes.
+        future: Gets the response. May be done by then (cancelled): the response is dropped.
     """
 
     __slots__ = (
@@ -49,7 +64,7 @@ class Pending:
         correlation_id: int,
         response: type[Response] | None,
         deadline: float,
-        future: asyncio.Future[Any],
+        future: Promise,
     ) -> None:
         self.name = name
         self.api_key = api_key

@@ -31,7 +31,7 @@ cdef class ProducerBatch:
 
     # The record's Ack, or None when the batch has no room for it.
     cdef append_record(self, int64_t timestamp, object key, object value, object headers)
-    cdef _resolve(self, int state)
+    cdef _resolve(self, int state, list woken=*)
     cdef Py_ssize_t _settled(self) except -1
     cdef int _enlist(self, Wait wait) except -1
     cdef int _strike(self, Wait wait) except -1

@@ -127,12 +127,13 @@ cdef class ProducerBatch:
         self._watchers.append(watcher)
 
     def acknowledge(
-        self, int64_t base_offset, int64_t log_append_time, int64_t log_start_offset
+        self, int64_t base_offset, int64_t log_append_time, int64_t log_start_offset,
+        list woken=None,
     ):
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         self.log_start_offset = log_start_offset
-        self._resolve(ACKED)
+        self._resolve(ACKED, woken)
 
     def confirm_sent(self):
         self._resolve(UNCONFIRMED)
@@ -169,7 +170,11 @@ cdef class ProducerBatch:
     cdef Py_ssize_t _settled(self) except -1:
         return self.pieces[len(self.pieces) - 1].end if self.pieces else 0
 
-    cdef _resolve(self, int state):
+    def wake(self):
+        if self._waiters is not None:
+            self._wake(self._waiters, 0)
+
+    cdef _resolve(self, int state, list woken=None):
         if self.state != PENDING:
             raise RuntimeError("a batch has one outcome")
         self.state = state
@@ -177,8 +182,11 @@ cdef class ProducerBatch:
         self.rest = []
         self.buffer = None
         self.payload = None
-        if self._waiters is not None and not self.loop.is_closed():
-            self.loop.call_soon(self._wake, self._waiters, 0)
+        if self._waiters is not None:
+            if woken is not None:
+                woken.append(self)
+            elif not self.loop.is_closed():
+                self.loop.call_soon(self._wake, self._waiters, 0)
         watchers = self._watchers
         self._watchers = None
         if watchers is not None:

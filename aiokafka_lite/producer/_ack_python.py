@@ -149,12 +149,23 @@ class ProducerBatch:
             self._watchers = []
         self._watchers.append(watcher)
 
-    def acknowledge(self, base_offset: int, log_append_time: int, log_start_offset: int) -> None:
-        """The broker has stored the batch, from ``base_offset`` on (-1: it does not tell where)."""
+    def acknowledge(
+        self,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        woken: "list[ProducerBatch] | None" = None,
+    ) -> None:
+        """The broker has stored the batch, from ``base_offset`` on (-1: it does not tell where).
+
+        Args:
+            woken: Gets the batch, if anybody waits: whoever calls does the waking. None: the loop
+                does.
+        """
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         self.log_start_offset = log_start_offset
-        self._resolve(ACKED)
+        self._resolve(ACKED, woken)
 
     def confirm_sent(self) -> None:
         """The batch was handed to the socket, and acks=0 asks for no more."""
@@ -200,15 +211,23 @@ class ProducerBatch:
         """Records whose piece has its outcome."""
         return self.pieces[-1].end if self.pieces else 0
 
-    def _resolve(self, state: int) -> None:
+    def wake(self) -> None:
+        """Wake those who wait: to be called by the event loop, with nothing half done around it."""
+        if self._waiters is not None:
+            self._wake(self._waiters, 0)
+
+    def _resolve(self, state: int, woken: "list[ProducerBatch] | None" = None) -> None:
         if self.state != PENDING:
             raise RuntimeError("a batch has one outcome")
         self.state = state
         self.builder = self.buffer = self.payload = None
         self.rest = []
         waiters = self._waiters
-        if waiters is not None and not self.loop.is_closed():
-            self.loop.call_soon(self._wake, waiters, 0)
+        if waiters is not None:
+            if woken is not None:
+                woken.append(self)
+            elif not self.loop.is_closed():
+                self.loop.call_soon(self._wake, waiters, 0)
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
             watcher(self)

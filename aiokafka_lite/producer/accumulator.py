@@ -438,8 +438,14 @@ class Accumulator(AppendCore):
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
+        woken: list[ProducerBatch] | None = None,
     ) -> None:
-        """The broker stored it; its memory is free. If it goes in pieces, the next one is next."""
+        """The broker stored it; its memory is free. If it goes in pieces, the next one is next.
+
+        Args:
+            woken: Gets the batch, if those who wait for it are to be woken: by whoever calls, as
+                soon as nothing is half done. None: the loop wakes them in its next pass.
+        """
         if batch.pieces is not None:
             sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
             self._settle_piece(
@@ -447,7 +453,7 @@ class Accumulator(AppendCore):
             )
             return
         buffer = batch.buffer
-        batch.acknowledge(base_offset, log_append_time, log_start_offset)
+        batch.acknowledge(base_offset, log_append_time, log_start_offset, woken)
         self._recycle(buffer)
 
     def confirm_sent(self, batch: ProducerBatch) -> None:

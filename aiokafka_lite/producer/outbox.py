@@ -1,12 +1,16 @@
-"""One broker's outbox: the partitions it leads that have something to send, and the one task that
-drains them.
+"""One broker's outbox: the partitions it leads that have something to send, and how it is drained.
 
-The task sleeps until there is something that may be sent, sees to a connection, and then, without
-any await, puts one batch of every ready partition into a request, and request after request in
-flight, until nothing is ready or ``max_in_flight_requests_per_connection`` are. Responses are done
-callbacks; no request has a task of its own.
+When something may be sent, the next pass of the event loop puts, without any await, one batch of
+every ready partition into a request, and request after request in flight, until nothing is ready or
+``max_in_flight_requests_per_connection`` are. The outbox' one task only sees to the connection: it
+sleeps until there is none, or the socket takes no more. No request has a task, or a future.
 
 Non-obvious:
+- A pass of the event loop costs an idle service a fifth of its latency, so there are just two
+  between a send and its outcome: one that waits for the neighbours of a record, and the one that
+  brings the response. That one also wakes those who wait, when all it says has been noted.
+- A failure is told in a pass of its own: a connection fails its requests from anywhere, from
+  inside a call of the outbox too.
 - One request carries many partitions because requests, not bytes, are what producing costs. It
   holds at most one batch of a partition (brokers refuse more) and, but for a single larger batch,
   at most ``max_request_size`` bytes.
@@ -72,9 +76,11 @@ class Returns(Protocol):
         queue: PartitionQueue,
         batch: ProducerBatch,
         answer: PartitionProduceResponse,
+        woken: list[ProducerBatch],
         leader: Node | None = None,
     ) -> None:
-        """The broker answered for the batch; where it named another leader, maybe its address."""
+        """The broker answered for the batch (see `on_stored`); where it named another leader,
+        maybe its address."""
 
     def on_stored(
         self,
@@ -83,8 +89,10 @@ class Returns(Protocol):
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
+        woken: list[ProducerBatch],
     ) -> None:
-        """The broker stored the batch."""
+        """The broker stored the batch. Those who wait for it are woken by whoever calls: it is
+        added to ``woken``."""
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """With acks=0: it was handed to the socket."""
@@ -99,6 +107,9 @@ class Returns(Protocol):
 
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
+
+    def on_mistake(self, outbox: "Outbox", error: BaseException) -> None:
+        """The outbox came upon a mistake of its own."""
 
 
 class Outbox:
@@ -130,8 +141,10 @@ class Outbox:
         self._options = options
         self._returns = returns
         self._metrics = metrics
-        self._loop = accumulator.loop
+        self.loop = accumulator.loop
+        self._connection: Connection | None = None  # as it was found last
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._pass_is_due = False
         self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
         self._moved_at = 0.0  # loop time of the last request, or of the first to be ready since
 
@@ -139,7 +152,7 @@ class Outbox:
         """A partition may have something to send."""
         if not queue.listed:
             if not self.ready:
-                self._moved_at = self._loop.time()
+                self._moved_at = self.loop.time()
             queue.listed = True
             self.ready.append(queue)
         self.wake()
@@ -155,29 +168,47 @@ class Outbox:
             queue.listed = False
 
     def wake(self) -> None:
-        """Let the task look, if there is something that it could do."""
-        if self._waker is not None and not self._waker.done() and self._may_send:
-            self._waker.set_result(None)
+        """Look in the next pass of the loop, if there is something that could be done."""
+        if not self._pass_is_due and self._may_send:
+            self._pass_is_due = True
+            self.loop.call_soon(self._pass)
 
     @property
     def _may_send(self) -> bool:
         return (
             bool(self.ready)
             and self.in_flight < self._options.max_in_flight
-            and (not self._paused_until or self._loop.time() >= self._paused_until)
+            and (not self._paused_until or self.loop.time() >= self._paused_until)
         )
 
+    def _pass(self) -> None:
+        """Send what may be sent, or have the task see to the connection."""
+        self._pass_is_due = False
+        if not self._may_send:
+            return
+        connection = self._connection
+        if connection is not None and connection.writable:
+            try:
+                self._send_ready(connection)
+            except Exception as error:
+                self.on_mistake(error)
+        elif self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+        # else the task is at it, and sends by itself then
+
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Have a connection whenever there is something to send, until cancelled."""
         while True:
-            while not self._may_send:
-                self._waker = self._loop.create_future()
-                await self._waker
+            self._waker = self.loop.create_future()
+            self.wake()
+            await self._waker
+            self._waker = None
             try:
                 broker = self._cluster.broker(self.node_id)
                 connection = broker.connected(Purpose.PRODUCE)
                 if connection is None:
                     connection = await broker.connection(Purpose.PRODUCE)
+                self._connection = connection
                 if not connection.writable:
                     await connection.drain()
             except KafkaError as error:
@@ -200,7 +231,7 @@ class Outbox:
 
     def _send_ready(self, connection: Connection) -> None:
         """Send all that may be sent at this moment."""
-        now = self._loop.time()
+        now = self.loop.time()
         while self.ready and self.in_flight < self._options.max_in_flight:
             parts = self._collect(now)
             if parts:
@@ -263,7 +294,7 @@ class Outbox:
             sent.append((queue, batch))
         if not sent:
             return
-        now = self._loop.time()
+        now = self.loop.time()
         self._metrics.on_request([batch for _, batch in sent], now)
         timeout = self._options.request_timeout
         request: RequestOf[ProduceResponse]
@@ -283,11 +314,10 @@ class Outbox:
             )
         try:
             if acks:
-                answered = connection.send(request, version, timeout=timeout)
-                answered.add_done_callback(partial(self._on_done, sent, now))
+                connection.send_for(_Sent(self, sent, now), request, version, timeout=timeout)
             else:
                 written = connection.send(request, version, timeout=timeout, expect_response=False)
-                written.add_done_callback(partial(self._on_done, sent, now))
+                written.add_done_callback(partial(self._on_written, sent))
         except KafkaError as error:
             self._fail(sent, error)
             return
@@ -301,41 +331,61 @@ class Outbox:
                 f"{self.node_id} speaks v{version}"
             )
 
-    def _on_done(
-        self,
-        parts: Sequence[Part],
-        sent_at: float,
-        future: "asyncio.Future[ProduceResponse] | asyncio.Future[None]",
-    ) -> None:
-        """A request was answered, or never will be."""
+    def on_response(self, parts: Sequence[Part], sent_at: float, response: ProduceResponse) -> None:
+        """A request was answered: note all that it says, then wake all who waited for it."""
         self.in_flight -= 1
+        throttle, now = response.throttle_time_ms / 1000, self.loop.time()
+        self._metrics.on_response(now - sent_at, throttle, now)
+        if throttle > 0:
+            self._pause(throttle)
+        if isinstance(response, BatchesResponse) and response.stored is not None:
+            self._stored(parts, response.stored)
+        else:
+            self._answered(parts, response)
+        self.wake()
+
+    def on_mistake(self, error: BaseException) -> None:
+        """A mistake of ours: nothing can be sent any more."""
+        self._returns.on_mistake(self, error)
+
+    def on_failure(self, parts: Sequence[Part], error: BaseException) -> None:
+        """A request will not be answered."""
+        self.in_flight -= 1
+        if not isinstance(error, KafkaError):
+            error = KafkaProtocolError(f"the response cannot be read: {error!r}")
+        self._fail(parts, error)
+        self.wake()
+
+    def _on_written(self, parts: Sequence[Part], future: "asyncio.Future[None]") -> None:
+        """A request that gets no answer was handed to the socket, or never will be."""
         error = KafkaConnectionError("abandoned") if future.cancelled() else future.exception()
         if error is not None:
-            if not isinstance(error, KafkaError):
-                error = KafkaProtocolError(f"the response cannot be read: {error!r}")
-            self._fail(parts, error)
-        elif (response := future.result()) is None:
-            for queue, batch in parts:
-                self._returns.on_written(queue, batch)
-        else:
-            throttle, now = response.throttle_time_ms / 1000, self._loop.time()
-            self._metrics.on_response(now - sent_at, throttle, now)
-            if throttle > 0:
-                self._pause(throttle)
-            if isinstance(response, BatchesResponse) and response.stored is not None:
-                self._stored(parts, response.stored)
-            else:
-                self._answered(parts, response)
+            self.on_failure(parts, error)
+            return
+        self.in_flight -= 1
+        for queue, batch in parts:
+            self._returns.on_written(queue, batch)
         self.wake()
 
     def _stored(self, parts: Sequence[Part], stored: Mapping[tuple[str, int], Stored]) -> None:
         """The broker stored all that it answers for."""
+        woken: list[ProducerBatch] = []
         for queue, batch in parts:
             where = stored.get(queue.topic_partition)
             if where is None:
                 self._left_out(queue, batch)
             else:
-                self._returns.on_stored(queue, batch, *where)
+                self._returns.on_stored(queue, batch, *where, woken)
+        self._wake_all(woken)
+
+    def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
+        """Wake those who wait for these batches, as a pass of the loop would."""
+        for position, batch in enumerate(woken):
+            try:
+                batch.wake()
+            except BaseException:  # SystemExit, which stops the loop, not what it has to do
+                self.loop.call_soon(self._wake_all, woken[position + 1 :])
+                raise
 
     def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         topic, partition = queue.topic_partition
@@ -352,13 +402,15 @@ class Outbox:
             each.node_id: Node(each.node_id, each.host, each.port, each.rack)
             for each in response.node_endpoints
         }
+        woken: list[ProducerBatch] = []
         for queue, batch in parts:
             answer = answers.get(queue.topic_partition)
             if answer is None:
                 self._left_out(queue, batch)
             else:
                 leader = nodes.get(answer.current_leader.leader_id)
-                self._returns.on_answer(queue, batch, answer, leader)
+                self._returns.on_answer(queue, batch, answer, woken, leader)
+        self._wake_all(woken)
 
     def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
         for queue, batch in parts:
@@ -368,13 +420,40 @@ class Outbox:
         """Send nothing for a while: the broker throttles this client (KIP-219)."""
         # A broker mutes the connection for as long as it says; beyond a request's time it would
         # answer nothing that is in flight any more, so more than that is a mistake of its.
-        until = self._loop.time() + min(seconds, self._options.request_timeout)
+        until = self.loop.time() + min(seconds, self._options.request_timeout)
         if until > self._paused_until:
             self._paused_until = until
-            self._loop.call_at(until, self._on_resumed, until)
+            self.loop.call_at(until, self._on_resumed, until)
 
     def _on_resumed(self, until: float) -> None:
         """The pause is over; the timer may be a little early by the clock, which is not asked."""
         if self._paused_until == until:
             self._paused_until = 0.0
         self.wake()
+
+
+class _Sent:
+    """A request in flight: whom the connection gives the response to."""
+
+    __slots__ = ("_outbox", "_parts", "_sent_at")
+
+    def __init__(self, outbox: Outbox, parts: Sequence[Part], sent_at: float) -> None:
+        self._outbox = outbox
+        self._parts = parts
+        self._sent_at = sent_at  # loop time
+
+    def done(self) -> bool:
+        return False  # its response is always wanted
+
+    def set_result(self, response: ProduceResponse, /) -> None:
+        try:
+            self._outbox.on_response(self._parts, self._sent_at, response)
+        except Exception as error:  # a mistake of ours is not the connection's
+            self._outbox.on_mistake(error)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        outbox = self._outbox
+        outbox.loop.call_soon(outbox.on_failure, self._parts, exception)
+
+    def exception(self) -> None:
+        """Nobody has to look: the failure is always told."""

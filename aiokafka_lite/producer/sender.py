@@ -259,6 +259,7 @@ class Sender:
         queue: PartitionQueue,
         batch: ProducerBatch,
         answer: PartitionProduceResponse,
+        woken: list[ProducerBatch],
         leader: Node | None = None,
     ) -> None:
         """The broker answered for a batch; where it named another leader, maybe its address."""
@@ -271,6 +272,7 @@ class Sender:
                 answer.base_offset,
                 answer.log_append_time_ms,
                 answer.log_start_offset,
+                woken,
             )
 
     def on_stored(
@@ -280,14 +282,15 @@ class Sender:
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
+        woken: list[ProducerBatch],
     ) -> None:
-        """The broker stored a batch."""
+        """The broker stored a batch; whoever calls wakes those who wait for it."""
         self.accumulator.land(queue, batch)
         if batch.producer is not None:
             queue.sequences.on_stored(batch.producer)
         if not batch.done:
             self.accumulator.acknowledge(
-                queue, batch, base_offset, log_append_time, log_start_offset
+                queue, batch, base_offset, log_append_time, log_start_offset, woken
             )
         self._go_on(queue)
 
@@ -411,6 +414,10 @@ class Sender:
             outbox.withdraw(queue)
             for batch in list(queue.waiting):
                 self._fail(queue, batch, error)
+
+    def on_mistake(self, outbox: Outbox, error: BaseException) -> None:
+        """An outbox came upon a mistake of its own."""
+        self._on_task_error(f"send to broker {outbox.node_id}", error)
 
     def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         """A batch will not be sent again. Whoever awaits one of its acks is told; a batch that
