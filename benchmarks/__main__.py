@@ -1,13 +1,15 @@
 """Interleaved benchmark of aiokafka_lite beside its peers on a real Kafka.
 
     python -m benchmarks                         every suite, 5 rounds, a broker of its own
+    python -m benchmarks consumer --rounds 3     all suites of the consumer
     python -m benchmarks consume-iter --rounds 9
     python -m benchmarks --bootstrap host:port   a broker that is already there
 
 Every measurement is a process of its own; a round runs each row of a suite once, in a rotated
 order, so that whatever else the machine does falls on all of them; the table shows medians and
 minima and the ratio of medians to the reference row *of the same rounds*. Compare ratios within a
-table; microseconds move with the machine.
+table; microseconds move with the machine. At the end stand the bars: what was wanted of each suite,
+what was measured, met or missed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import contextlib
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import uuid
@@ -25,8 +26,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .suites import SUITES, Row, Suite
-from .topics import create_topic, load_topic
+from .report import table, verdicts
+from .suite import Row, Suite
+from .suites import GROUPS, SUITES
+from .topics import create_topic, delete_topics, load_topic
 from .work import Work
 
 PARTITIONS = 6
@@ -77,21 +80,61 @@ def _scaled(records: int, scale: float) -> int:
     return max(1000, int(records * scale))
 
 
-def run_suite(suite: Suite, bootstrap: str, rounds: int, scale: float) -> dict[str, list[Any]]:
+class Topics:
+    """Makes the topics of the suites; those that are only read are filled once and shared.
+
+    Args:
+        bootstrap: Where the broker is.
+        scale: Multiplies every record count.
+    """
+
+    def __init__(self, bootstrap: str, scale: float) -> None:
+        self._bootstrap = bootstrap
+        self._scale = scale
+        self._filled: dict[tuple[object, ...], str] = {}
+        self._made: list[str] = []
+
+    def delete(self) -> None:
+        """Take all of them from the broker."""
+        delete_topics(self._bootstrap, self._made)
+
+    def _make(self, topic: str, partitions: int) -> None:
+        self._made.append(topic)
+        create_topic(self._bootstrap, topic, partitions)
+
+    def of(self, suite: Suite) -> str:
+        """The name, without its number of partitions, of the topics of a suite."""
+        name = f"bench-{suite.name}-{uuid.uuid4().hex[:8]}"
+        if not suite.reads:
+            for partitions in {_partitions(suite, row) for row in suite.rows}:
+                self._make(f"{name}-{partitions}", partitions)
+            return name
+        options = suite.options
+        partitions = options.get("partitions", PARTITIONS)
+        records = _scaled(options.get("loaded", options["records"]), self._scale)
+        size, compression = options.get("size", 100), options.get("compression")
+        used = options.get("hot", 0) or partitions
+        key = (partitions, records, size, compression, used)
+        if key not in self._filled:
+            self._make(f"{name}-{partitions}", partitions)
+            load_topic(
+                self._bootstrap,
+                f"{name}-{partitions}",
+                records=records,
+                size=size,
+                compression=compression,
+                partitions=used,
+            )
+            self._filled[key] = name
+        return self._filled[key]
+
+
+def run_suite(
+    suite: Suite, bootstrap: str, topic: str, rounds: int, scale: float
+) -> dict[str, list[Any]]:
     """Run every row of ``suite`` ``rounds`` times, interleaved; {label: [figures, ...]}."""
-    topic = f"bench-{suite.name}-{uuid.uuid4().hex[:8]}"
-    for partitions in {_partitions(suite, row) for row in suite.rows}:
-        create_topic(bootstrap, f"{topic}-{partitions}", partitions)
-    if suite.reads:
-        load_topic(
-            bootstrap,
-            f"{topic}-{PARTITIONS}",
-            records=_scaled(suite.options["records"], scale),
-            size=suite.options.get("size", 100),
-            compression=suite.options.get("compression"),
-        )
     results: dict[str, list[Any]] = {row.label: [] for row in suite.rows}
-    for turn in range(rounds):
+    for turn in range(min(rounds, suite.most_rounds)):
         at = turn % len(suite.rows)
         for row in suite.rows[at:] + suite.rows[:at]:
             figures = _measure(suite, row, bootstrap, topic, scale)
@@ -102,41 +145,13 @@ def run_suite(suite: Suite, bootstrap: str, rounds: int, scale: float) -> dict[s
     return results
 
 
-def report(suite: Suite, results: dict[str, list[Any]]) -> str:
-    """A markdown table: CPU microseconds a record (median / min), rate, latencies, ratio."""
-    rows = {label: runs for label, runs in results.items() if runs}
-    if not rows:
-        return f"\n### {suite.title}\n\nno row could be measured\n"
-    latencies = any("p50_ms" in runs[0] for runs in rows.values())
-    head = ["client", "CPU us/record (median / min)", f"of {suite.reference}", "records/s"]
-    head += ["p50 ms", "p99 ms", "p99.9 ms"] if latencies else []
-    head += ["peak RSS MB"]
-
-    def median(runs: list[Any], name: str) -> float:
-        return statistics.median(run[name] for run in runs)
-
-    reference = rows.get(suite.reference)
-    lines = [f"\n### {suite.title}\n", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for label, runs in rows.items():
-        cpu = median(runs, "cpu_us")
-        ratio = f"{cpu / median(reference, 'cpu_us'):.3f}" if reference else "-"
-        cells = [label, f"{cpu:.2f} / {min(run['cpu_us'] for run in runs):.2f}", ratio]
-        cells.append(f"{median(runs, 'rate'):,.0f}")
-        if latencies:
-            cells += [
-                f"{median(runs, n):{'.3f' if n == 'p999_ms' else '.2f'}}" if n in runs[0] else "-"
-                for n in ("p50_ms", "p99_ms", "p999_ms")
-            ]
-        cells.append(f"{median(runs, 'rss_mb'):.0f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help="names; all when none is given")
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", help=f"names, or {', '.join(GROUPS)}; all by default"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every record count")
     parser.add_argument("--bootstrap", help="a running broker, instead of one of our own")
@@ -147,19 +162,28 @@ def main() -> None:
         for suite in SUITES:
             print(f"{suite.name:20} {suite.title}")
         return
-    unknown = [name for name in args.suites if name not in known]
+    unknown = [name for name in args.suites if name not in known and name not in GROUPS]
     if unknown:
-        parser.error(f"unknown suite {unknown[0]!r}; there are: {', '.join(known)}")
-    chosen = [known[name] for name in args.suites] or list(SUITES)
+        parser.error(f"unknown suite {unknown[0]!r}; there are: {', '.join([*GROUPS, *known])}")
+    chosen = [
+        suite for name in args.suites for suite in GROUPS.get(name) or (known[name],)
+    ] or list(SUITES)
     print(
         f"# {platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} cores"
     )
     RESULTS.mkdir(exist_ok=True)
+    judged: list[str] = []
     with _broker(args.bootstrap) as bootstrap:
-        for suite in chosen:
-            results = run_suite(suite, bootstrap, args.rounds, args.scale)
-            (RESULTS / f"{suite.name}.json").write_text(json.dumps(results, indent=1))
-            print(report(suite, results), flush=True)
+        topics = Topics(bootstrap, args.scale)
+        try:
+            for suite in chosen:
+                results = run_suite(suite, bootstrap, topics.of(suite), args.rounds, args.scale)
+                (RESULTS / f"{suite.name}.json").write_text(json.dumps(results, indent=1))
+                print(table(suite, results), flush=True)
+                judged += verdicts(suite, results)
+        finally:
+            topics.delete()
+    print("\n### Bars\n", *judged, sep="\n")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,24 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
         time.sleep(0.05)
 
 
+def delete_topics(bootstrap: str, topics: list[str]) -> None:
+    if topics:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for future in admin.delete_topics(topics).values():
+            future.result(60)
+
+
 def load_topic(
-    bootstrap: str, topic: str, *, records: int, size: int, compression: str | None
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    size: int,
+    compression: str | None,
+    partitions: int,
 ) -> None:
-    """Fill ``topic`` with ``records`` values of ``size`` bytes in batches of 16 KiB."""
+    """Fill the first ``partitions`` of ``topic`` with ``records`` values of ``size`` bytes in
+    batches of 16 KiB."""
     failures: list[object] = []
     producer = Producer(
         {
@@ -36,18 +50,22 @@ def load_topic(
             "linger.ms": 5,
             "compression.type": compression or "none",
             "queue.buffering.max.messages": 2_000_000,
-            "queue.buffering.max.kbytes": 2_000_000,
+            "queue.buffering.max.kbytes": 500_000,
         }
     )
+
+    def tell(error: object, _message: object) -> None:
+        if error:
+            failures.append(error)
+
     pool = values(size)
     for i in range(records):
         # partitions by hand: a sticky partitioner would fill them unevenly
-        producer.produce(
-            topic,
-            pool[i % 1000],
-            partition=i % 6,
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )
+        try:
+            producer.produce(topic, pool[i % 1000], partition=i % partitions, on_delivery=tell)
+        except BufferError:  # a backlog larger than its queue
+            producer.poll(1)
+            producer.produce(topic, pool[i % 1000], partition=i % partitions, on_delivery=tell)
         if i % 1000 == 0:
             producer.poll(0)
     if producer.flush(120) or failures:

@@ -19,10 +19,10 @@ from typing import Any
 class Work:
     """One measurement: which client does what, on how many records.
 
-    ``kind`` names a coroutine or function of the client's module (``produce``, ``send_and_wait``,
-    ``senders``, ``idle``, ``consume_iter``, ``consume_lists``); sizes are bytes, ``linger_ms``
-    milliseconds. The topic has ``partitions``; where ``hot`` is not 0, the records go to so many
-    of them in turn, not where the partitioner says.
+    ``kind`` names a coroutine or function of the client's module (``produce``, ``round_trip``,
+    ...); sizes are bytes, ``linger_ms`` milliseconds. The topic has ``partitions``; where ``hot``
+    is not 0, the records go to so many of them in turn, not where the partitioner says. ``pace``
+    is records a second, 0 for as many as can be; ``loaded`` is how many the topic held before.
     """
 
     client: str
@@ -37,6 +37,8 @@ class Work:
     tasks: int = 1
     partitions: int = 6
     hot: int = 0
+    pace: int = 0
+    loaded: int = 0
     loop: str = "asyncio"
     warmup: int = 10_000
 
@@ -77,20 +79,21 @@ class Meter:
         self._usage = resource.getrusage(resource.RUSAGE_SELF)
         self._began = time.perf_counter()
 
+    def share(self) -> float:
+        """CPU seconds a second since `start`."""
+        user, system = self._spent()
+        return (user + system) / (time.perf_counter() - self._began)
+
     def stop(self, records: int) -> dict[str, Any]:
         ended = time.perf_counter()
-        now = resource.getrusage(resource.RUSAGE_SELF)
-        if self._usage is None:
-            raise RuntimeError("the meter was stopped before it was started")
-        user = now.ru_utime - self._usage.ru_utime
-        system = now.ru_stime - self._usage.ru_stime
+        user, system = self._spent()
         result: dict[str, Any] = {
             "records": records,
             "wall": ended - self._began,
             "cpu_us": (user + system) / records * 1e6,
             "sys_us": system / records * 1e6,
             "rate": records / (ended - self._began),
-            "rss_mb": _peak_rss_mb(),
+            "rss_mb": rss_mb("VmHWM"),
         }
         if self.latencies:
             ordered = sorted(self.latencies)
@@ -98,13 +101,28 @@ class Meter:
                 result[name] = percentile(ordered, share) * 1e3
         return result
 
+    def _spent(self) -> tuple[float, float]:
+        """User and system seconds since `start`."""
+        now = resource.getrusage(resource.RUSAGE_SELF)
+        if self._usage is None:
+            raise RuntimeError("the meter was read before it was started")
+        return now.ru_utime - self._usage.ru_utime, now.ru_stime - self._usage.ru_stime
 
-def _peak_rss_mb() -> float:
-    """This process's own peak; ru_maxrss would begin at that of the process which forked it."""
+
+def rss_mb(which: str = "VmRSS") -> float:
+    """This process's memory now, or with "VmHWM" its peak.
+
+    ru_maxrss would begin at the peak of the process which forked it.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(which + ":"):
             return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def forget_peak() -> None:
+    """Let the peak of the memory begin at what is used now."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,7 +1,7 @@
-"""The work itself, written once for every client that has aiokafka's API: ours and aiokafka.
+"""A producer's work, written once for every client that has aiokafka's API: ours and aiokafka.
 
-That one text serves both is the point of a drop-in: the two modules beside this one differ in
-their imports alone.
+That one text serves both is the point of a drop-in: `ours` and `aiokafka_peer`
+differ in their imports alone. `asyncio_reading` has the consumer's.
 """
 
 from __future__ import annotations
@@ -122,42 +122,3 @@ async def idle(producer_class: Client, work: Work) -> dict[str, Any]:
         return result
     finally:
         await producer.stop()
-
-
-async def consume(
-    consumer_class: Client, partition_class: Client, work: Work, *, lists: bool, partitions: int = 6
-) -> dict[str, Any]:
-    """Read the whole topic from the start, touching value and offset of every record."""
-    meter = Meter()
-    result: dict[str, Any] = {}
-    for count in (min(work.warmup, work.records), work.records):
-        meter.start()
-        consumer = consumer_class(
-            bootstrap_servers=work.bootstrap,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            group_id=None,
-        )
-        await consumer.start()
-        try:
-            consumer.assign([partition_class(work.topic, p) for p in range(partitions)])
-            seen = touched = 0
-            if lists:
-                while seen < count:
-                    batches = await consumer.getmany(timeout_ms=10_000, max_records=500)
-                    if not batches:
-                        raise RuntimeError(f"only {seen} of {count} records came within 10 s")
-                    for records in batches.values():
-                        for record in records:
-                            touched += len(record.value) + (record.offset & 1)
-                        seen += len(records)
-            else:
-                async for record in consumer:
-                    touched += len(record.value) + (record.offset & 1)
-                    seen += 1
-                    if seen >= count:
-                        break
-            result = meter.stop(seen)
-        finally:
-            await consumer.stop()
-    return result

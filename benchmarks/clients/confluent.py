@@ -1,17 +1,21 @@
 """confluent-kafka (librdkafka) at work, through its cheapest honest faces.
 
-Produce: a callback a record, the queue raised so that it is never full. send_and_wait is left to
-the clients that have it natively; librdkafka's idle latency is its synchronous one at linger 0.
+Produce: a callback a record, the queue raised so that it is never full. send_and_wait: the
+package's own AIOProducer. Idle latency: the synchronous one at linger 0. `confluent_reading` has
+the consumer's work.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from benchmarks.work import Meter, Work, values
+
+from . import confluent_reading as reading
 
 
 def _producer(work: Work, linger_ms: int) -> Producer:
@@ -78,42 +82,57 @@ def idle(work: Work) -> dict[str, Any]:
     return result
 
 
-def _consume(work: Work, *, lists: bool, partitions: int = 6) -> dict[str, Any]:
+async def send_and_wait(work: Work) -> dict[str, Any]:
+    """Their own asyncio face. Its delivery reports come when something polls, so a task does."""
+    from confluent_kafka.aio import AIOProducer
+
+    producer = AIOProducer(
+        {
+            "bootstrap.servers": work.bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+        }
+    )
     meter = Meter()
+    pool = values(work.size)
+    latencies = meter.latencies
+
+    async def one(number: int, count: int) -> None:
+        for i in range(count):
+            began = time.perf_counter()
+            await (await producer.produce(work.topic, value=pool[(number + i) % 1000]))
+            latencies.append(time.perf_counter() - began)
+
+    async def poll() -> None:
+        while True:
+            await producer.poll(0.01)
+
+    poller = asyncio.create_task(poll())
     result: dict[str, Any] = {}
-    for count in (min(work.warmup, work.records), work.records):
-        meter.start()
-        consumer = Consumer(
-            {
-                "bootstrap.servers": work.bootstrap,
-                "group.id": "benchmark",
-                "enable.auto.commit": False,
-                "check.crcs": True,
-            }
-        )
-        consumer.assign([TopicPartition(work.topic, p, 0) for p in range(partitions)])
-        seen = touched = 0
-        while seen < count:
-            if lists:
-                messages = consumer.consume(500, 10)
-            else:
-                message = consumer.poll(10)
-                messages = [] if message is None else [message]
-            if not messages:
-                raise RuntimeError(f"only {seen} of {count} records came within 10 s")
-            for message in messages:
-                if message.error():
-                    raise RuntimeError(str(message.error()))
-                touched += len(message.value()) + (message.offset() & 1)
-            seen += len(messages)
-        result = meter.stop(seen)
-        consumer.close()
-    return result
+    try:
+        for count in (max(work.warmup, 2 * work.tasks), work.records):
+            meter.start()
+            await asyncio.gather(*(one(n, count // work.tasks) for n in range(work.tasks)))
+            result = meter.stop(count // work.tasks * work.tasks)
+        return result
+    finally:
+        poller.cancel()
+        await asyncio.gather(poller, return_exceptions=True)
+        await producer.close()
 
 
 def consume_iter(work: Work) -> dict[str, Any]:
-    return _consume(work, lists=False)
+    return reading.consume(work, lists=False)
 
 
 def consume_lists(work: Work) -> dict[str, Any]:
-    return _consume(work, lists=True)
+    return reading.consume(work, lists=True)
+
+
+round_trip = reading.round_trip
+steady = reading.steady
+backlog = reading.backlog
+many_idle = reading.many_idle
+many_steady = reading.many_steady
+many_backlog = reading.many_backlog
