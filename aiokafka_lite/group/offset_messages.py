@@ -1,0 +1,310 @@
+"""What is asked of a group's coordinator about offsets, and what its answers say. Sans-IO.
+
+`offset_store` asks for one group; the readers and builders here take what the admin client
+(several groups in a request) and transactions (TxnOffsetCommit answers as OffsetCommit does) need,
+too.
+
+Topics go by their id where the version has ids (OffsetCommit and OffsetFetch v10, TxnOffsetCommit
+v6): a commit for a topic that was deleted and made again under its name is refused then, instead
+of moving the readers of the new one.
+
+Source: OffsetCommitRequest.json v1-v10, OffsetFetchRequest.json v1-v10, KIP-211, 320, 345, 447,
+709, 848.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.group.membership import CommitIdentity
+from aiokafka_lite.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from aiokafka_lite.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "COMMIT_NAMES_UNTIL",
+    "FETCH_ALL_FROM",
+    "FETCH_NAMES_UNTIL",
+    "OLDEST",
+    "Committed",
+    "GroupAnswer",
+    "GroupQuestion",
+    "PartitionAnswer",
+    "TopicIds",
+    "answered",
+    "commit_request",
+    "fetch_request",
+    "read_fetch",
+]
+
+OLDEST: Final = 1
+"""Version 0 of both kept offsets in ZooKeeper."""
+
+COMMIT_NAMES_UNTIL: Final = 9
+FETCH_NAMES_UNTIL: Final = 9
+"""Last versions that know topics by name."""
+
+FETCH_ALL_FROM: Final = 2
+"""First version of OffsetFetch that can ask for every partition (Kafka 0.10.2)."""
+
+_GROUPS_FROM: Final = 8
+_STABLE_FROM: Final = 7
+_NO_GENERATION: Final = -1
+_NO_EPOCH: Final = -1
+
+
+class Committed(NamedTuple):
+    """What a group has committed for a partition."""
+
+    offset: int
+    """Offset of the next record to read."""
+    leader_epoch: int | None
+    """Leader epoch of the record before it; None where it was not told (before Kafka 2.1)."""
+    metadata: str
+    """The words of whoever committed, "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """The ids of some topics, as they were when this was made.
+
+    Attributes:
+        by_name: Id by name, of those that have one.
+    """
+
+    by_name: Mapping[str, UUID]
+
+    @classmethod
+    def of(cls, metadata: Metadata, names: Iterable[str]) -> TopicIds:
+        """Those that the metadata tells."""
+        topics = ((name, metadata.topics.get(name)) for name in names)
+        return cls({name: t.topic_id for name, t in topics if t is not None and t.topic_id})
+
+    def cover(self, names: Collection[str]) -> bool:
+        """Whether all of these have an id: a request goes by ids or by names, not by both."""
+        return all(name in self.by_name for name in names)
+
+    def name_of(self, name: str, topic_id: UUID) -> str | None:
+        """The name of a topic in an answer; None: it was not asked about."""
+        if topic_id == ZERO_UUID:
+            return name
+        return next((known for known, its in self.by_name.items() if its == topic_id), None)
+
+
+# --- committing
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    identity: CommitIdentity | None,
+    ids: TopicIds,
+    version: int,
+) -> OffsetCommitRequest:
+    """Commit offsets.
+
+    Args:
+        identity: The member that commits; None: nobody of the group.
+        ids: Of the topics; needed from version 10 on.
+    """
+    member_id, generation, instance_id = identity or ("", _NO_GENERATION, None)
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, offset in offsets.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            by_id = version > COMMIT_NAMES_UNTIL
+            topic = topics[tp.topic] = OffsetCommitRequestTopic(
+                name="" if by_id else tp.topic,
+                topic_id=ids.by_name[tp.topic] if by_id else ZERO_UUID,
+                partitions=[],
+            )
+        epoch = offset.leader_epoch
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        topics=list(topics.values()),
+    )
+
+
+class _PartitionCode(Protocol):
+    partition_index: int
+    error_code: int
+
+
+class _TopicCodes(Protocol):
+    name: str
+    topic_id: UUID
+
+    @property
+    def partitions(self) -> Sequence[_PartitionCode]: ...
+
+
+def answered(topics: Iterable[_TopicCodes], ids: TopicIds) -> Iterator[tuple[TopicPartition, int]]:
+    """The error code of each partition in the answer to OffsetCommit or TxnOffsetCommit.
+
+    Args:
+        topics: The response's.
+        ids: As they were asked with.
+    """
+    for topic in topics:
+        name = ids.name_of(topic.name, topic.topic_id)
+        if name is not None:
+            for partition in topic.partitions:
+                yield TopicPartition(name, partition.partition_index), partition.error_code
+
+
+# --- reading what was committed
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuestion:
+    """What to tell of one group.
+
+    Attributes:
+        partitions: None: all that it has committed for.
+        identity: The member of KIP-848's kind that asks, which is refused when its epoch is old;
+            None: nobody of the group, who is not.
+    """
+
+    partitions: Collection[TopicPartition] | None
+    identity: CommitIdentity | None = None
+
+
+PartitionAnswer: TypeAlias = Committed | int | None
+"""What was committed, an error code, or None: nothing was committed."""
+
+
+class GroupAnswer(NamedTuple):
+    """What was told of one group."""
+
+    error_code: int
+    """Of the group as a whole. Version 1 tells it at each partition."""
+    partitions: Mapping[TopicPartition, PartitionAnswer]
+
+
+def fetch_request(
+    asked: Mapping[str, GroupQuestion], ids: TopicIds, version: int, *, require_stable: bool
+) -> OffsetFetchRequest:
+    """Ask what groups have committed.
+
+    Args:
+        asked: By group id; one only before version 8.
+        ids: Of the topics; needed from version 10 on.
+        require_stable: Refuse offsets that an open transaction may change. Brokers before 2.5
+            (version 7), which do not know of this, tell the offset from before the transaction.
+    """
+    if version >= _GROUPS_FROM:
+        return OffsetFetchRequest(
+            groups=[_group(each, question, ids, version) for each, question in asked.items()],
+            require_stable=require_stable,
+        )
+    ((group_id, question),) = asked.items()
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None
+        if question.partitions is None
+        else [
+            OffsetFetchRequestTopic(name, indexes)
+            for name, indexes in _by_topic(question.partitions).items()
+        ],
+        require_stable=require_stable and version >= _STABLE_FROM,
+    )
+
+
+def _group(
+    group_id: str, question: GroupQuestion, ids: TopicIds, version: int
+) -> OffsetFetchRequestGroup:
+    topics: list[OffsetFetchRequestTopics] | None = None
+    if question.partitions is not None:
+        by_id = version > FETCH_NAMES_UNTIL
+        topics = [
+            OffsetFetchRequestTopics(
+                name="" if by_id else name,
+                topic_id=ids.by_name[name] if by_id else ZERO_UUID,
+                partition_indexes=indexes,
+            )
+            for name, indexes in _by_topic(question.partitions).items()
+        ]
+    group = OffsetFetchRequestGroup(group_id, topics=topics)
+    if question.identity is not None:
+        group.member_id = question.identity.member_id
+        group.member_epoch = question.identity.generation
+    return group
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return topics
+
+
+def read_fetch(
+    response: OffsetFetchResponse, asked: Collection[str], ids: TopicIds
+) -> dict[str, GroupAnswer]:
+    """What an answer says of each group.
+
+    Args:
+        asked: The groups; the answer of an old broker does not name its one.
+        ids: As they were asked with.
+    """
+    if response.groups:
+        return {
+            group.group_id: GroupAnswer(
+                group.error_code,
+                {
+                    TopicPartition(name, told.partition_index): _partition(
+                        told.error_code,
+                        told.committed_offset,
+                        told.committed_leader_epoch,
+                        told.metadata,
+                    )
+                    for topic in group.topics
+                    if (name := ids.name_of(topic.name, topic.topic_id)) is not None
+                    for told in topic.partitions
+                },
+            )
+            for group in response.groups
+        }
+    (group_id,) = asked
+    told_of = {
+        TopicPartition(topic.name, told.partition_index): _partition(
+            told.error_code, told.committed_offset, told.committed_leader_epoch, told.metadata
+        )
+        for topic in response.topics
+        for told in topic.partitions
+    }
+    return {group_id: GroupAnswer(response.error_code, told_of)}
+
+
+def _partition(code: int, offset: int, epoch: int, metadata: str | None) -> PartitionAnswer:
+    if code:
+        return code
+    if offset < 0:
+        return None
+    return Committed(offset, None if epoch < 0 else epoch, metadata or "")
