@@ -11,7 +11,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-conformance test-brokers interop oracle fuzz chaos chaos-producer lint format bench \
+.PHONY: help venv demo test test-fast test-pure test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -101,6 +101,10 @@ chaos: $(DONE)/interop ## Brokers die for five minutes each (CHAOS_SECONDS); not
 chaos-producer: $(DONE)/interop ## The producer against three brokers in trouble; SEED=7 MINUTES=5 RATE=15000
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RATE=$(or $(RATE),15000) \
 		CHAOS_SENDERS=$(or $(SENDERS),3000) $(BIN)/pytest tests/faults/test_chaos_producer.py -s $(FLAGS)
+
+chaos-consumer: $(DONE)/interop ## A group of 8 against three brokers in trouble; SEED=7 MINUTES=12 RECORDS=20000000
+	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),12) CHAOS_RECORDS=$(or $(RECORDS),20000000) \
+		$(BIN)/pytest tests/faults/test_chaos_consumer.py -s $(FLAGS)
 
 bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)

@@ -78,16 +78,21 @@ WIRE_FAULTS: Final = ("cut", "delay", "stall", "cut")
 
 
 def cluster_faults(
-    seed: int, nodes: Sequence[int], longest: float, longest_pause: float
+    seed: int,
+    nodes: Sequence[int],
+    longest: float,
+    longest_pause: float,
+    kinds: Sequence[str] = CLUSTER_FAULTS,
 ) -> Iterator[Fault]:
     """Endless: each kind once, in a drawn order, then again; each kind strikes the nodes in turn.
 
     Args:
         longest: Seconds that one lasts, at most.
         longest_pause: Seconds of peace after it, at most.
+        kinds: What there is to draw from.
     """
     draw = random.Random(f"cluster {seed}")
-    return _rounds(CLUSTER_FAULTS, draw, nodes, longest, longest_pause)
+    return _rounds(kinds, draw, nodes, longest, longest_pause)
 
 
 def wire_faults(
@@ -114,9 +119,11 @@ def _rounds(
 
 
 async def play(
-    stage: Stage, faults: Iterator[Fault], end: asyncio.Event, happenings: Happenings
+    stage: object, faults: Iterator[Fault], end: asyncio.Event, happenings: Happenings
 ) -> None:
     """Let faults happen one after the other until the end; the one under way then is finished.
+
+    Each is a method of the stage: of a `Stage`, or of anything else that faults can be done to.
 
     What a fault could not do (an operator's command to a cluster that is in trouble) is told, and
     is no failure.

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiokafka_lite.cluster.cluster import Cluster
@@ -30,6 +30,7 @@ __all__ = ["Embedded", "Real", "real_stage"]
 
 MOST_PARTITIONS = 12
 OPERATOR_TIMEOUT = 30.0  # seconds that an operator's command may take
+DURABLE = {"min.insync.replicas": 2}
 CUT_WITHIN = (100, 2_000, 50_000)  # bytes: in a header, in a batch, in one of the next requests
 
 
@@ -77,9 +78,16 @@ class Real:
 
     async def lead_elsewhere(self, node: int, seconds: float) -> None:
         """Turn the replicas of half of the partitions round, and elect the preferred leaders."""
+        await self._turn(self.topics)
+
+    async def move_coordinator(self, node: int, seconds: float) -> None:
+        """Groups are led by whoever leads their partition of the topic of offsets."""
+        await self._turn(["__consumer_offsets"])
+
+    async def _turn(self, names: Sequence[str]) -> None:
         async with self._operator() as operator:
             topics = []
-            for name in self.topics:
+            for name in names:
                 partitions = await operator.partitions_of(name, self._deadline())
                 chosen = self._random.sample(sorted(partitions), (len(partitions) + 1) // 2)
                 turned = [
@@ -152,7 +160,9 @@ class Real:
 
 
 @asynccontextmanager
-async def real_stage(seed: int) -> AsyncIterator[Real]:
+async def real_stage(
+    seed: int, config: Mapping[str, object] = DURABLE, *, heap: str = "400m"
+) -> AsyncIterator[Real]:
     """Three real brokers behind three proxies."""
     async with AsyncExitStack() as stack:
         proxies = [
@@ -161,7 +171,8 @@ async def real_stage(seed: int) -> AsyncIterator[Real]:
         ]
         kafka = KafkaCluster(
             nodes=3,
-            config={"min.insync.replicas": 2},
+            config=config,
+            heap=heap,
             advertised_ports=[proxy.port for proxy in proxies],
         )
         await asyncio.to_thread(kafka.__enter__)
