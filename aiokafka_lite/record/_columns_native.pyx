@@ -136,6 +136,8 @@ cdef Py_ssize_t fill(
             rows.value_starts[count] = <int32_t>(raw.value - base)
             rows.value_lengths[count] = <int32_t>raw.value_length if raw.value_length >= 0 else -1
             count += 1
+    if position != wanted:
+        s.leader_epoch = s.epoch
     s.next_offset = position
     s.record = record
     s.last_delta = last_delta

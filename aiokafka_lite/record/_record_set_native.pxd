@@ -30,6 +30,7 @@ cdef class RecordSet:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef readonly int64_t next_offset
+    cdef readonly int32_t leader_epoch  # of what stands before next_offset
     cdef readonly bint exhausted
     cdef readonly bint only_partial
     cdef bint check_crcs
@@ -55,6 +56,7 @@ cdef class RecordSet:
     cdef int64_t base_timestamp
     cdef int64_t append_time            # for all records, where the context says LogAppendTime
     cdef int64_t after                  # the position once the batch is done
+    cdef int32_t epoch                  # the batch's leader epoch
     cdef BatchContext context
 
     # The v0/v1 messages being read.

@@ -118,6 +118,7 @@ cdef class RecordSet:
         self.topic = topic
         self.partition = partition
         self.next_offset = offset
+        self.leader_epoch = self.epoch = -1
         self.check_crcs = check_crcs
         self.aborted = AbortedTransactions(aborted) if aborted else None
         self.limit = decompressed_limit
@@ -182,7 +183,8 @@ cdef class RecordSet:
         cdef ConsumerRecord record
         cdef BatchContext context = self.context
         cdef bint fixed = context.timestamp_type == 1
-        cdef Py_ssize_t room = max_records - PyList_GET_SIZE(out)
+        cdef Py_ssize_t before = PyList_GET_SIZE(out)
+        cdef Py_ssize_t room = max_records - before
         cdef int64_t offset
         cdef tuple headers
         while room > 0 and self.next_raw(&raw):
@@ -193,7 +195,7 @@ cdef class RecordSet:
                 if headers is None:
                     self.left = 0
                     self.fail(CorruptRecordException, "A record is malformed (its headers)")
-                    return False
+                    break
             if offset < self.next_offset:
                 continue
             record = ConsumerRecord.__new__(ConsumerRecord)
@@ -211,6 +213,8 @@ cdef class RecordSet:
             out.append(record)
             self.next_offset = offset + 1
             room -= 1
+        if PyList_GET_SIZE(out) > before:
+            self.leader_epoch = self.epoch
         return True
 
     cdef bint next_raw(self, RawRecord *raw) noexcept:
@@ -239,6 +243,7 @@ cdef class RecordSet:
                     CorruptRecordException, "A record is malformed (bytes after the last record)")
             elif self.after > self.next_offset:
                 self.next_offset = self.after
+                self.leader_epoch = self.epoch
         self.context = None
         self.payload = None
         self.messages = None
@@ -267,6 +272,7 @@ cdef class RecordSet:
             record.headers = ()
             out.append(record)
             self.next_offset = offset + 1
+            self.leader_epoch = -1
         return True
 
     cdef bint open_next(self) except -1:
@@ -306,6 +312,7 @@ cdef class RecordSet:
                 self.finish_batch()
                 if self.after > self.next_offset and self.error is None:
                     self.next_offset = self.after
+                    self.leader_epoch = self.epoch
         except (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError) as error:
             self.context = None
             self.payload = None
@@ -335,6 +342,7 @@ cdef class RecordSet:
         ):
             raise CorruptRecordException("A batch header has impossible offsets or counts")
         self.after = self.base_offset + self.last_offset_delta + 1
+        self.epoch = load32(b + 12)
         if self.aborted is not None:
             hidden = self.aborted.hides(
                 load64(b + 43), self.after - 1, transactional=(attributes & TRANSACTIONAL) != 0)
@@ -374,8 +382,7 @@ cdef class RecordSet:
         self.base_timestamp = load64(b + 27)
         self.append_time = load64(b + 35)
         self.context = new_context(
-            self.topic, self.partition, 1 if attributes & LOG_APPEND_TIME else 0, load32(b + 12),
-            None)
+            self.topic, self.partition, 1 if attributes & LOG_APPEND_TIME else 0, self.epoch, None)
         self.left = count
         return True
 
@@ -383,6 +390,7 @@ cdef class RecordSet:
         cdef list messages = read_messages(
             self.view(self.at, size), check_crcs=self.check_crcs, limit=self.limit)
         self.after = messages[PyList_GET_SIZE(messages) - 1].offset + 1
+        self.epoch = -1
         if self.after > self.next_offset:
             self.messages = messages
             self.taken = 0

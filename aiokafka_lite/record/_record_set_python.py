@@ -72,6 +72,8 @@ class RecordSet:
 
     Attributes:
         next_offset: The position after what was read.
+        leader_epoch: Leader epoch of the last batch that was read from or passed over, so of what
+            stands before `next_offset`; -1 before the first one, and where the format has none.
         exhausted: Nothing more can come. Known at the latest when ``read()`` gave less than asked.
         only_partial: ``data`` held nothing but the beginning of one batch: it is larger than what
             the fetch asked for. Known when exhausted.
@@ -84,10 +86,12 @@ class RecordSet:
         "_batch",
         "_check_crcs",
         "_data",
+        "_epoch",
         "_error",
         "_limit",
         "_taken",
         "exhausted",
+        "leader_epoch",
         "next_offset",
         "only_partial",
         "partition",
@@ -109,6 +113,7 @@ class RecordSet:
         self.topic = topic
         self.partition = partition
         self.next_offset = offset
+        self.leader_epoch = -1
         self.exhausted = False
         self.only_partial = False
         self._check_crcs = check_crcs
@@ -119,6 +124,7 @@ class RecordSet:
         self._batch: list[Record] = []  # the records wanted of the batch being read
         self._taken = 0  # how many of them were read
         self._after = 0  # the position once all of them were
+        self._epoch = -1  # the batch's leader epoch
         self._error: tuple[type[KafkaError], str] | None = None  # what comes after them
 
     def read(self, max_records: int) -> list[Record]:
@@ -138,6 +144,7 @@ class RecordSet:
             part = self._batch[self._taken : self._taken + max_records - len(out)]
             self._taken += len(part)
             self.next_offset = part[-1].offset + 1
+            self.leader_epoch = self._epoch
             out += part
             if self._taken == len(self._batch):
                 self._batch, self._taken = [], 0
@@ -170,8 +177,9 @@ class RecordSet:
                 self._at += size
                 if self._batch:
                     return True
-                if self._error is None:
-                    self.next_offset = max(self.next_offset, self._after)
+                if self._error is None and self._after > self.next_offset:
+                    self.next_offset = self._after
+                    self.leader_epoch = self._epoch
         except (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError) as error:
             self._fail(type(error), str(error.args[0]), self.next_offset)
         return False
@@ -207,6 +215,7 @@ class RecordSet:
         ):
             raise CorruptRecordException("A batch header has impossible offsets or counts")
         self._after = header.last_offset + 1
+        self._epoch = header.leader_epoch
         if self._aborted is not None and self._hidden(self._aborted, header, size):
             return []
         if header.control or self._after <= self.next_offset:
@@ -306,6 +315,7 @@ class RecordSet:
         entry = self._data[self._at : self._at + size]
         messages = read_messages(entry, check_crcs=self._check_crcs, limit=self._limit)
         self._after = messages[-1].offset + 1
+        self._epoch = -1
         if self._after <= self.next_offset:
             return []
         return [

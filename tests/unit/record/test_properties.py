@@ -42,12 +42,13 @@ def outcome(record_set, step):
                 of_record = (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
                 sizes = (r.serialized_key_size, r.serialized_value_size)
                 seen.append((*of_record, *sizes, r.checksum, r.leader_epoch))
-            seen.append(record_set.next_offset)
+            seen.append([record_set.next_offset, record_set.leader_epoch])
         end = (record_set.exhausted, record_set.only_partial)
     except KafkaError as error:
         end = (type(error), str(error).split(": ")[-1])
         with pytest.raises(type(error)):
             record_set.read(step)
+    seen.append([record_set.next_offset, record_set.leader_epoch])
     return seen, end, record_set.next_offset
 
 
@@ -112,15 +113,19 @@ SEGMENTS = st.lists(
 
 
 def log_of(segments):
-    """Batches of every format one after the other, as a log has them."""
+    """Batches of every format one after the other, each v2 one in its own leader epoch."""
     data, offset = bytearray(), 0
-    for records, codec, kind, transactional in segments:
+    for epoch, (records, codec, kind, transactional) in enumerate(segments):
         if kind == "control":
-            data += control(offset, 1, commit=transactional)
+            marker = control(offset, 1, commit=transactional)
+            rebase(marker, 0, offset, epoch)
+            data += marker
             offset += 1
             continue
         if kind == 2:
-            data += batch(records, offset, codec, producer_id=1, transactional=transactional)
+            sealed = batch(records, offset, codec, producer_id=1, transactional=transactional)
+            rebase(sealed, 0, offset, epoch)
+            data += sealed
         else:
             old = [(timestamp, key, value) for timestamp, key, value, _ in records]
             data += encode_message_set(old, kind, min(codec, Compression.LZ4), base_offset=offset)
@@ -187,7 +192,7 @@ def test_columns_of_both_builds_hold_the_same_rows(builds, segments, offset, ste
         got = []
         while columns := build.read_columns(record_set, step):
             got += rows(columns)
-        read.append((got, record_set.next_offset))
+        read.append((got, record_set.next_offset, record_set.leader_epoch))
     assert read[0] == read[1]
 
 

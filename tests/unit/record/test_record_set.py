@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from aiokafka_lite.errors import CorruptRecordException
 from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.header import BatchHeader, rebase
 from aiokafka_lite.record.legacy import encode_message_set
 from tests.unit.record.record_batches import T0, batch, control, patched, simple
 
@@ -39,6 +40,48 @@ def test_records_of_several_batches_in_any_steps(build, codec, step):
     assert (first.headers, first.leader_epoch) == ((), 7)
     assert record_set.next_offset == 23
     assert not record_set.only_partial
+
+
+def in_epoch(epoch, data, base_offset):
+    rebase(data, 0, base_offset, epoch)
+    return data
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 1000])
+def test_the_leader_epoch_is_that_of_what_stands_before_the_position(build, step):
+    data = (
+        in_epoch(1, batch(simple(2)), 0)
+        + in_epoch(4, batch(simple(3)), 2)
+        + in_epoch(6, control(5, 1, commit=True), 5)
+        + encode_message_set([(T0, b"k", b"v")], 1, base_offset=6)
+    )
+    epochs = {0: -1, 1: 1, 2: 1, 3: 4, 4: 4, 6: 6, 7: -1}
+    record_set = build.RecordSet(data, "t", 0, 0)
+    assert record_set.leader_epoch == -1
+    while record_set.read(step):
+        assert record_set.leader_epoch == epochs[record_set.next_offset]
+    assert (record_set.next_offset, record_set.leader_epoch) == (7, -1)
+
+
+def test_the_leader_epoch_of_what_is_passed_over(build):
+    aborted = batch(simple(2), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    data = in_epoch(2, aborted, 0) + in_epoch(3, control(2, 1, commit=False), 2)
+    record_set = build.RecordSet(data, "t", 0, 0, aborted=[(1, 0)])
+    assert record_set.read(10) == []
+    assert (record_set.next_offset, record_set.leader_epoch) == (3, 3)
+    record_set = build.RecordSet(data[:-1], "t", 0, 0, aborted=[(1, 0)])
+    assert record_set.read(10) == []
+    assert (record_set.next_offset, record_set.leader_epoch) == (2, 2)
+
+
+def test_the_leader_epoch_does_not_run_ahead_to_what_is_damaged(build):
+    bad = in_epoch(9, batch(simple(2)), 2)
+    bad[-1] ^= 1
+    record_set = build.RecordSet(in_epoch(1, batch(simple(2)), 0) + bad, "t", 0, 0)
+    assert len(record_set.read(10)) == 2
+    with pytest.raises(CorruptRecordException):
+        record_set.read(10)
+    assert (record_set.next_offset, record_set.leader_epoch) == (2, 1)
 
 
 def test_headers_null_empty_and_repeated(build):
