@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.assignors.abstract import choose_rebalance_protocol
@@ -103,9 +104,19 @@ class ClassicMember:
         return self._state in ACTIVE and not settled
 
     @property
+    def leaving(self) -> bool:
+        """Whether `leave` or `close` is under way."""
+        return self._state is S.LEAVING
+
+    @property
     def watched_topics(self) -> frozenset[str]:
         """Topics whose changes `on_metadata` has to tell."""
         return self._watch.watched
+
+    @property
+    def unresolved_topic_ids(self) -> frozenset[UUID]:
+        """None: this protocol goes by names."""
+        return frozenset()
 
     def commit_identity(self) -> CommitIdentity | None:
         """As whom to commit; None: this is no member now."""

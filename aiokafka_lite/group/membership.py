@@ -368,8 +368,17 @@ class Membership(Protocol):
         """Whether `close` is through: nothing more will be asked for."""
 
     @property
+    def leaving(self) -> bool:
+        """Whether `leave` or `close` is under way."""
+
+    @property
     def watched_topics(self) -> frozenset[str]:
         """Topics whose changes `on_metadata` has to tell: its own, of a leader all members'."""
+
+    @property
+    def unresolved_topic_ids(self) -> frozenset[UUID]:
+        """Topics that it shall own, but whose names `on_metadata` has yet to tell; while there are
+        any, a rejoin is needed (the new protocol only)."""
 
     # what it wants
 

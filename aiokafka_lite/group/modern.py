@@ -67,7 +67,7 @@ from aiokafka_lite.group.membership import (
 from aiokafka_lite.group.modern_pace import Pace
 from aiokafka_lite.group.modern_reconciliation import Reconciliation
 from aiokafka_lite.group.modern_standing import Sent, Standing
-from aiokafka_lite.group.modern_states import ENDED, FOLLOWING, IN_GROUP, MemberState
+from aiokafka_lite.group.modern_states import ENDED, FOLLOWING, IN_GROUP, LEAVES, MemberState
 from aiokafka_lite.group.modern_verdicts import Verdict, explain, verdict
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
@@ -140,18 +140,19 @@ class ModernMembership:
         return self._closing and self._state is MemberState.UNSUBSCRIBED
 
     @property
+    def leaving(self) -> bool:
+        """Whether `leave` or `close` is under way."""
+        return self._state in LEAVES and not self._stale
+
+    @property
     def watched_topics(self) -> frozenset[str]:
         """Topics whose metadata `on_metadata` has to tell."""
         return self._topics | self._parts.topics
 
     @property
-    def watched_topic_ids(self) -> frozenset[UUID]:
-        """Topics that are assigned, by id: of a pattern the client knows no names beforehand."""
-        return self._parts.topic_ids
-
-    @property
     def unresolved_topic_ids(self) -> frozenset[UUID]:
-        """Those of them whose names metadata has yet to tell: while there are any, refresh it."""
+        """Topics that are assigned whose names metadata has yet to tell; of a pattern the client
+        knows no names beforehand."""
         return self._parts.unresolved
 
     # what it wants
@@ -540,7 +541,7 @@ class ModernMembership:
             return
         self._stale = False
         self._standing.plan_farewell(stay)
-        if self._state not in (MemberState.PREPARE_LEAVING, MemberState.LEAVING):
+        if self._state not in LEAVES:
             logger.info("%s leaves: %s", self, reason)
             self._parts.abandon()
             self._to(MemberState.PREPARE_LEAVING)

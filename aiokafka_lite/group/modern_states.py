@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-__all__ = ["ENDED", "FOLLOWING", "IN_GROUP", "MemberState"]
+__all__ = ["ENDED", "FOLLOWING", "IN_GROUP", "LEAVES", "MemberState"]
 
 
 class MemberState(Enum):
@@ -28,7 +28,10 @@ _S = MemberState
 IN_GROUP: Final = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
 """The states of one who is a member, or is about to be."""
 
-ENDED: Final = frozenset({_S.PREPARE_LEAVING, _S.LEAVING, _S.FATAL})
+LEAVES: Final = frozenset({_S.PREPARE_LEAVING, _S.LEAVING})
+"""The states of one who is about to go."""
+
+ENDED: Final = LEAVES | {_S.FATAL}
 """The states from which only the application leads back into the group."""
 
 _OUT: Final = ENDED | {_S.FENCED}

@@ -135,7 +135,7 @@ class RealMember:
 
     async def _resolve(self) -> None:
         """As a consumer would: names of ids, of those topics alone."""
-        topics = [MetadataRequestTopic(one, None) for one in self.machine.watched_topic_ids]
+        topics = [MetadataRequestTopic(one, None) for one in self.machine.unresolved_topic_ids]
         request = MetadataRequest(topics, allow_auto_topic_creation=False)
         answer = await (await self._client("Metadata")).ask(request, METADATA_VERSION)
         layouts = {

@@ -1,0 +1,105 @@
+"""The way to a group's coordinator: who it is, and what is asked of it.
+
+Who coordinates is remembered by the cluster, for the group's commits too. The connections are the
+broker's: ``GROUP`` for heartbeats and joins, ``COMMIT`` for what must not queue behind those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka_lite.cluster.broker import Broker, Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.retry import CoordinatorOf
+from aiokafka_lite.errors import GroupCoordinatorNotAvailableError, KafkaConnectionError
+from aiokafka_lite.group.membership import Send
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.protocol.message import Response
+
+__all__ = ["CoordinatorLink"]
+
+_PURPOSES = (Purpose.GROUP, Purpose.COMMIT)
+
+
+class CoordinatorLink:
+    """Asks the coordinator of one group.
+
+    Args:
+        cluster: Where the group is.
+        group_id: Its name.
+    """
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._broker: Broker | None = None
+        self._connections: dict[Purpose, Connection] = {}  # those used last
+
+    @property
+    def lost(self) -> bool:
+        """Whether a connection to the coordinator broke since it was found."""
+        return any(
+            connection.closed and connection.last_error is not None
+            for connection in self._connections.values()
+        )
+
+    async def find(self, deadline: float) -> None:
+        """Find the coordinator; the one found before is believed no more.
+
+        Args:
+            deadline: In loop time.
+
+        Raises:
+            KafkaTimeoutError: none could be told by then.
+            GroupAuthorizationFailedError: at once.
+        """
+        before = self._broker
+        if before is not None:
+            # Unless it has been found anew by then, for a commit.
+            self._cluster.coordinators.forget(CoordinatorKind.GROUP, self._group_id, before.node_id)
+        route = CoordinatorOf(self._group_id)
+        self._broker = await route.find(self._cluster, -1, deadline)
+        self._connections.clear()
+        if before is not None and before is not self._broker:
+            self._leave(before)
+
+    async def ask(self, step: Send) -> Response:
+        """Send a request and wait for its answer.
+
+        Raises:
+            KafkaConnectionError: not connected, or no answer in time: then the connection is
+                given up, since whatever is asked next would queue behind.
+            UnsupportedVersionError: the coordinator speaks no version that will do.
+            KafkaError: the broker cannot be reached any more.
+
+        Cancellation: stops the wait; the request may have been sent.
+        """
+        if self._broker is None:
+            raise GroupCoordinatorNotAvailableError(f"of group {self._group_id}")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + step.timeout
+        broker = self._cluster.broker(self._broker.node_id)  # if it lives, as far as is known
+        purpose = Purpose.COMMIT if step.apart else Purpose.GROUP
+        try:
+            async with asyncio.timeout_at(deadline):
+                connection = await broker.connection(purpose)
+        except TimeoutError:
+            raise KafkaConnectionError(
+                f"{broker}: not connected within {step.timeout:g} s"
+            ) from None
+        self._connections[purpose] = connection
+        version = connection.version_of(step.request_class, oldest=step.oldest)
+        return await connection.request(
+            step.request_for(version), version, timeout=max(deadline - loop.time(), 0.0)
+        )
+
+    def _leave(self, broker: Broker) -> None:
+        """Another broker coordinates now: do not wait for answers of this one, which may be silent
+        for as long as a rebalance may take."""
+        for purpose in _PURPOSES:
+            connection = broker.connected(purpose)
+            if connection is not None:
+                connection.close(
+                    KafkaConnectionError(f"{broker} coordinates group {self._group_id} no more")
+                )
