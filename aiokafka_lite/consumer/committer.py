@@ -1,0 +1,309 @@
+"""How a consumer commits: one commit at a time, as the member that it is when the request leaves.
+
+Non-obvious:
+
+- Commits go in the order of the calls: a late answer to an earlier one cannot undo a later one.
+- When the member has become another (its epoch or generation rose) while it still owns the
+  partitions, a refused commit is sent again. The membership is told of every refusal, with the
+  identity that was refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    CommitFailedError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+from aiokafka_lite.group.membership import CommitIdentity, Membership
+from aiokafka_lite.group.modern import ModernMembership
+from aiokafka_lite.group.offset_store import Committed, OffsetStore
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["CommitCounters", "Committer", "Member", "Offsets", "named"]
+
+log = logging.getLogger(__name__)
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+"""What is committed."""
+
+_LOOK_AGAIN: Final = 0.1
+"""Seconds after which who waits for the member's next epoch looks for itself."""
+
+_OUT_OF_GROUP: Final = (
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+"""Refusals of who commits, not of what: the member is out, or has become another."""
+
+
+class Member(Protocol):
+    """As much of the group's driver as committing needs."""
+
+    @property
+    def membership(self) -> Membership:
+        """The machine."""
+
+    def wake(self) -> None:
+        """Look what it wants: it was told something."""
+
+
+@dataclass(slots=True)
+class CommitCounters:
+    """What was committed so far, for metrics.
+
+    Attributes:
+        commits: Commits that succeeded.
+        failures: Commits that did not.
+        time: Seconds that those that succeeded took, in all.
+        slowest: The longest of them.
+        last: Loop time when the last one succeeded, -1 for never.
+    """
+
+    commits: int = 0
+    failures: int = 0
+    time: float = 0.0
+    slowest: float = 0.0
+    last: float = -1.0
+
+
+class Committer:
+    """Commits and reads committed offsets for one consumer.
+
+    Args:
+        store: The group's offsets.
+        positions: The assigned partitions.
+        loop: The event loop.
+        driver: Whose member commits, or None: partitions are assigned by hand only.
+        shared: Whether the partitions come from the group now. Where the application assigns
+            them, nobody of the group commits.
+
+    Attributes:
+        on_committed: Told what was committed. What it raises is a mistake.
+    """
+
+    def __init__(
+        self,
+        store: OffsetStore,
+        positions: Positions,
+        loop: asyncio.AbstractEventLoop,
+        driver: Member | None,
+        shared: Callable[[], bool],
+    ) -> None:
+        self.counters = CommitCounters()
+        self.on_committed: Callable[[Offsets], None] | None = None
+        self._store = store
+        self._positions = positions
+        self._loop = loop
+        self._driver = driver
+        self._shared = shared
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Event()  # set when the membership moved
+        # What each partition was committed at; the state tells whether it was lost meanwhile.
+        self._settled: dict[TopicPartition, tuple[PartitionState, int]] = {}
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether there is one to commit as."""
+        driver = self._driver
+        out = driver is not None and driver.membership.commit_identity() is None
+        return not (out and self._shared())
+
+    def unsettled(self, offsets: Offsets) -> Offsets:
+        """Those that are not what was committed last for a partition since it was assigned."""
+        return {
+            tp: offset
+            for tp, offset in offsets.items()
+            if self._settled.get(tp) != (self._positions.get(tp), offset.offset)
+        }
+
+    def on_change(self) -> None:
+        """The membership moved: who waits for its next epoch may look."""
+        self._changed.set()
+
+    async def commit(
+        self,
+        offsets: Offsets,
+        deadline: float,
+        *,
+        missing_topics_may_come: bool = True,
+    ) -> None:
+        """Commit, after those that were begun before.
+
+        Raises:
+            CommitFailedError, KafkaError: as of `Commits.commit`.
+        """
+        if not offsets:
+            return
+        owned = {tp: self._positions.get(tp) for tp in offsets}
+        started = self._loop.time()
+        try:
+            async with self._its_turn(deadline):
+                await self._send(offsets, owned, deadline, missing_topics_may_come)
+        except KafkaError:
+            self.counters.failures += 1
+            raise
+        self._count(self._loop.time() - started)
+        for tp, state in owned.items():
+            if state is not None:
+                self._settled[tp] = (state, offsets[tp].offset)
+        if self.on_committed is not None:
+            self.on_committed(offsets)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline: float
+    ) -> dict[TopicPartition, Committed]:
+        """What the group has committed; see `Commits.committed`."""
+        while True:
+            sent: CommitIdentity | None = None
+
+            def identity() -> CommitIdentity | None:
+                nonlocal sent
+                sent = self._modern_identity()
+                return sent
+
+            try:
+                return await self._store.fetch(
+                    partitions, require_stable=True, identity=identity, deadline=deadline
+                )
+            except _OUT_OF_GROUP as error:
+                if sent is None:
+                    raise
+                self._tell(error, sent)
+                await self._until_not(sent, deadline)
+                if self._modern_identity() == sent:
+                    raise
+
+    async def _send(
+        self,
+        offsets: Offsets,
+        owned: Mapping[TopicPartition, PartitionState | None],
+        deadline: float,
+        missing_topics_may_come: bool,
+    ) -> None:
+        while True:
+            sent: CommitIdentity | None = None
+
+            def identity() -> CommitIdentity | None:
+                nonlocal sent
+                sent = self._identity()
+                return sent
+
+            try:
+                await self._store.commit(
+                    offsets, identity, deadline, missing_topics_may_come=missing_topics_may_come
+                )
+                return
+            except BrokerResponseError as error:
+                self._tell(error, sent)
+                if not isinstance(error, _OUT_OF_GROUP):
+                    raise
+                if isinstance(error, StaleMemberEpochError):
+                    await self._until_not(sent, deadline)
+                if not self._is_another(sent) or not self._still_owns(owned):
+                    raise CommitFailedError(
+                        "Commit cannot be completed since the group has already rebalanced and "
+                        "may have assigned the partitions to another member"
+                    ) from error
+                log.debug("Committing %s again as %s: %s", named(offsets), sent, error)
+
+    @asynccontextmanager
+    async def _its_turn(self, deadline: float) -> AsyncIterator[None]:
+        """Wait for the commits before this one.
+
+        Raises:
+            KafkaTimeoutError: they were not through by the deadline.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise KafkaTimeoutError("An earlier commit was not through in time") from None
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _still_owns(self, owned: Mapping[TopicPartition, PartitionState | None]) -> bool:
+        """Whether none of the partitions was taken away since (and perhaps given back, when
+        another member may have gone further)."""
+        return all(state is None or self._positions.get(tp) is state for tp, state in owned.items())
+
+    def _count(self, seconds: float) -> None:
+        counters = self.counters
+        counters.commits += 1
+        counters.time += seconds
+        counters.slowest = max(counters.slowest, seconds)
+        counters.last = self._loop.time()
+
+    # --- as whom
+
+    def _identity(self) -> CommitIdentity | None:
+        """As whom to commit now.
+
+        Raises:
+            CommitFailedError: the partitions come from the group, and this is no member of it.
+        """
+        identity = None if self._driver is None else self._driver.membership.commit_identity()
+        if identity is None and self._driver is not None and self._shared():
+            if self._driver.membership.rejoin_needed:
+                error = CommitFailedError(
+                    "Commit cannot be completed while the consumer joins its group"
+                )
+                raise error from RebalanceInProgressError(self._store.group_id)
+            raise CommitFailedError()
+        return identity
+
+    def _modern_identity(self) -> CommitIdentity | None:
+        """As whom to read; the classic protocol's members read as nobody."""
+        if self._driver is None or not isinstance(self._driver.membership, ModernMembership):
+            return None
+        return self._driver.membership.commit_identity()
+
+    def _is_another(self, sent: CommitIdentity | None) -> bool:
+        """Whether this is a member now, and not the one that was refused."""
+        now = None if self._driver is None else self._driver.membership.commit_identity()
+        return now is not None and now != sent
+
+    def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> None:
+        """Let the membership know that it was refused."""
+        if self._driver is not None and sent is not None:
+            self._driver.membership.on_commit_error(error, self._loop.time(), sent)
+            self._driver.wake()
+
+    async def _until_not(self, sent: CommitIdentity | None, deadline: float) -> None:
+        """Wait until this is not the member that it was, at most until the deadline."""
+        if self._driver is None:
+            return
+        while self._driver.membership.commit_identity() == sent and self._loop.time() < deadline:
+            self._changed.clear()
+            # Not every epoch is announced.
+            look_at = min(deadline, self._loop.time() + _LOOK_AGAIN)
+            try:
+                async with asyncio.timeout_at(look_at):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+
+def named(offsets: Collection[TopicPartition]) -> str:
+    """The first of them, for a log."""
+    named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(offsets)[:5])
+    return named + (f" and {len(offsets) - 5} more" if len(offsets) > 5 else "")
