@@ -2,10 +2,22 @@
 
 import abc
 from collections.abc import Awaitable, Mapping
+from typing import Any
 
-from aiokafka_lite.structs import ProducerRecord, RecordMetadata, TopicPartition
+from aiokafka_lite.structs import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+)
 
-__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener", "ProducerInterceptor"]
+__all__ = [
+    "AbstractTokenProvider",
+    "ConsumerInterceptor",
+    "ConsumerRebalanceListener",
+    "ProducerInterceptor",
+]
 
 
 class ConsumerRebalanceListener(abc.ABC):
@@ -99,3 +111,38 @@ class ProducerInterceptor(abc.ABC):
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
         """The producer is closed: nothing more will come."""
+
+
+class ConsumerInterceptor(abc.ABC):
+    """Sees every record of a consumer before the application does, and its commits (KIP-42; ours).
+
+    All of it runs in the consumer's event loop: it must not block. What a method raises is logged;
+    the records and the commit are not touched by it.
+    """
+
+    @abc.abstractmethod
+    def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
+        """Records are about to be handed out.
+
+        They come a run at a time, decoded ahead by as much as makes the cost of a call small: the
+        application may seek or stop before it has read all of them.
+
+        Args:
+            records: Of one partition, in offset order, deserialized; never empty.
+
+        Returns:
+            The records to hand out: the same, or others in their place. The position moves past
+            those that are left out.
+        """
+
+    def on_commit(  # noqa: B027 (not everybody wants to know)
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Offsets were committed, by the application or in its name.
+
+        Args:
+            offsets: What was committed.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """The consumer is closed: nothing more will come."""

@@ -1,7 +1,7 @@
 """The plain values of the public API, field for field as aiokafka 0.14 has them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import KafkaError
@@ -15,6 +15,7 @@ __all__ = [
     "ProducerRecord",
     "RecordMetadata",
     "TopicPartition",
+    "UndeserializedRecord",
 ]
 
 
@@ -97,6 +98,44 @@ class ProducerRecord(NamedTuple):
     timestamp_ms: int | None = None
     """Milliseconds since the epoch; None: now."""
     headers: Sequence[tuple[str, bytes | None]] | None = None
+
+
+RECORD_OF_ERROR: Final = "_aiokafka_lite_record"
+"""Under which name an exception carries its `UndeserializedRecord`."""
+
+
+class UndeserializedRecord(NamedTuple):
+    """A record that a consumer's deserializer could not read, and where it is. (ours)
+
+    try:
+        record = await consumer.getone()
+    except ValueError as error:  # what the deserializer raised
+        bad = UndeserializedRecord.of(error)
+        consumer.seek(bad.topic_partition, bad.offset + 1)  # skip it
+    """
+
+    topic_partition: TopicPartition
+    offset: int
+    part: str
+    """Which deserializer failed: "key" or "value"."""
+    key: bytes | None
+    """As it was read."""
+    value: bytes | None
+    timestamp: int
+    """Milliseconds since the epoch; -1 none."""
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """The record on which a deserializer raised this.
+
+        Raises:
+            LookupError: no deserializer of a consumer raised it.
+        """
+        record = getattr(error, RECORD_OF_ERROR, None)
+        if not isinstance(record, cls):
+            raise LookupError(f"{error!r} was not raised by a consumer's deserializer")
+        return record
 
 
 class RecordMetadata(NamedTuple):

@@ -21,12 +21,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from time import monotonic
 
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
+from aiokafka_lite.consumer.deserialization import Deserialization
+from aiokafka_lite.consumer.interceptors import Interceptors
+from aiokafka_lite.consumer.metrics import ConsumerMetrics
 from aiokafka_lite.consumer.options import Deserializer
 from aiokafka_lite.consumer.positions import PartitionState, error_of
+from aiokafka_lite.consumer.taken import ColumnBatch, RecordBatch
 from aiokafka_lite.errors import IllegalStateError, KafkaError, RecordTooLargeError
+from aiokafka_lite.record.columns import Columns, columns_of, read_columns
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -40,6 +46,8 @@ class FetchBuffer:
     Args:
         key_deserializer: Applied to each key as its chunk is decoded, or None.
         value_deserializer: The same for values.
+        interceptors: See the records of each chunk after that, or None.
+        metrics: Told of each chunk, or None.
         fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
             holds a record larger than the share.
         on_drained: Told which partitions may be fetched again, once a call.
@@ -54,13 +62,14 @@ class FetchBuffer:
         fetch_max_bytes: int,
         on_drained: Callable[[Collection[PartitionState]], None],
         on_heavy: Callable[[PartitionState, RecordSet], None],
+        interceptors: Interceptors | None = None,
+        metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.delivery = Delivery()
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
-        self._key_deserializer = key_deserializer
-        self._value_deserializer = value_deserializer
-        self._deserializes = key_deserializer is not None or value_deserializer is not None
+        self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
+        self._metrics = ConsumerMetrics() if metrics is None else metrics
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
         self._on_heavy = on_heavy
@@ -110,9 +119,11 @@ class FetchBuffer:
 
     def forget(self, state: PartitionState) -> None:
         """Drop all that is held of a partition: its position moved, or it is no longer ours."""
-        if state.chunk is not None:
-            if self.delivery.current is state.chunk:
+        chunk = state.chunk
+        if chunk is not None:
+            if self.delivery.current is chunk:
                 self.delivery.current = EMPTY
+            self._metrics.on_unread(chunk.count - chunk.index)
             state.chunk = None
         self._close(state)
         self._line.pop(state, None)
@@ -208,6 +219,62 @@ class FetchBuffer:
         finally:
             self._tell_drained()
 
+    def take_batch(self, limit: int) -> RecordBatch | None:
+        """Hand out a list of records of the first partition in line: at most `limit`, and at most
+        what one response brought. None if nothing is buffered.
+
+        Raises:
+            Exception: the error of the partition whose turn it is.
+        """
+        try:
+            while (state := self._first(None)) is not None:
+                if state.chunk is None and state.records is None:
+                    self._raise_error(state)
+                start = state.position
+                taken = self._take(state, limit)
+                if taken and start is not None and state.position is not None:
+                    return RecordBatch(state.tp, start, state.position, taken)
+            return None
+        finally:
+            self._tell_drained()
+
+    def take_columns(self, limit: int) -> ColumnBatch | None:
+        """The same as columns, which refer to the memory of the response: no object a record."""
+        try:
+            while (state := self._first(None)) is not None:
+                start = state.position
+                columns: Columns | None = None
+                if state.chunk is not None:
+                    # Decoded before: in a thread, or for somebody who reads one by one.
+                    chunk = state.chunk
+                    columns = columns_of(chunk.take_many(limit))
+                    if chunk.index == chunk.count:
+                        self._on_chunk_done(state, chunk)
+                elif state.records is not None and not state.heavy:
+                    columns = self._read_columns(state, state.records, limit)
+                else:
+                    self._raise_error(state)
+                if columns is not None and start is not None and state.position is not None:
+                    return ColumnBatch(state.tp, start, state.position, columns)
+            return None
+        finally:
+            self._tell_drained()
+
+    def _read_columns(
+        self, state: PartitionState, records: RecordSet, limit: int
+    ) -> Columns | None:
+        columns: Columns | None = None
+        try:
+            columns = read_columns(records, limit)
+            self._make_chunk(state, records, [])  # whose end is where the columns end
+        except KafkaError as error:
+            self._make_chunk(state, records, error)
+        if columns is not None:
+            self._metrics.on_records(columns.count, monotonic())
+        if state.chunk is not None:
+            self._on_chunk_done(state, state.chunk)
+        return columns
+
     def _tell_drained(self) -> None:
         if self._drained:
             drained, self._drained = self._drained, []
@@ -268,9 +335,17 @@ class FetchBuffer:
             self._drained.append(state)
             return
         end, closes = records.next_offset, records.exhausted
-        if self._deserializes:
+        epoch = records.leader_epoch if end > start else state.fetch_epoch
+        if self._deserialization.needed:
             try:
-                good = self._deserialize(state, decoded)
+                good, failure = self._deserialization.apply(decoded)
+                if failure is not None:  # raised after those before it, and retried on a read
+                    self.fail(state, failure, stays=False)
+                    end, closes = decoded[good].offset, True
+                    epoch = decoded[good - 1].leader_epoch if good else state.fetch_epoch
+                    decoded = decoded[:good]
+                if state.records is records:
+                    decoded = self._deserialization.intercept(decoded)
             except BaseException:  # an interrupt: nothing of this was handed out; fetch it again
                 self._line.pop(state, None)
                 self._close(state)
@@ -278,43 +353,16 @@ class FetchBuffer:
                 raise
             if state.records is not records:
                 return  # the deserializer itself sought, or let go of the partition
-            if good < len(decoded):
-                end, closes = decoded[good].offset, True
-                decoded = decoded[:good]
         if closes:
             self._close(state)
             if records.only_partial and end == start:
                 self._on_cut_record(state, start)
                 return
+        self._metrics.on_records(len(decoded), monotonic())
         state.chunk = Chunk(decoded, start, end, closes)
+        state.chunk_epoch = epoch
         if closes:
             self._drained.append(state)
-
-    def _deserialize(self, state: PartitionState, records: list[Record]) -> int:
-        """Apply the deserializers in place.
-
-        Returns:
-            How many records succeeded; what the next one raised is made the partition's error,
-            with its place told in a note, and is retried when the application reads again.
-        """
-        done = 0
-        part = "key"
-        try:
-            for record in records:
-                if self._key_deserializer is not None:
-                    part = "key"
-                    record.key = self._key_deserializer(record.key)
-                if self._value_deserializer is not None:
-                    part = "value"
-                    record.value = self._value_deserializer(record.value)
-                done += 1
-        except Exception as error:
-            error.add_note(
-                f"while deserializing the {part} of {state.tp.topic}-{state.tp.partition} "
-                f"offset {records[done].offset}; seek() past it to skip it"
-            )
-            self.fail(state, error, stays=False)
-        return done
 
     def _on_cut_record(self, state: PartitionState, offset: int) -> None:
         """The response holds no whole record: the broker (before 0.10.1) cut it at our limit."""

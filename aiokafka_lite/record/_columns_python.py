@@ -1,8 +1,10 @@
 """The twin of the column reader: its specification, and what runs without a compiler."""
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
+from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.record.record_set import RecordSet
 
 _INT32: Final = "i"
@@ -90,7 +92,11 @@ def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
         CorruptRecordException: And the others of ``RecordSet.read()``, under the same rule: what
             stands before the bad batch is given first.
     """
-    records = record_set.read(max_records)
+    return columns_of(record_set.read(max_records))
+
+
+def columns_of(records: Sequence[ConsumerRecord[bytes, bytes]]) -> Columns | None:
+    """Records of one partition as columns, their keys and values copied; None if there are none."""
     if not records:
         return None
     data = bytearray()
@@ -102,8 +108,8 @@ def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
             lengths[column].append(-1 if field is None else len(field))
             data += field or b""
     return Columns(
-        record_set.topic,
-        record_set.partition,
+        records[0].topic,
+        records[0].partition,
         len(records),
         data,
         bytearray(array(_INT64, (record.offset for record in records))),

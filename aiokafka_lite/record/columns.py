@@ -7,6 +7,7 @@ numbers, which ``memoryview.cast``, ``array``, numpy and pyarrow take as they ar
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._build import pick
+from aiokafka_lite.record._columns_python import columns_of
 
 if TYPE_CHECKING:
     from aiokafka_lite.record._columns_python import Columns, read_columns
@@ -15,4 +16,4 @@ else:
     Columns = _picked.Columns
     read_columns = _picked.read_columns
 
-__all__ = ["Columns", "read_columns"]
+__all__ = ["Columns", "columns_of", "read_columns"]

@@ -1,0 +1,172 @@
+"""What the consumer tells about itself, under Kafka's names (the groups
+``consumer-fetch-manager-metrics`` and ``consumer-coordinator-metrics``).
+
+Recorded a response, a chunk of records or a commit at a time, never a record at a time. What the
+membership did is counted by the membership, and where the partitions stand is looked up when
+somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite._stats import Windowed
+from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:  # membership is loaded by those who are in a group
+    from aiokafka_lite.group.membership import Counters
+
+__all__ = ["ConsumerMetrics", "partition_metrics"]
+
+_MILLISECONDS: Final = 1000.0
+_NAN: Final = float("nan")
+
+
+class ConsumerMetrics:
+    """One consumer's."""
+
+    def __init__(self) -> None:
+        self._fetch_size = Windowed()  # bytes of record sets, of each response
+        self._fetch_latency = Windowed()  # seconds from a fetch to its answer
+        self._throttle = Windowed()  # seconds
+        self._records = Windowed()  # of each chunk decoded for the application
+        self._unread = 0  # records that were decoded and then given up
+        self._commit_latency = Windowed()  # seconds
+        self._failed_commits = Windowed()
+
+    def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
+        """A fetch was answered: with so many bytes of records; both times in seconds."""
+        self._fetch_size.record(size, now)
+        self._fetch_latency.record(latency, now)
+        self._throttle.record(throttle, now)
+
+    def on_records(self, count: int, now: float) -> None:
+        """Records are about to be handed out."""
+        self._records.record(count, now)
+
+    def on_unread(self, count: int) -> None:
+        """So many of them never will be."""
+        self._unread += count
+
+    def on_commit(self, latency: float, now: float) -> None:
+        """A commit succeeded, after so many seconds."""
+        self._commit_latency.record(latency, now)
+
+    def on_failed_commit(self, now: float) -> None:
+        """A commit came to nothing."""
+        self._failed_commits.record(1, now)
+
+    def snapshot(
+        self,
+        states: Iterable[PartitionState],
+        now: float,
+        *,
+        buffered: int,
+        budget: int,
+        counters: Counters | None,
+        loop_time: float,
+    ) -> dict[str, float]:
+        """All numbers as they are; averages and rates of the last half minute to minute.
+
+        Args:
+            states: Of the assigned partitions.
+            now: On the clock of what was recorded.
+            buffered: Bytes of responses that are held.
+            budget: Most bytes that may be.
+            counters: What the membership did; None without a group.
+            loop_time: On the clock of the counters.
+        """
+        assigned, held = 0, 0
+        lags: list[int] = []
+        leads: list[int] = []
+        for state in states:
+            assigned += 1
+            if state.chunk is not None:
+                held += state.chunk.count - state.chunk.index
+            if (lag := _lag(state)) is not None:
+                lags.append(lag)
+            if (lead := _lead(state)) is not None:
+                leads.append(lead)
+        fetches = self._fetch_size.count_rate(now)
+        record_rate = self._records.rate(now)
+        told = {
+            "assigned-partitions": float(assigned),
+            "buffer-available-bytes": float(budget - buffered),
+            "buffer-total-bytes": float(budget),
+            "bytes-consumed-rate": self._fetch_size.rate(now),
+            "bytes-consumed-total": self._fetch_size.total,
+            "fetch-latency-avg": self._fetch_latency.average(now) * _MILLISECONDS,
+            "fetch-latency-max": self._fetch_latency.maximum(now) * _MILLISECONDS,
+            "fetch-rate": fetches,
+            "fetch-size-avg": self._fetch_size.average(now),
+            "fetch-size-max": self._fetch_size.maximum(now),
+            "fetch-throttle-time-avg": self._throttle.average(now) * _MILLISECONDS,
+            "fetch-throttle-time-max": self._throttle.maximum(now) * _MILLISECONDS,
+            "fetch-total": float(self._fetch_size.count),
+            "records-consumed-rate": record_rate,
+            "records-consumed-total": self._records.total - self._unread - held,
+            "records-lag-max": float(max(lags)) if lags else _NAN,
+            "records-lead-min": float(min(leads)) if leads else _NAN,
+            "records-per-request-avg": record_rate / fetches if fetches else _NAN,
+        }
+        if counters is not None:
+            told.update(self._of_group(counters, now, loop_time))
+        return told
+
+    def _of_group(self, counters: Counters, now: float, loop_time: float) -> dict[str, float]:
+        rebalances = counters.rebalances
+        average = counters.rebalance_time / rebalances if rebalances else _NAN
+        slowest = counters.slowest_rebalance if rebalances else _NAN
+        return {
+            "commit-failed-total": self._failed_commits.total,
+            "commit-latency-avg": self._commit_latency.average(now) * _MILLISECONDS,
+            "commit-latency-max": self._commit_latency.maximum(now) * _MILLISECONDS,
+            "commit-rate": self._commit_latency.count_rate(now),
+            "commit-total": float(self._commit_latency.count),
+            "failed-rebalance-total": float(counters.failed_rebalances),
+            "heartbeat-total": float(counters.heartbeats),
+            "last-heartbeat-seconds-ago": _ago(counters.last_heartbeat, loop_time),
+            "last-rebalance-seconds-ago": _ago(counters.last_rebalance, loop_time),
+            "partitions-lost-total": float(counters.lost),
+            "rebalance-latency-avg": average * _MILLISECONDS,
+            "rebalance-latency-max": slowest * _MILLISECONDS,
+            "rebalance-latency-total": counters.rebalance_time * _MILLISECONDS,
+            "rebalance-total": float(rebalances),
+        }
+
+
+def partition_metrics(
+    states: Iterable[PartitionState],
+) -> dict[TopicPartition, dict[str, float]]:
+    """Where each partition stands; nan where it is not known yet."""
+    return {
+        state.tp: {"records-lag": _or_nan(_lag(state)), "records-lead": _or_nan(_lead(state))}
+        for state in states
+    }
+
+
+def _lag(state: PartitionState) -> int | None:
+    """Records between the position and the end of what may be read, as the last fetch told it."""
+    end = state.highwater
+    if state.last_stable_offset is not None and state.last_stable_offset >= 0:
+        end = state.last_stable_offset
+    position = state.position
+    return None if end is None or position is None else max(end - position, 0)
+
+
+def _lead(state: PartitionState) -> int | None:
+    """Records between the first that the broker has and the position."""
+    position = state.position
+    start = state.log_start_offset
+    return None if start is None or start < 0 or position is None else max(position - start, 0)
+
+
+def _or_nan(value: int | None) -> float:
+    return _NAN if value is None else float(value)
+
+
+def _ago(instant: float, now: float) -> float:
+    """Seconds since; -1 for never, as in Java."""
+    return -1.0 if instant < 0 else now - instant
