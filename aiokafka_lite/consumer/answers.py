@@ -89,18 +89,17 @@ class Answers:
         Returns:
             Whether the application has something to read from it.
         """
-        state, generation, offset = answer.asked
-        if not self._positions.is_current(state, generation):
+        asked, data = answer
+        state, offset = asked.state, asked.offset
+        if not data.error_code and state.node in (node, NOWHERE):
+            # What is true of the partition, whoever asked: in a session it is told only once.
+            self._note(state, data, version)
+        if not self._positions.is_current(state, asked.generation):
             return False  # it was sought or lost meanwhile
         if state.node != node or state.records is not None or state.fetch_offset != offset:
             return False  # it moved to another broker, which was asked the same, or is to be
-        data = answer.data
         if data.error_code:
             return self._on_error(state, node, offset, for_code(data.error_code))
-        if data.high_watermark >= 0:  # -1 is "not known"
-            state.highwater = data.high_watermark
-        state.last_stable_offset = self._stable(data, version)
-        state.log_start_offset = data.log_start_offset if version >= 5 else None
         state.polled_at = int(time.time() * 1000)
         if data.preferred_read_replica not in (NOWHERE, node):
             state.replica = data.preferred_read_replica
@@ -119,6 +118,13 @@ class Answers:
         self._buffer.add(state, records, body, heavy=is_heavy(data.records))
         self._placing.update(state)
         return True
+
+    def _note(self, state: PartitionState, data: PartitionData, version: int) -> None:
+        """Where the partition begins and ends."""
+        if data.high_watermark >= 0:  # -1 is "not known"
+            state.highwater = data.high_watermark
+        state.last_stable_offset = self._stable(data, version)
+        state.log_start_offset = data.log_start_offset if version >= 5 else None
 
     def _stable(self, data: PartitionData, version: int) -> int | None:
         """The last stable offset; what is told unasked does not count (as in aiokafka)."""

@@ -4,12 +4,15 @@ Non-obvious:
 
 - Only a `BrokerFetch` and its task change what is in flight; what happens to partitions meanwhile
   is told by their generation.
+- No fetch costs more than what changed since the one before: nothing here goes through `line`,
+  but to begin a session, after a failure, or when the memory is used up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Collection
 from copy import copy
@@ -24,11 +27,11 @@ from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.consumer.answers import Answers
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.fetch_session import Answer, FetchSession
+from aiokafka_lite.consumer.fetch_session import SESSION_ERRORS, Answer, FetchSession
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.consumer.waiters import Waiters
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 
@@ -40,6 +43,10 @@ each partition has one, and a record larger than that share comes cut off."""
 
 LEAST_RESPONSE: Final = 64 * 1024
 """A response is never asked to be smaller than this, however many brokers share the memory."""
+
+LONGEST_THROTTLE: Final = 60.0
+"""Seconds for which a broker's wish to be left alone is heeded: far above what its quotas come to
+(a window of 11 s by default), far below what the field could say (25 days)."""
 
 
 class FetchOwner(Protocol):
@@ -86,17 +93,68 @@ class BrokerFetch:
         self._session = FetchSession(fetcher.options)
         self._connection: Connection | None = None
         self._in_flight: asyncio.Future[FetchResponse] | None = None
-        self._version = 0  # of the fetch in flight
         self._partial = False  # whether the fetch in flight is a partial one
         self._not_before = 0.0  # throttled, or backing off after a failure, until then
         self._quiet_until = 0.0  # no partial fetch before then: the last one brought nothing
         self._failures = 0
+        self._answered_at = 0  # milliseconds since the epoch
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
     def close(self) -> None:
         """End the task; an answer still to come is dropped."""
         self._task.cancel()
+
+    async def end_session(self) -> None:
+        """Let the broker forget what is fetched; after `close`.
+
+        Raises:
+            KafkaError: it could not be told, and will find out by itself.
+        """
+        connection = self._connection
+        request = self._session.last_request()
+        if request is None or connection is None or connection.closed:
+            return
+        if connection.in_flight:
+            # The fetch under way may wait there for long, and the broker takes its turn.
+            broker = self._fetcher.cluster.broker(self._node)
+            connection = await broker.connection(Purpose.GENERAL)
+        await connection.request(request, connection.version_of(FetchRequest))
+
+    # --- where its partitions stand
+
+    def sort(self, state: PartitionState, *, wanted: bool) -> None:
+        """Something about a partition changed.
+
+        Args:
+            wanted: Whether to ask for it.
+        """
+        if state.records is not None and not state.paused:
+            self.held.add(state)
+        else:
+            self.held.discard(state)
+        if not wanted:
+            self.line.pop(state, None)
+        elif state not in self.line:
+            self.line[state] = None
+        self._session.on_change(state)
+
+    def drop(self, state: PartitionState) -> None:
+        """A partition is fetched from elsewhere now, or not at all."""
+        self.line.pop(state, None)
+        self.held.discard(state)
+        self._session.on_change(state)
+        self.wake()
+
+    def polled_at(self, state: PartitionState) -> int | None:
+        """When the broker last had the chance to tell something about a partition; milliseconds
+        since the epoch. In a session it tells nothing of those that are as they were."""
+        told = state.polled_at
+        if told is not None and self._session.remembers(state):
+            return max(told, self._answered_at)
+        return told
+
+    # --- the task
 
     def wake(self) -> None:
         """Something changed: let the task look, in the next pass of the loop."""
@@ -141,9 +199,7 @@ class BrokerFetch:
         except KafkaError as error:
             self._on_failure(error)
             return
-        if connection is not self._connection:
-            self._connection = connection
-            self._session = FetchSession(self._options)
+        self._connection = connection
 
     def _on_failure(self, error: KafkaError) -> None:
         """The broker cannot be reached, or refuses fetches: back off, and look for the leaders."""
@@ -171,24 +227,25 @@ class BrokerFetch:
         wanted, max_bytes = self._plan()
         if not wanted:
             return False
-        ids = self._fetcher.topic_ids
-        latest = connection.version_of(FetchRequest)
-        self._version = self._session.version(latest, wanted, ids)
-        if self._version < RESPONSE_LIMIT_FROM:
-            most = max(max_bytes // self._options.max_partition_fetch_bytes, 1)
-            wanted = list(islice(wanted, most))
         self._partial = bool(self.held)
         max_wait = 0.0 if self._partial else self._options.fetch_max_wait
-        request = self._session.next_request(
-            wanted, ids, self._version, max_wait=max_wait, max_bytes=max_bytes
+        latest = connection.version_of(FetchRequest)
+        if latest < RESPONSE_LIMIT_FROM:
+            most = max(max_bytes // self._options.max_partition_fetch_bytes, 1)
+            wanted = list(islice(wanted, most))
+        session = self._session
+        ask = session.next_request if wanted is self.line else session.next_request_apart
+        request = ask(
+            wanted, self._fetcher.topic_ids, latest, max_wait=max_wait, max_bytes=max_bytes
         )
         self._in_flight = connection.send(
-            request, self._version, timeout=self._options.request_timeout + max_wait
+            request, session.version, timeout=self._options.request_timeout + max_wait
         )
         return True
 
     def _plan(self) -> tuple[Collection[PartitionState], int]:
-        """Which partitions to ask for, and how many bytes, as the memory allows."""
+        """Which partitions to ask for (all in line, or some), and how many bytes, as the memory
+        allows."""
         share = self._fetcher.share
         max_bytes = max(min(self._options.response_bytes, share // 2), LEAST_RESPONSE)
         max_bytes = min(max_bytes, self._options.response_bytes)
@@ -207,7 +264,11 @@ class BrokerFetch:
             response = await in_flight
             woken = self._on_response(response)
             del response  # or its views would keep the memory from being used again
+        except SESSION_ERRORS as error:
+            self._on_session_refused(error)
+            return
         except KafkaError as error:
+            self._session.on_failure()
             self._connection = None
             self._on_failure(error)
             return
@@ -218,12 +279,22 @@ class BrokerFetch:
             # The application goes first: what it drains now belongs into the next fetch.
             await asyncio.sleep(0)
 
+    def _on_session_refused(self, error: KafkaError) -> None:
+        """The broker does not go on with the session: begin a new one at once. Not so if it
+        refuses that one too, or names topics otherwise than we know them."""
+        if self._failures or isinstance(error, FetchSessionTopicIdError):
+            self._on_failure(error)
+        else:
+            self._failures = 1
+            log.debug("Fetching from broker %s: %s; beginning a new session", self._node, error)
+
     def _on_response(self, response: FetchResponse) -> bool:
         """Give the response to the buffer.
 
         Returns:
             Whether somebody who waited was woken.
         """
+        answers = self._session.take_answers(response)
         size = sum(
             len(data.records)
             for topic in response.responses
@@ -235,8 +306,8 @@ class BrokerFetch:
         fed = False
         fetcher = self._fetcher
         try:
-            for answer in self._session.take_answers(response, self._version):
-                if fetcher.answers.take(answer, self._node, self._version, body):
+            for answer in answers:
+                if fetcher.answers.take(answer, self._node, self._session.version, body):
                     fed = True
                     if answer.asked.state in self.line:
                         self.line.move_to_end(answer.asked.state)
@@ -245,8 +316,10 @@ class BrokerFetch:
         finally:
             if body.parts == 0:
                 self._on_released(size)
+        self._answered_at = int(time.time() * 1000)
         if response.throttle_time_ms:
-            self._not_before = self._loop.time() + response.throttle_time_ms / 1000
+            pause = min(response.throttle_time_ms / 1000, LONGEST_THROTTLE)
+            self._not_before = self._loop.time() + pause
         if self._partial and not fed:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
         return fed and fetcher.waiters.wake()

@@ -33,7 +33,9 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
 from aiokafka_lite._tasks import TaskOwner
@@ -45,6 +47,12 @@ from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions
 from aiokafka_lite.consumer.waiters import Waiters
+from aiokafka_lite.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+LEAVE_WITHIN: Final = 0.5
+"""Seconds that the end of a fetch session may take: it only saves the broker some memory."""
 
 
 class Fetcher:
@@ -93,6 +101,7 @@ class Fetcher:
             resolve_positions=resolve_positions,
         )
         self._brokers: dict[int, BrokerFetch] = {}
+        self._closed = False
 
     @property
     def metadata(self) -> Metadata:
@@ -105,10 +114,30 @@ class Fetcher:
         return self.options.buffer_memory // max(len(self._brokers), 1)
 
     def close(self) -> None:
-        """End all fetching, at once."""
+        """End all fetching, at once and for good."""
+        self._closed = True
         for broker in self._brokers.values():
             broker.close()
         self._brokers.clear()
+
+    async def end_sessions(self, deadline: float) -> None:
+        """End all fetching at once, and tell the brokers, as far as they listen.
+
+        Args:
+            deadline: In loop time; after `LEAVE_WITHIN` seconds it is over in any case.
+        """
+        brokers = list(self._brokers.values())
+        self.close()
+        if brokers:
+            deadline = min(deadline, self.loop.time() + LEAVE_WITHIN)
+            await asyncio.gather(*(self._end_session(broker, deadline) for broker in brokers))
+
+    async def _end_session(self, broker: BrokerFetch, deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await broker.end_session()
+        except (KafkaError, TimeoutError) as error:
+            log.debug("A broker keeps its fetch session until it evicts it: %r", error)
 
     # --- where the partitions stand
 
@@ -116,18 +145,22 @@ class Fetcher:
         """Follow the leaders. O(assigned partitions), but only when metadata changed."""
         self.topic_ids = {}
         for state in self.positions:
-            topic = metadata.topics.get(state.tp.topic)
-            if topic is not None and topic.topic_id is not None:
-                self.topic_ids[topic.name] = topic.topic_id
             self.place(state, metadata)
         used = {state.node for state in self.positions}
         for node, broker in list(self._brokers.items()):
             if node not in used:
                 del self._brokers[node]
                 broker.close()
+                deadline = self.loop.time() + LEAVE_WITHIN
+                self.tasks.spawn(self._end_session(broker, deadline), f"leave broker {node}")
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the follower the leader told us to prefer."""
+        topic = metadata.topics.get(state.tp.topic)
+        if topic is None or topic.topic_id is None:
+            self.topic_ids.pop(state.tp.topic, None)
+        else:
+            self.topic_ids[topic.name] = topic.topic_id
         known = metadata.partition(*state.tp)
         node = NOWHERE
         if known is not None:
@@ -140,7 +173,7 @@ class Fetcher:
             self.remove(state)
             state.node = node
             state.retry_at = 0.0  # another broker: no reason to wait
-        if node != NOWHERE and node not in self._brokers:
+        if node != NOWHERE and node not in self._brokers and not self._closed:
             self._brokers[node] = BrokerFetch(self, node)
         self.update(state)
 
@@ -149,9 +182,7 @@ class Fetcher:
         broker = self._brokers.get(state.node)
         state.node = NOWHERE
         if broker is not None:
-            broker.line.pop(state, None)
-            broker.held.discard(state)
-            broker.wake()
+            broker.drop(state)
 
     def update(self, state: PartitionState) -> None:
         """Something about a partition changed: fetch it, or not, from the next loop pass on."""
@@ -174,20 +205,19 @@ class Fetcher:
         broker = self._brokers.get(state.node)
         if broker is None:
             return None
-        if state.records is not None and not state.paused:
-            broker.held.add(state)
-        else:
-            broker.held.discard(state)
-        if not state.fetchable or self.loop.time() < state.retry_at:
-            broker.line.pop(state, None)
-        elif state not in broker.line:
-            broker.line[state] = None
+        broker.sort(state, wanted=state.fetchable and self.loop.time() >= state.retry_at)
         return broker
 
     def on_starved(self) -> None:
         """The application waits and nothing is buffered for it."""
         for broker in self._brokers.values():
             broker.wake()
+
+    def polled_at(self, state: PartitionState) -> int | None:
+        """When its broker last answered about a partition, if only that nothing is new there;
+        milliseconds since the epoch, or None before the first answer."""
+        broker = self._brokers.get(state.node)
+        return state.polled_at if broker is None else broker.polled_at(state)
 
     # --- pauses
 

@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from aiokafka_lite._arguments import INT64, as_partition, as_partitions, is_int, whole
+from aiokafka_lite._arguments import (
+    INT64,
+    as_partition,
+    as_partitions,
+    is_int,
+    offsets_to_commit,
+    whole,
+)
+from aiokafka_lite.consumer.commits import Commits
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState
-from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
-from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 _T = TypeVar("_T")
 
@@ -70,7 +78,7 @@ class OffsetCalls:
         Raises:
             IllegalStateError: the partition is not assigned.
         """
-        return self._core.positions.state(as_partition(partition)).polled_at
+        return self._core.fetcher.polled_at(self._core.positions.state(as_partition(partition)))
 
     # --- seeking
 
@@ -114,6 +122,100 @@ class OffsetCalls:
         returns when the positions are known. For the rest see `seek_to_beginning`."""
         await self._core.reset(self._these_or_all(partitions), OffsetReset.LATEST)
         return True
+
+    # --- what the group has committed
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata] | None = None,
+    ) -> None:
+        """Commit how far the group has read, so that it goes on from there.
+
+        What passes (the coordinator moves, a topic is not known yet) is tried again for
+        `request_timeout_ms`. Commits of one consumer take effect in the order of the calls.
+
+        Args:
+            offsets: By partition the offset of the next record to read; with (offset, metadata)
+                any text of yours; an OffsetAndMetadata may carry a leader epoch. By default, what
+                was handed out of all assigned partitions.
+
+        Raises:
+            IllegalOperation: there is no `group_id`.
+            IllegalStateError: nothing is subscribed to, or a partition is not assigned.
+            ValueError: `offsets` is no such dict, or empty; an offset is negative.
+            TypeError: a key is no TopicPartition, or metadata no str.
+            CommitFailedError: the group has rebalanced, or is at it, and may have given the
+                partitions to another member; the cause is the broker's error.
+            FencedInstanceIdError: another process has this one's `group_instance_id`.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: not allowed.
+            OffsetMetadataTooLargeError: the broker takes less (`offset.metadata.max.bytes`).
+            KafkaTimeoutError: not done within `request_timeout_ms`; its cause tells why.
+            ConsumerStoppedError: stopped before, or while waiting.
+
+        Cancellation: stops the wait; it may be committed all the same.
+        """
+        commits = self._commits()
+        core = self._core
+        if not (core.subscription.manual or core.subscription.shared):
+            raise IllegalStateError("Not subscribed to any topics")
+        if not len(core.positions) and not commits.member:
+            raise IllegalStateError("No partitions assigned")
+        wanted = None
+        if offsets is not None:
+            wanted = offsets_to_commit(offsets)
+            for tp in wanted:
+                core.positions.state(tp)
+        await self._unless_stopped(commits.commit(wanted, core.deadline()))
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The offset that the group has committed for a partition, assigned or not.
+
+        Returns:
+            Offset of the next record to read; None if nothing was committed, or if the partition
+            does not exist.
+
+        Raises:
+            IllegalOperation: there is no `group_id`.
+            TypeError: no TopicPartition.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: not allowed.
+            KafkaTimeoutError: not told within `request_timeout_ms`; also while a transaction that
+                may change the offset stays open.
+            ConsumerStoppedError: stopped before, or while waiting.
+
+        Cancellation: safe.
+        """
+        commits = self._commits()
+        tp = as_partition(partition)
+        told = await self._unless_stopped(commits.committed([tp], self._core.deadline()))
+        return told[tp].offset if tp in told else None
+
+    async def seek_to_committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, int | None]:
+        """Read on from what the group has committed, where it has.
+
+        Args:
+            *partitions: All assigned ones by default.
+
+        Returns:
+            The committed offset of each; None, and the position stays, where there is none.
+
+        Raises:
+            IllegalStateError: one is not assigned, or none is.
+            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: as of `committed`.
+
+        Cancellation: safe; nothing has moved then.
+        """
+        commits = self._commits()
+        states = self._these_or_all(partitions)
+        told = await self._unless_stopped(
+            commits.committed([state.tp for state in states], self._core.deadline())
+        )
+        for state in states:
+            found = told.get(state.tp)
+            if found is not None and self._core.positions.get(state.tp) is state:
+                self._core.seek(state, found.offset, found.leader_epoch)
+        return {tp: told[tp].offset if tp in told else None for tp in (s.tp for s in states)}
 
     # --- questions
 
@@ -188,6 +290,18 @@ class OffsetCalls:
         return set(known.partitions)
 
     # --- shared with the face
+
+    def _commits(self) -> Commits:
+        """The group's commits.
+
+        Raises:
+            IllegalOperation: there is no group.
+            ConsumerStoppedError: stopped before.
+        """
+        if self._core.group is None:
+            raise IllegalOperation("Requires group_id")
+        self._check_running()
+        return self._core.group.commits
 
     def _check_running(self) -> None:
         if self._core.closed:

@@ -37,8 +37,11 @@ FETCH = reactions(
     otherwise="raise",  # CORRUPT_MESSAGE and TOPIC_AUTHORIZATION_FAILED among them
 )
 
-# Java asks for new metadata after FETCH_SESSION_TOPIC_ID_ERROR only; ours after any refusal.
-FETCH_AS_A_WHOLE = reactions(otherwise="refresh")
+# Java asks for new metadata after FETCH_SESSION_TOPIC_ID_ERROR only; ours after any refusal but
+# those that are the normal course of a session.
+FETCH_AS_A_WHOLE = reactions(
+    retry="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH", otherwise="refresh"
+)
 
 LIST_OFFSETS = reactions(
     **{"raise": "TOPIC_AUTHORIZATION_FAILED"},

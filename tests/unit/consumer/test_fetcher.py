@@ -19,12 +19,15 @@ P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
 
 def fetches(cluster: FakeCluster) -> list[tuple[set[int], FetchRequest]]:
-    """The fetches seen so far: partitions asked for, and the request."""
+    """The fetches seen so far: partitions asked for, in the session or anew, and the request."""
     found = []
+    asked: set[int] = set()
     for seen in cluster.requests:
         if isinstance(seen.body, FetchRequest):
-            partitions = {p.partition for topic in seen.body.topics for p in topic.partitions}
-            found.append((partitions, seen.body))
+            named = {p.partition for topic in seen.body.topics for p in topic.partitions}
+            lost = {p for topic in seen.body.forgotten_topics_data for p in topic.partitions}
+            asked = named if seen.body.session_epoch <= 0 else (asked | named) - lost
+            found.append((asked, seen.body))
     return found
 
 
