@@ -1,9 +1,9 @@
 """The accumulator: records in, batches out, a queue for each partition (seed 0). No socket.
 
-What runs for every record is ``AppendCore``, native or twin, chosen here; what runs for every batch
-is ``Accumulator``, the same Python over both. It takes memory for a batch and gives it back, says
-which partitions have something to send, hands out their batches in order, and takes a batch back
-that has to be sent again. Times are handed in (seconds of the loop's clock).
+What runs for every record is ``AppendCore``, for every batch ``BatchCore``, each native or a
+twin, chosen here. ``Accumulator``, the same Python over both, is the rest: it lets batches go that
+have lingered, takes a batch back that has to be sent again, takes one apart that is too large, and
+fails what is not sent. Times are handed in (seconds of the loop's clock).
 
 Non-obvious:
 - The open batch of a partition is the last of its queue. It stays open, and grows, until the
@@ -17,24 +17,20 @@ Non-obvious:
 
 import asyncio
 import copy
-import math
 import random
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
-from aiokafka_lite.errors import MessageSizeTooLargeError
-from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity, Sequences
+from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.pieces import pieces
 from aiokafka_lite.producer.sticky import stick_to_the_least_pressed
-from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
+from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:
     from aiokafka_lite.producer._accumulator_python import (
@@ -44,24 +40,27 @@ if TYPE_CHECKING:
         TopicQueues,
     )
     from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
+    from aiokafka_lite.producer._batches_python import BatchCore
 else:
     _acks = pick("aiokafka_lite.producer._ack_native", "aiokafka_lite.producer._ack_python")
     _core = pick(
         "aiokafka_lite.producer._accumulator_native", "aiokafka_lite.producer._accumulator_python"
     )
+    BatchCore = pick(
+        "aiokafka_lite.producer._batches_native", "aiokafka_lite.producer._batches_python"
+    ).BatchCore
     Ack, ProducerBatch = _acks.Ack, _acks.ProducerBatch
     AppendCore, Blocked = _core.AppendCore, _core.Blocked
     PartitionQueue, TopicQueues = _core.PartitionQueue, _core.TopicQueues
 
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
-HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
 COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
 """Bytes from which a batch is compressed outside the event loop's thread; handing a smaller one
 over would cost about as much as compressing it."""
 
 
-class Accumulator(AppendCore):
+class Accumulator(BatchCore):
     """All partitions' queues of one producer.
 
     Args:
@@ -71,6 +70,8 @@ class Accumulator(AppendCore):
         identity: The producer's, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
         on_lingering: Called with the loop time at which the first lingering batch is due.
+        on_unsendable: Called with a queue, its first waiting batch, and why that cannot be put
+            into bytes.
     """
 
     def __init__(
@@ -81,116 +82,14 @@ class Accumulator(AppendCore):
         identity: ProducerIdentity,
         on_ready: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
+        on_unsendable: Callable[[PartitionQueue, ProducerBatch, BaseException], None],
     ) -> None:
-        super().__init__(
-            loop,
-            options.key_serializer,
-            options.value_serializer,
-            options.partitioner,
-            options.ignore_keys,
-        )
-        self.pool = pool
-        self.identity = identity
-        self.active: set[PartitionQueue] = set()
-        """Queues that hold a batch: waiting, or in flight."""
+        super().__init__(loop, options, pool, identity, on_ready, on_lingering)
         self.whole: set[ProducerBatch] = set()
         """Batches filled by hand: their one ack is all their records', so they are not split."""
-        self._options = options
-        self._on_ready = on_ready
-        self._on_lingering = on_lingering
-        self._granted: bytearray | None = None  # memory for the batch that is opened next
-        self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
-        # Numberings of forgotten partitions. The brokers remember them: numbers that began again
-        # would be taken for batches that came a second time, and answered without being stored.
-        self._numberings: dict[TopicPartition, Sequences] = {}
-        self._newest = 0.0  # loop time of the newest batch
-        # Without numbers, a second batch in flight could overtake one that is sent again. With
-        # acks=0 nothing is ever sent again.
-        self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
+        self._on_unsendable = on_unsendable
 
     # Records in
-
-    def size_for(self, key: Any, value: Any, headers: Any) -> int:
-        """Bytes of memory that a batch begun by this record takes.
-
-        Raises:
-            MessageSizeTooLargeError: The record can never be sent.
-        """
-        return self.memory_for(HEADER_SIZE + record_size_upper_bound(key, value, headers))
-
-    def memory_for(self, size: int) -> int:
-        """Bytes of memory that a batch of so many bytes takes.
-
-        Raises:
-            MessageSizeTooLargeError: It can never be sent.
-        """
-        limit = self._options.max_request_size
-        if size > limit:
-            raise MessageSizeTooLargeError(
-                f"The message is {size} bytes when serialized, which is larger than the maximum "
-                f"request size of {limit} bytes (max_request_size)"
-            )
-        if size > self.pool.total:
-            raise MessageSizeTooLargeError(
-                f"The message is {size} bytes when serialized, which is larger than all memory "
-                f"of the producer, {self.pool.total} bytes (buffer_memory)"
-            )
-        return max(size, self.pool.poolable_size)
-
-    def open_batch(
-        self,
-        queue: PartitionQueue,
-        timestamp: int,
-        key: Any,
-        value: Any,
-        headers: Any,
-    ) -> Ack | None:
-        """Begin a batch with a record; its Ack, or None: there is no memory for it now.
-
-        Raises:
-            MessageSizeTooLargeError: The record can never be sent.
-            TypeError: Of a key, value or header; the memory is given back.
-        """
-        buffer, self._granted = self._granted, None
-        if buffer is None:
-            buffer = self.pool.try_take(self.size_for(key, value, headers))
-            if buffer is None:
-                return None
-        now = self._next_time()
-        try:
-            builder = BatchBuilder(len(buffer), buffer)
-            batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
-            ack = batch.append(timestamp, key, value, headers)
-            if ack is None:
-                raise RuntimeError("a record does not fit into a batch of its own")
-        except BaseException:
-            self.pool.give(buffer)
-            raise
-        queue.open = batch
-        queue.waiting.append(batch)
-        self.active.add(queue)
-        if self._options.linger <= 0 or self.pool.waiting:
-            batch.due = True
-            self._on_ready(queue)
-        else:
-            self._lingering.append((queue, batch))
-            if len(queue.waiting) > 1:
-                self._on_ready(queue)
-            if len(self._lingering) == 1:
-                self._on_lingering(now + self._options.linger)
-        return ack
-
-    def _next_time(self) -> float:
-        """The loop's time, for a batch that begins.
-
-        Batches are told apart by their age (see `put_back`), so no two may be equally old; the
-        clock of some event loops ticks in milliseconds.
-        """
-        now = self.loop.time()
-        if now <= self._newest:
-            now = math.nextafter(self._newest, math.inf)
-        self._newest = now
-        return now
 
     def append_again(self, blocked: Blocked, memory: bytearray | None = None) -> Ack | Blocked:
         """Try a blocked record once more.
@@ -241,18 +140,6 @@ class Accumulator(AppendCore):
         self.active.add(queue)
         self._on_ready(queue)
         return batch.ack(0, builder.first_timestamp)
-
-    def close_batch(self, queue: PartitionQueue) -> None:
-        """The open batch is full: it takes no more records and may leave at once."""
-        queue.open = None
-        self._on_ready(queue)
-
-    def _cut_short(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The open batch leaves before it is full."""
-        queue.open = None
-        topic_queues = self.topics.get(queue.topic_partition.topic)
-        if topic_queues is not None and topic_queues.sticky is queue:
-            topic_queues.produced += batch.builder.size
 
     # Partitions
 
@@ -317,41 +204,6 @@ class Accumulator(AppendCore):
 
     # Batches out
 
-    def sendable(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the first waiting batch of a partition may be sent at this moment."""
-        if not queue.waiting or now < queue.muted_until or not self.identity.settled:
-            return False
-        batch = queue.waiting[0]
-        if batch.compressing or (batch is queue.open and not batch.due):
-            return False
-        if not queue.in_flight:
-            return True
-        if not self.identity.numbering:
-            return len(queue.in_flight) < self._unnumbered_window
-        # A batch that is sent again goes alone, so that those behind it cannot be refused for it.
-        sequences = queue.sequences
-        if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
-            return False
-        return len(queue.in_flight) < self._options.max_in_flight
-
-    def seal(self, queue: PartitionQueue) -> ProducerBatch:
-        """Close the first waiting batch of a partition and make its bytes; it stays where it is."""
-        batch = queue.waiting[0]
-        if batch is queue.open:
-            self._cut_short(queue, batch)
-        numbered = self.identity.numbering and self._number(queue, batch)
-        if batch.payload is None or numbered:
-            producer_id, epoch = batch.producer or (-1, -1)
-            batch.payload = batch.builder.seal(
-                self._options.compression,
-                self._options.compression_level,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=batch.base_sequence,
-            )
-            batch.size = len(batch.payload)
-        return batch
-
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
         """Have another thread compress the first waiting batch, if it is large; whether it does.
 
@@ -369,7 +221,7 @@ class Accumulator(AppendCore):
         ):
             return False
         if batch is queue.open:
-            self._cut_short(queue, batch)
+            self.cut_short(queue, batch)
         batch.compressing = True
         work = self.loop.run_in_executor(
             None, batch.builder.seal, options.compression, options.compression_level
@@ -391,34 +243,6 @@ class Accumulator(AppendCore):
             batch.size = len(batch.payload)
         self._on_ready(queue)
 
-    def _number(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Give the batch a number of the partition's present numbering; whether it had none."""
-        sequences = queue.sequences
-        if sequences is None:
-            kept = self._numberings.pop(queue.topic_partition, None)
-            sequences = queue.sequences = kept or Sequences(self.identity)
-        if sequences.stale:
-            if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
-                return False  # the id changed for another partition's sake: ask under the old one
-            sequences.restart()
-        if batch.producer == sequences.stamp:
-            return False
-        batch.producer = sequences.stamp
-        batch.base_sequence = sequences.take(batch.remaining)
-        return True
-
-    def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """Move the first waiting batch, which is sealed, to those in flight."""
-        batch = queue.waiting.popleft()
-        batch.attempts += 1
-        queue.in_flight.append(batch)
-        return batch
-
-    def land(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch is no longer in flight: its request was answered, or never will be."""
-        queue.in_flight.remove(batch)
-        self._maybe_idle(queue)
-
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Wait again, before everything that was sent, or came, after it."""
         self.active.add(queue)
@@ -431,30 +255,21 @@ class Accumulator(AppendCore):
 
     # Outcomes
 
-    def acknowledge(
+    def on_unsendable(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
+    ) -> None:
+        self._on_unsendable(queue, batch, error)
+
+    def settle_piece(
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
-        woken: list[ProducerBatch] | None = None,
     ) -> None:
-        """The broker stored it; its memory is free. If it goes in pieces, the next one is next.
-
-        Args:
-            woken: Gets the batch, if those who wait for it are to be woken: by whoever calls, as
-                soon as nothing is half done. None: the loop wakes them in its next pass.
-        """
-        if batch.pieces is not None:
-            sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
-            self._settle_piece(
-                queue, batch, sequence, base_offset, log_append_time, log_start_offset
-            )
-            return
-        buffer = batch.buffer
-        batch.acknowledge(base_offset, log_append_time, log_start_offset, woken)
-        self._recycle(buffer)
+        sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
+        self._settle_piece(queue, batch, sequence, base_offset, log_append_time, log_start_offset)
 
     def confirm_sent(self, batch: ProducerBatch) -> None:
         """It was written with acks=0; its memory is free."""
@@ -503,15 +318,11 @@ class Accumulator(AppendCore):
         buffer = batch.buffer
         batch.fail(error)
         self._recycle(buffer)
-        self._maybe_idle(queue)
+        self.maybe_idle(queue)
 
     def _recycle(self, buffer: bytearray | None) -> None:
         if buffer is not None:
             self.pool.give(buffer)
-
-    def _maybe_idle(self, queue: PartitionQueue) -> None:
-        if queue.empty:
-            self.active.discard(queue)
 
     # Topics
 

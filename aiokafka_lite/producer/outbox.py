@@ -79,31 +79,14 @@ class Returns(Protocol):
         woken: list[ProducerBatch],
         leader: Node | None = None,
     ) -> None:
-        """The broker answered for the batch (see `on_stored`); where it named another leader,
-        maybe its address."""
-
-    def on_stored(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        base_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-        woken: list[ProducerBatch],
-    ) -> None:
-        """The broker stored the batch. Those who wait for it are woken by whoever calls: it is
-        added to ``woken``."""
+        """The broker answered for the batch; where it named another leader, maybe its address.
+        If it stored it, those to be woken are added to ``woken``."""
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """With acks=0: it was handed to the socket."""
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Nobody answered for the batch."""
-
-    def on_unsendable(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
-    ) -> None:
-        """The first waiting batch cannot be put into bytes."""
 
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
@@ -233,42 +216,9 @@ class Outbox:
         """Send all that may be sent at this moment."""
         now = self.loop.time()
         while self.ready and self.in_flight < self._options.max_in_flight:
-            parts = self._collect(now)
+            parts = self._accumulator.collect(self.ready, now)
             if parts:
                 self._post(connection, parts)
-
-    def _collect(self, now: float) -> list[Part]:
-        """Take one batch of every ready partition, as many as fit into a request."""
-        parts: list[Part] = []
-        size = 0
-        more: list[PartitionQueue] = []
-        ready, accumulator = self.ready, self._accumulator
-        while ready:
-            queue = ready.popleft()
-            queue.listed = False
-            if not accumulator.sendable(queue, now):
-                continue
-            try:
-                if accumulator.compress_elsewhere(queue):
-                    continue
-                batch = accumulator.seal(queue)
-            except Exception as error:  # such as a codec's library: this batch alone fails
-                self._returns.on_unsendable(queue, queue.waiting[0], error)
-                more.append(queue)
-                continue
-            if parts and size + batch.size > self._options.max_request_size:
-                queue.listed = True
-                ready.appendleft(queue)
-                break
-            parts.append((queue, accumulator.take(queue)))
-            size += batch.size
-            if queue.waiting:
-                more.append(queue)
-        for queue in more:
-            if not queue.listed and accumulator.sendable(queue, now):
-                queue.listed = True
-                ready.append(queue)
-        return parts
 
     def _post(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Send one request."""
@@ -375,7 +325,7 @@ class Outbox:
             if where is None:
                 self._left_out(queue, batch)
             else:
-                self._returns.on_stored(queue, batch, *where, woken)
+                self._accumulator.store(queue, batch, *where, woken)
         self._wake_all(woken)
 
     def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:

@@ -86,7 +86,13 @@ class Sender:
         self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
         self.metrics = ProducerMetrics()
         self.accumulator = Accumulator(
-            self._loop, options, self.pool, self._identity, self._on_ready, self._on_lingering
+            self._loop,
+            options,
+            self.pool,
+            self._identity,
+            self._on_ready,
+            self._on_lingering,
+            self._fail,
         )
         self._outboxes: dict[int, Outbox] = {}
         self._running: list[asyncio.Task[None]] = []  # every task ever started: a few
@@ -266,7 +272,7 @@ class Sender:
         if answer.error_code:
             self._on_code(queue, batch, answer, leader)
         else:
-            self.on_stored(
+            self.accumulator.store(
                 queue,
                 batch,
                 answer.base_offset,
@@ -274,25 +280,6 @@ class Sender:
                 answer.log_start_offset,
                 woken,
             )
-
-    def on_stored(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        base_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-        woken: list[ProducerBatch],
-    ) -> None:
-        """The broker stored a batch; whoever calls wakes those who wait for it."""
-        self.accumulator.land(queue, batch)
-        if batch.producer is not None:
-            queue.sequences.on_stored(batch.producer)
-        if not batch.done:
-            self.accumulator.acknowledge(
-                queue, batch, base_offset, log_append_time, log_start_offset, woken
-            )
-        self._go_on(queue)
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch that wants no answer was handed to the socket."""
@@ -391,12 +378,6 @@ class Sender:
         """Something of a partition landed: more of it may be sent, perhaps elsewhere."""
         if queue.waiting:
             self._on_ready(queue)
-
-    def on_unsendable(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
-    ) -> None:
-        """The first waiting batch cannot be put into bytes."""
-        self._fail(queue, batch, error)
 
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
         """There is no connection to a broker; what waits for it goes on waiting, or fails."""

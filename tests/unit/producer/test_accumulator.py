@@ -45,6 +45,7 @@ class Bench:
         self.identity.on_assigned(7, 0)
         self.ready: list[Any] = []
         self.lingering: list[float] = []
+        self.unsendable: list[Any] = []
         self.accumulator = room["accumulator"].Accumulator(
             asyncio.get_running_loop(),
             options,
@@ -52,6 +53,7 @@ class Bench:
             self.identity,
             self.ready.append,
             self.lingering.append,
+            lambda queue, batch, error: self.unsendable.append(batch),
         )
         topic = self.accumulator.adopt("t", {n: Partition(n, leader=0) for n in range(2)})
         self.queue, self.other = topic.queues
