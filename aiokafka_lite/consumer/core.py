@@ -34,6 +34,7 @@ from aiokafka_lite.consumer.options import ConsumerOptions, OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.consumer.reader import CHUNK, Reader
 from aiokafka_lite.consumer.subscription import Subscription
+from aiokafka_lite.consumer.validation import Validation
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
@@ -110,6 +111,9 @@ class ConsumerCore:
             resolve_positions=self._resolve_positions,
             loop=loop,
         )
+        self.validation = Validation(
+            cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
+        )
         self.reader = Reader(
             self.positions,
             self.buffer,
@@ -177,6 +181,7 @@ class ConsumerCore:
         self.reader.stop()
         self.buffer.clear(self.positions)
         self.resolver.close()
+        self.validation.close()
         self.fetcher.close()
         self.cluster.abort()
 
@@ -225,7 +230,7 @@ class ConsumerCore:
         """Read on from an offset."""
         self.buffer.forget(state)
         state.seek(offset)
-        self.fetcher.update(state)
+        self._on_resolved(state)
         self.resolver.announce()
 
     async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
@@ -327,6 +332,8 @@ class ConsumerCore:
         if partitions is not None:
             self._assign(partitions)
         self.fetcher.on_metadata(metadata)
+        self.validation.on_metadata()
+        self.resolver.wake()  # a topic that was made again may be looked up anew
         refused: dict[type[KafkaError], list[str]] = {}
         for name in sorted(self.subscription.topics):
             topic = metadata.topics.get(name)
@@ -342,11 +349,19 @@ class ConsumerCore:
 
     def _on_resolved(self, state: PartitionState) -> None:
         self.fetcher.update(state)
+        self.validation.consider(state)
         if state.error is not None:
             self._waiters.wake()
 
+    def _on_validated(self, state: PartitionState) -> None:
+        self.resolver.wake()
+        self.resolver.announce()
+        self._on_resolved(state)
+
     def _on_drained(self, states: Collection[PartitionState]) -> None:
         self.fetcher.on_drained(states)
+        for state in states:
+            self.validation.consider(state)
         if any(state.reset is not None for state in states):
             self.resolver.wake()
 

@@ -163,8 +163,8 @@ class Fetcher:
             self.topic_ids[topic.name] = topic.topic_id
         known = metadata.partition(*state.tp)
         node = NOWHERE
+        state.follow(metadata)
         if known is not None:
-            state.leader_epoch = known.leader_epoch
             if known.leader in metadata.brokers:
                 node = known.leader
             if state.replica in metadata.brokers and self.loop.time() < state.replica_until:

@@ -7,12 +7,17 @@ partition raises the generation, so a stale answer is recognized and never reach
 The position (next offset to hand out) and the fetch offset (next offset to ask for) differ only
 while decoded records are being handed out: then the `Chunk` knows the first, and its end is the
 second.
+
+A position knows the leader epoch of the record before it (KIP-320). It costs nothing a record: the
+chunk's records know theirs, its end is told by the record set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from uuid import UUID
 
+from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import Chunk
 from aiokafka_lite.consumer.options import OffsetReset
@@ -44,7 +49,13 @@ class PartitionState:
             the first answer and with brokers before 0.11.
         log_start_offset: First offset that the broker has, or None where it is not told.
         polled_at: Milliseconds since the epoch of the last answer to a fetch, or None.
-        leader_epoch: Epoch of the current leader, -1 unknown. Written by `place`.
+        leader: Node id of the leader last told, or NOWHERE. Written by `follow`.
+        leader_epoch: Epoch of that leadership, -1 unknown. Written by `follow`.
+        topic_id: The topic's id as last told, or None. Written by `follow`.
+        unvalidated: Whether the leader has to be asked, before the next fetch, if its log still
+            is the one that was read (KIP-320).
+        remade: Whether it is known not to be: the topic was made again. What is buffered of the
+            old one is handed out first.
         node: The broker it is fetched from, or NOWHERE. Written by the fetcher.
         replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
         retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
@@ -52,6 +63,7 @@ class PartitionState:
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
             offset behind that one is out of range.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
+        chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
         heavy: Whether `records` are decoded in a thread. Owner: the buffer.
         body: What `records` points into. Owner: the buffer.
@@ -62,6 +74,7 @@ class PartitionState:
         "_position",
         "body",
         "chunk",
+        "chunk_epoch",
         "error",
         "error_stays",
         "fetch_bytes",
@@ -69,18 +82,22 @@ class PartitionState:
         "heavy",
         "highwater",
         "last_stable_offset",
+        "leader",
         "leader_epoch",
         "log_start_offset",
         "node",
         "paused",
         "polled_at",
         "records",
+        "remade",
         "replica",
         "replica_until",
         "reset",
         "resumes",
         "retry_at",
+        "topic_id",
         "tp",
+        "unvalidated",
         "waits_for_chunk",
     )
 
@@ -96,7 +113,11 @@ class PartitionState:
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
         self.polled_at: int | None = None
-        self.leader_epoch = -1
+        self.leader = NOWHERE
+        self.leader_epoch = UNKNOWN_EPOCH
+        self.topic_id: UUID | None = None
+        self.unvalidated = False
+        self.remade = False
         self.node = NOWHERE
         self.replica = NOWHERE
         self.replica_until = 0.0
@@ -104,6 +125,7 @@ class PartitionState:
         self.fetch_bytes = fetch_bytes
         self.waits_for_chunk = False
         self.chunk: Chunk | None = None
+        self.chunk_epoch = UNKNOWN_EPOCH
         self.records: RecordSet | None = None
         self.heavy = False
         self.body: ResponseBody | None = None
@@ -114,6 +136,21 @@ class PartitionState:
     def position(self) -> int | None:
         """Offset of the next record to hand out; None while it is being looked up."""
         return self._position if self.chunk is None else self.chunk.position
+
+    @property
+    def position_epoch(self) -> int:
+        """Leader epoch of the record before `position`, or UNKNOWN_EPOCH: what a commit tells."""
+        chunk = self.chunk
+        if chunk is None:
+            return self._epoch
+        if chunk.index == chunk.count:
+            return self.chunk_epoch
+        return self._epoch if chunk.index == 0 else chunk.records[chunk.index - 1].leader_epoch
+
+    @property
+    def fetch_epoch(self) -> int:
+        """Leader epoch of the record before `fetch_offset`, or UNKNOWN_EPOCH."""
+        return self._epoch if self.chunk is None else self.chunk_epoch
 
     @property
     def fetch_offset(self) -> int | None:
@@ -128,6 +165,7 @@ class PartitionState:
             and not self.paused
             and self.error is None
             and not self.waits_for_chunk
+            and not self.unvalidated
             and self.fetch_offset is not None
         )
 
@@ -144,6 +182,8 @@ class PartitionState:
         self.waits_for_chunk = False
         self._position = offset
         self._epoch = epoch
+        self.remade = False
+        self.unvalidated = epoch >= 0 and self.leader_epoch >= 0
 
     def ask_reset(self, policy: OffsetReset) -> None:
         """Have the position looked up by `policy`. The buffer has let go of the old records."""
@@ -153,11 +193,50 @@ class PartitionState:
         self.error = None
         self.waits_for_chunk = False
         self._position = None
+        self._epoch = UNKNOWN_EPOCH
+        self.remade = False
+        self.unvalidated = False
+
+    def follow(self, metadata: Metadata) -> None:
+        """Note what newer metadata tells of the leader and the topic. Either may make the position
+        doubtful; while there is no leader nothing changes (as in Java): it would have to be asked.
+        """
+        topic = metadata.topics.get(self.tp.topic)
+        if topic is None:
+            return
+        if topic.topic_id is not None and topic.topic_id != self.topic_id:
+            if self.topic_id is not None:
+                self._on_remade()
+            self.topic_id = topic.topic_id
+        known = topic.partitions.get(self.tp.partition)
+        if known is not None and known.leader in metadata.brokers:
+            self._on_leader(known.leader, known.leader_epoch)
+
+    def _on_remade(self) -> None:
+        if self.fetch_offset is None:
+            self.generation += 1  # the answer under way may be about the old topic
+        else:
+            self.remade = True
+            self.unvalidated = True
+
+    def _on_leader(self, leader: int, epoch: int) -> None:
+        if (leader, epoch) == (self.leader, self.leader_epoch):
+            return
+        self.leader = leader
+        self.leader_epoch = epoch
+        self.replica = NOWHERE  # the new leader may prefer another one
+        # What is not decoded yet may know an epoch, where what is decoded does not.
+        self.unvalidated = self.remade or (
+            epoch >= 0
+            and self.fetch_offset is not None
+            and (self.fetch_epoch >= 0 or self.records is not None)
+        )
 
     def on_chunk_done(self) -> None:
         """The chunk was handed out whole."""
         if self.chunk is not None:
             self._position = self.chunk.end
+            self._epoch = self.chunk_epoch
             self.chunk = None
 
     def fail(self, error: Exception, *, stays: bool) -> None:
@@ -182,7 +261,6 @@ class Positions:
 
     Args:
         reset: The policy for partitions that have no position yet.
-        retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
         fetch_bytes: How much of one partition to ask for in a fetch.
     """
 

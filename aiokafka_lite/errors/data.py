@@ -4,6 +4,8 @@ A class's docstring is Kafka's own description of its code; how a client has to 
 ``errors.table``.
 """
 
+from collections.abc import Mapping
+
 from aiokafka_lite.errors.base import BrokerResponseError
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "KafkaStorageError",
     "LeaderNotAvailableError",
     "ListenerNotFound",
+    "LogTruncationError",
     "MessageSizeTooLargeError",
     "NotEnoughReplicasAfterAppendError",
     "NotEnoughReplicasError",
@@ -42,6 +45,40 @@ __all__ = [
 
 class OffsetOutOfRangeError(BrokerResponseError, code=1):
     """The requested offset is not within the range of offsets maintained by the server."""
+
+
+class LogTruncationError(OffsetOutOfRangeError):
+    """Records that were read are no longer in the log, and others may stand at their offsets: the
+    leader was elected among replicas that did not have them, or the topic was made again. Raised
+    with ``auto_offset_reset="none"``, until the application seeks (KIP-320; ours).
+
+    Args:
+        offsets: By partition, the offset of the next record that would have been read.
+        divergent_offsets: By partition, the first offset from which on the log is another one than
+            was read: what to seek to in order to miss nothing. A partition is left out where no
+            broker can tell it.
+    """
+
+    def __init__(
+        self,
+        offsets: Mapping[tuple[str, int], int],
+        divergent_offsets: Mapping[tuple[str, int], int],
+    ) -> None:
+        super().__init__(dict(offsets), dict(divergent_offsets))
+        self.offsets = dict(offsets)
+        self.divergent_offsets = dict(divergent_offsets)
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"{topic}-{partition} (at offset {offset}, "
+            + (
+                f"another log from offset {self.divergent_offsets[topic, partition]} on)"
+                if (topic, partition) in self.divergent_offsets
+                else "nothing of what was read is known to be there)"
+            )
+            for (topic, partition), offset in self.offsets.items()
+        )
+        return f"[Error 1] {type(self).__name__}: records that were read are gone: {where}"
 
 
 class CorruptRecordException(BrokerResponseError, code=2):

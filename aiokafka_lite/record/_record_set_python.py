@@ -149,7 +149,7 @@ class RecordSet:
             if self._taken == len(self._batch):
                 self._batch, self._taken = [], 0
                 if self._error is None:
-                    self.next_offset = max(self.next_offset, self._after)
+                    self._pass_over()
         if self._taken == len(self._batch):
             self._open_next()  # so that `exhausted` and the position are known as soon as can be
         if self._error is not None and not out and max_records > 0:
@@ -177,12 +177,17 @@ class RecordSet:
                 self._at += size
                 if self._batch:
                     return True
-                if self._error is None and self._after > self.next_offset:
-                    self.next_offset = self._after
-                    self.leader_epoch = self._epoch
+                if self._error is None:
+                    self._pass_over()
         except (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError) as error:
             self._fail(type(error), str(error.args[0]), self.next_offset)
         return False
+
+    def _pass_over(self) -> None:
+        """Go behind the batch, whose last offsets may hold no record."""
+        if self._after > self.next_offset:
+            self.next_offset = self._after
+            self.leader_epoch = self._epoch
 
     def _measure(self) -> tuple[int, int]:
         """Size in bytes and magic of the entry that begins here; size 0 where none does."""
