@@ -24,7 +24,7 @@ from aiokafka_lite.errors import (
     InvalidTopicError,
     KafkaConfigurationError,
 )
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
@@ -285,6 +285,49 @@ def as_partitions(values: object) -> list[TopicPartition]:
     if not isinstance(values, Iterable):
         raise TypeError(f"partitions must be TopicPartition instances, not {values!r}")
     return [as_partition(each) for each in values]
+
+
+def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets as an application gives them to be committed, in aiokafka's words.
+
+    Args:
+        value: By TopicPartition an int, an (int, str) or an OffsetAndMetadata.
+
+    Raises:
+        ValueError: no dict, none in it, or something else by a partition; a negative offset.
+        TypeError: a key is no TopicPartition, or metadata no str.
+        InvalidTopicError: a topic that cannot be said.
+    """
+    if not value or not isinstance(value, dict):
+        raise IllegalArgumentError(
+            f"offsets should be a dict of what to commit by TopicPartition, not {value!r}"
+        )
+    return {_commit_key(tp): _to_commit(tp, told) for tp, told in value.items()}
+
+
+def _commit_key(tp: object) -> TopicPartition:
+    if not isinstance(tp, TopicPartition):
+        raise TypeError("Key should be TopicPartition instance")
+    return as_partition(tp)
+
+
+def _to_commit(tp: object, told: object) -> OffsetAndMetadata:
+    metadata: object = ""
+    offset = told
+    if isinstance(told, tuple | list):
+        if len(told) != 2:
+            raise IllegalArgumentError(f"{tp} should have an offset and metadata, not {told!r}")
+        offset, metadata = told
+    if not isinstance(metadata, str):
+        raise TypeError("Metadata should be a string")
+    try:
+        number = whole(f"offset of {tp}", offset)
+    except TypeError as error:
+        raise IllegalArgumentError(str(error.args[0])) from None
+    epoch = told.leader_epoch if isinstance(told, OffsetAndMetadata) else None
+    if epoch is not None:
+        epoch = whole(f"leader epoch of {tp}", epoch, most=INT32)
+    return OffsetAndMetadata(number, wire_string("metadata", metadata), epoch)
 
 
 def is_int(value: object) -> bool:

@@ -115,6 +115,11 @@ class Commits:
     def on_committed(self, told: Callable[[Offsets], None] | None) -> None:
         self._committer.on_committed = told
 
+    @property
+    def member(self) -> bool:
+        """Whether this is a member of the group now."""
+        return self._committer.is_member
+
     # --- at the application's word
 
     async def commit(self, offsets: Offsets | None, deadline: float) -> None:

@@ -122,9 +122,13 @@ class Committer:
     @property
     def may_commit(self) -> bool:
         """Whether there is one to commit as."""
+        return self.is_member or self._driver is None or not self._shared()
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is a member of the group now."""
         driver = self._driver
-        out = driver is not None and driver.membership.commit_identity() is None
-        return not (out and self._shared())
+        return driver is not None and driver.membership.commit_identity() is not None
 
     def unsettled(self, offsets: Offsets) -> Offsets:
         """Those that are not what was committed last for a partition since it was assigned."""
