@@ -18,7 +18,7 @@ from aiokafka_lite._version import __version__
 if TYPE_CHECKING:
     from aiokafka_lite.abc import ConsumerRebalanceListener
     from aiokafka_lite.client import AIOKafkaClient
-    from aiokafka_lite.consumer import AIOKafkaConsumer
+    from aiokafka_lite.consumer import AIOKafkaConsumer, SubscriptionPattern
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
     from aiokafka_lite.producer import AIOKafkaProducer
     from aiokafka_lite.structs import (
@@ -38,6 +38,7 @@ __all__ = [
     "IllegalOperation",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "SubscriptionPattern",
     "TopicPartition",
     "__version__",
 ]
@@ -52,6 +53,7 @@ _HOMES = {
     "IllegalOperation": "errors",
     "OffsetAndMetadata": "structs",
     "OffsetAndTimestamp": "structs",
+    "SubscriptionPattern": "consumer",
     "TopicPartition": "structs",
 }
 _MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}

@@ -85,6 +85,12 @@ class TaskOwner:
         if exception is not None:
             self._on_error(task.get_name(), exception)
 
+    def cancel(self) -> None:
+        """Cancel every task, and take no more; without waiting, also from a finalizer."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
     async def close(self, deadline: float) -> tuple[str, ...]:
         """Cancel every task and wait for their end; idempotent.
 

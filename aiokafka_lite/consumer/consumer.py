@@ -34,9 +34,7 @@ from aiokafka_lite.consumer.subscription_calls import SubscriptionCalls
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
-    IllegalOperation,
     IllegalStateError,
-    KafkaConfigurationError,
 )
 from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
@@ -235,12 +233,9 @@ class AIOKafkaConsumer(SubscriptionCalls):
                 "allow_auto_create_topics", allow_auto_create_topics
             ),
         )
-        if group_options is not None:
-            raise KafkaConfigurationError(
-                "`group_id`: consumer groups are not there yet in this release; without a group, "
-                "subscribe() reads all partitions of its topics and assign() those it is given"
-            )
-        core = ConsumerCore(cluster, consumer_options, metadata_max_age=max_age, loop=loop)
+        core = ConsumerCore(
+            cluster, consumer_options, group_options, metadata_max_age=max_age, loop=loop
+        )
         super().__init__(core)
         if topics:
             core.subscription.subscribe(topic_names(topics), None, None)
@@ -271,12 +266,16 @@ class AIOKafkaConsumer(SubscriptionCalls):
     async def start(self) -> None:
         """Connect to the cluster, wait until the topics are there, and begin to fetch.
 
-        When this returns, positions are known of all partitions whose leader answered: a record
-        sent later is not missed, "latest" or not.
+        With a group and a subscription it waits until the group has assigned partitions, and the
+        listener knows: as long as the other members need. When this returns, positions are known
+        of all partitions whose leader answered: a record sent later is not missed, "latest" or
+        not.
 
         Raises:
             KafkaConnectionError: no bootstrap address answered.
             TopicAuthorizationFailedError: the topics may not be read.
+            GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
+                others: the group does not take this member.
             UnknownTopicOrPartitionError: a topic is not there after `request_timeout_ms`.
             IllegalStateError: started before, or stopped.
 
@@ -294,10 +293,13 @@ class AIOKafkaConsumer(SubscriptionCalls):
         await core.start()
 
     async def stop(self) -> None:
-        """Stop reading and close all connections. Idempotent; works after a failed `start`.
+        """Stop reading, leave the group, and close all connections. Idempotent; works after a
+        failed `start`.
 
-        Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {}, and
-        ``async for`` ends. Returns within about five seconds, whatever the brokers do.
+        With auto-commit what was handed out is committed, and the listener is told that all
+        partitions are revoked (as in Java). Static members stay in the group until their session
+        ends. Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {},
+        and ``async for`` ends. Returns within about five seconds, whatever the brokers do.
 
         Cancellation: the connections are closed all the same.
         """
@@ -389,34 +391,6 @@ class AIOKafkaConsumer(SubscriptionCalls):
     async def __anext__(self) -> Record:
         record = self._core.buffer.delivery.take()
         return await self._core.reader.next_or_end() if record is None else record
-
-    # --- groups
-
-    async def commit(self, offsets: object = None) -> None:
-        """Commit offsets: needs a group.
-
-        Raises:
-            IllegalOperation: always, as long as there are no groups.
-        """
-        raise IllegalOperation("Requires group_id")
-
-    async def committed(self, partition: TopicPartition) -> int | None:
-        """The committed offset: needs a group.
-
-        Raises:
-            IllegalOperation: always, as long as there are no groups.
-        """
-        raise IllegalOperation("Requires group_id")
-
-    async def seek_to_committed(
-        self, *partitions: TopicPartition
-    ) -> dict[TopicPartition, int | None]:
-        """Seek to the committed offsets: needs a group.
-
-        Raises:
-            IllegalOperation: always, as long as there are no groups.
-        """
-        raise IllegalOperation("Requires group_id")
 
 
 def _deprecated(message: str) -> None:

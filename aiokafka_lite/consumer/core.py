@@ -4,13 +4,16 @@ Tasks and listeners hold this object and its parts, never the public `AIOKafkaCo
 that was dropped is collected at once, and its finalizer ends what is here by `abort`.
 
 Tasks: the cluster's metadata refresh, one fetch task a broker, and, while positions are missing,
-one that looks them up; and one for each set of large compressed batches while a thread decodes it.
+one that looks them up; one for each set of large compressed batches while a thread decodes it; and
+those of the group.
 
 Non-obvious:
 
-- Every change of the assignment goes through `_assign`; every change of a position through
+- Every change of the assignment goes through `assignment`; every change of a position through
   `seek` or `reset`. Both are synchronous: what was buffered or asked for before is gone when they
   return.
+- At the end reading stops first, then the group is left, while all else still works: a listener
+  may commit and ask for positions then.
 - With ``auto_offset_reset="latest"`` the start is where the partition ends when `start` returns
   (if its leader answered), so a record sent after that is never missed.
 """
@@ -20,18 +23,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.retry import ANY, call
+from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.consumer.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets import Found, PositionResolver, list_offsets
-from aiokafka_lite.consumer.options import ConsumerOptions, OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions, OffsetReset
+from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
 from aiokafka_lite.consumer.reader import CHUNK, Reader
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.consumer.validation import Validation
@@ -48,6 +53,9 @@ from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
+if TYPE_CHECKING:  # membership and assignors are loaded by those who are in a group
+    from aiokafka_lite.consumer.group import ConsumerGroup
+
 log = logging.getLogger(__name__)
 
 FIRST_POSITIONS_WAIT = 5.0
@@ -60,6 +68,9 @@ HEAVY_CHUNK = 2048
 STOP_WITHIN = 5.0
 """Seconds after which `stop` waits for nothing more."""
 
+CLOSING_TAKES = 0.5
+"""Seconds of those that are kept for ending tasks and connections, after the group was left."""
+
 
 class ConsumerCore:
     """All parts of one consumer.
@@ -67,6 +78,7 @@ class ConsumerCore:
     Args:
         cluster: Not started; owned from now on.
         options: The consumer's.
+        group: The membership's, or None without a group.
         metadata_max_age: Seconds, for the fetcher.
         loop: The event loop it will live in.
     """
@@ -75,6 +87,7 @@ class ConsumerCore:
         self,
         cluster: Cluster,
         options: ConsumerOptions,
+        group: GroupOptions | None,
         *,
         metadata_max_age: float,
         loop: asyncio.AbstractEventLoop,
@@ -82,7 +95,11 @@ class ConsumerCore:
         self.loop = loop
         self.cluster = cluster
         self.options = options
-        self.subscription = Subscription(exclude_internal=options.exclude_internal_topics)
+        self.subscription = Subscription(
+            exclude_internal=options.exclude_internal_topics,
+            grouped=group is not None,
+            modern=group is not None and group.modern,
+        )
         self.positions = Positions(options.auto_offset_reset, options.max_partition_fetch_bytes)
         self.starting = False
         self.started = False
@@ -120,6 +137,32 @@ class ConsumerCore:
             self._waiters,
             deserializes=options.deserializes,
         )
+        self.assignment = Assignment(
+            cluster, self.positions, self.buffer, self.fetcher, self.resolver, self._waiters
+        )
+        self.group = None if group is None else self._member(group)
+        self._tracked: frozenset[str] | None = frozenset()
+        self._stopping = asyncio.Lock()  # who stops second waits for the first
+
+    def _member(self, options: GroupOptions) -> ConsumerGroup:
+        from aiokafka_lite.consumer.group import ConsumerGroup
+
+        group = ConsumerGroup(
+            self.cluster,
+            options,
+            self.options,
+            self.subscription,
+            self.assignment,
+            self.positions,
+            on_failure=self._on_group_failure,
+            track_topics=self._track_topics,
+            on_error=self._on_task_error,
+            loop=self.loop,
+        )
+        self.reader.watch = group
+        group.commits.delivery = self.buffer.delivery
+        self.resolver.committed = group.committed
+        return group
 
     def deadline(self) -> float:
         """When a call that asks brokers something gives up, in loop time."""
@@ -134,6 +177,7 @@ class ConsumerCore:
             KafkaConnectionError: no broker answered.
             TopicAuthorizationFailedError, InvalidTopicError: as a broker says of a topic.
             UnknownTopicOrPartitionError: a topic is not there and was not created in time.
+            KafkaError: the group does not take this member.
         """
         self.starting = True
         self.reader.begun = True
@@ -157,9 +201,12 @@ class ConsumerCore:
         if self.subscription.pattern is not None:
             await self.cluster.refresh(deadline)
         self.started = True
+        self.assignment.active = True
         self.cluster.add_listener(self._on_metadata)
         self._on_metadata(self.cluster.metadata)
         self.resolver.wake()
+        if self.group is not None:
+            await self.group.wait_assigned()
         patience = min(FIRST_POSITIONS_WAIT, self.options.request_timeout)
         try:
             await self.resolver.wait(list(self.positions), self.loop.time() + patience)
@@ -169,8 +216,18 @@ class ConsumerCore:
     async def stop(self) -> None:
         """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""
         deadline = self.loop.time() + STOP_WITHIN
-        self.abort()
+        self.reader.stop()
+        try:
+            async with self._stopping:
+                if self.group is not None and not self.closed:
+                    await self.group.close(deadline - CLOSING_TAKES)
+                if not self.closed:
+                    await self.fetcher.end_sessions(deadline - CLOSING_TAKES)
+        finally:
+            self.abort()
         await self._tasks.close(deadline)
+        if self.group is not None:
+            await self.group.end(deadline)
         await self.cluster.close(deadline)
 
     def abort(self) -> None:
@@ -178,11 +235,14 @@ class ConsumerCore:
         if self.closed:
             return
         self.closed = True
+        self.assignment.active = False
         self.reader.stop()
         self.buffer.clear(self.positions)
         self.resolver.close()
         self.validation.close()
         self.fetcher.close()
+        if self.group is not None:
+            self.group.abort()
         self.cluster.abort()
 
     # --- what is read
@@ -191,45 +251,53 @@ class ConsumerCore:
         """The subscription names other topics now."""
         if self.started:
             self._track_topics()
-            if self.subscription.pattern is not None:
+            if self.group is not None:
+                self.group.subscribe()
+            elif self.subscription.pattern is not None:
                 self.cluster.request_update()
             self._on_metadata(self.cluster.metadata)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """These are the partitions now."""
-        self._assign(partitions)
+        wanted = dict.fromkeys(partitions)
+        if self.group is not None:
+            self.group.commits.let_go(self.assignment.partitions.difference(wanted))
+        self.assignment.replace(wanted)
         if self.started:
             self._track_topics()
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
-        self._assign(())
+        """Read nothing, and want nothing."""
+        if self.group is not None:
+            if self.subscription.manual:
+                self.group.commits.let_go(self.assignment.partitions)
+            self.group.unsubscribe()
+        self.subscription.unsubscribe()
+        self.assignment.replace(())
         if self.started:
             self._track_topics()
 
     def _track_topics(self) -> None:
-        everything = self.subscription.pattern is not None
-        self.cluster.set_topics(None if everything else self.subscription.topics)
-
-    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
-        came, gone = self.positions.assign(partitions)
-        for state in gone:
-            self.buffer.forget(state)
-            self.fetcher.remove(state)
-        if not self.started or self.closed:
-            return
-        for state in came:
-            self.fetcher.place(state, self.cluster.metadata)
-        if came or gone:
-            self.resolver.wake()
-            self.resolver.announce()
+        """Keep the metadata of what is read, and of what the group's leader watches."""
+        names: frozenset[str] | None = None
+        if self.subscription.pattern is None:
+            names = self.subscription.topics
+            if self.group is not None:
+                names |= self.group.topics
+        if names != self._tracked:
+            self._tracked = names
+            self.cluster.set_topics(names)
 
     # --- positions
 
-    def seek(self, state: PartitionState, offset: int) -> None:
-        """Read on from an offset."""
+    def seek(self, state: PartitionState, offset: int, epoch: int | None = None) -> None:
+        """Read on from an offset.
+
+        Args:
+            epoch: Leader epoch of the record before it, where it is known.
+        """
         self.buffer.forget(state)
-        state.seek(offset)
+        state.seek(offset, UNKNOWN_EPOCH if epoch is None else epoch)
         self._on_resolved(state)
         self.resolver.announce()
 
@@ -263,17 +331,6 @@ class ConsumerCore:
                 raise state.error
             self._check_running()
             await self.resolver.wait([state], deadline)
-
-    def pause(self, state: PartitionState) -> None:
-        """Hand out and fetch nothing more of a partition."""
-        self.buffer.pause(state)
-        self.fetcher.update(state)
-
-    def resume(self, state: PartitionState) -> None:
-        """Undo `pause`."""
-        self.buffer.resume(state)
-        self.fetcher.update(state)
-        self._waiters.wake()
 
     # --- questions
 
@@ -330,10 +387,12 @@ class ConsumerCore:
             return
         partitions = self.subscription.on_metadata(metadata, self.positions.partitions())
         if partitions is not None:
-            self._assign(partitions)
+            self.assignment.replace(partitions)
         self.fetcher.on_metadata(metadata)
         self.validation.on_metadata()
         self.resolver.wake()  # a topic that was made again may be looked up anew
+        if self.group is not None:
+            self.group.on_metadata(metadata)
         refused: dict[type[KafkaError], list[str]] = {}
         for name in sorted(self.subscription.topics):
             topic = metadata.topics.get(name)
@@ -346,6 +405,11 @@ class ConsumerCore:
 
     def _on_wait(self) -> None:
         self.fetcher.on_starved()
+        if self.group is not None:
+            self.group.on_read(waiting=True)
+
+    def _on_group_failure(self) -> None:
+        self._waiters.wake()
 
     def _on_resolved(self, state: PartitionState) -> None:
         self.fetcher.update(state)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 from aiokafka_lite.consumer.buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.delivery import EMPTY, Record
@@ -32,6 +32,20 @@ DESERIALIZED_CHUNK: Final = 32
 
 LOOP_BREATH: Final = 0.002
 """Seconds of reading without a pause after which the event loop is let run once."""
+
+
+class ReadWatch(Protocol):
+    """Who wants to know that the application reads: its group."""
+
+    def on_read(self, waiting: bool) -> None:
+        """Records are asked for.
+
+        Args:
+            waiting: Somebody waits for them, until the next call.
+        """
+
+    def raise_failure(self) -> None:
+        """Raise what lets every read fail, if anything does."""
 
 
 class Reader:
@@ -56,6 +70,8 @@ class Reader:
         self.begun = False  # by the start of the consumer; before it, nothing would ever come
         self.error: KafkaError | None = None
         """What every read raises: something about the whole consumer. Written by its owner."""
+        self.watch: ReadWatch | None = None
+        """Called on each way through here: once a chunk, not once a record."""
         self._positions = positions
         self._buffer = buffer
         self._waiters = waiters
@@ -157,6 +173,9 @@ class Reader:
         self.check_begun()
         if self.error is not None:
             raise self.error.with_traceback(None)
+        if self.watch is not None:
+            self.watch.raise_failure()
+            self.watch.on_read(bool(self._waiters))
 
     def _states(self, among: Collection[TopicPartition]) -> set[PartitionState] | None:
         if not among:
@@ -174,5 +193,9 @@ class Reader:
         self._buffer.delivery.until = monotonic() + LOOP_BREATH
 
     async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
-        await self._waiters.wait(among, deadline)
+        try:
+            await self._waiters.wait(among, deadline)
+        finally:
+            if self.watch is not None:
+                self.watch.on_read(bool(self._waiters))
         self._buffer.delivery.until = monotonic() + LOOP_BREATH

@@ -1,51 +1,96 @@
 """What the application asked to read: topics, a pattern, or partitions of its choice. Sans-IO.
 
 Without a group a subscription means all partitions of its topics, those that are added later
-too. The three kinds exclude one another until `unsubscribe`, as in Java.
+too; in a group it is told to the others, and the partitions come from there. The kinds of
+subscriptions exclude one another until `unsubscribe`, as in Java.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from enum import Enum
+from typing import NamedTuple
 
 from aiokafka_lite._arguments import as_partitions, topic_names
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
+
+
+class SubscriptionPattern(NamedTuple):
+    """A regular expression that the broker resolves (RE2; KIP-848, ours).
+
+    It takes a topic if it matches the whole name, and finds new topics without this client asking
+    for the metadata of all. With ``group_protocol="consumer"`` only.
+    """
+
+    pattern: str
+
+
+class Kind(Enum):
+    """What a subscription consists of."""
+
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern of the client's"
+    BROKER_PATTERN = "a pattern of the broker's"
+    PARTITIONS = "partitions"
 
 
 class Subscription:
     """The subscription of one consumer.
 
     Attributes:
-        topics: Names subscribed to; those that match, of a pattern; those of the partitions, of
-            an assignment.
-        pattern: The pattern subscribed to, or None.
+        kind: What it consists of.
+        topics: Names subscribed to; those that match, of a pattern of the client's; those of the
+            partitions, of an assignment and of a pattern of the broker's.
+        pattern: The client's pattern, or None.
+        broker_pattern: The broker's, or None.
         listener: Told of rebalances, or None.
-        manual: Whether the application assigns partitions itself.
 
     Args:
-        exclude_internal: Whether a pattern leaves out internal topics.
+        exclude_internal: Whether a pattern of the client's leaves out internal topics.
+        grouped: Whether there is a group.
+        modern: Whether its broker assigns.
     """
 
-    def __init__(self, *, exclude_internal: bool) -> None:
+    def __init__(
+        self, *, exclude_internal: bool, grouped: bool = False, modern: bool = False
+    ) -> None:
         self._exclude_internal = exclude_internal
+        self._grouped = grouped
+        self._modern = modern
+        self.kind = Kind.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.broker_pattern: str | None = None
         self.listener: ConsumerRebalanceListener | None = None
-        self.manual = False
+
+    @property
+    def manual(self) -> bool:
+        """Whether the application assigns partitions itself."""
+        return self.kind is Kind.PARTITIONS
+
+    @property
+    def shared(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self._grouped and self.kind not in (Kind.NONE, Kind.PARTITIONS)
 
     @property
     def automatic(self) -> bool:
         """Whether the partitions follow the metadata."""
-        return not self.manual and (self.pattern is not None or bool(self.topics))
+        return not self._grouped and self.kind in (Kind.TOPICS, Kind.PATTERN)
+
+    def matches(self, topic: str) -> bool:
+        """Whether the client's pattern takes a topic that may be unknown here."""
+        return self.pattern is not None and self.pattern.match(topic) is not None
 
     def subscribe(
         self,
         topics: Collection[str],
-        pattern: str | None,
+        pattern: str | SubscriptionPattern | None,
         listener: ConsumerRebalanceListener | None,
     ) -> None:
         """Subscribe to names or to a pattern.
@@ -53,7 +98,8 @@ class Subscription:
         Raises:
             TypeError: neither or both of topics and pattern; `topics` is a str, or no list, tuple
                 or set of str; the listener is none.
-            ValueError: the pattern is no regular expression.
+            ValueError: the pattern is no regular expression; a pattern for the broker without a
+                group whose broker assigns.
             IllegalStateError: another kind of subscription is there.
         """
         if not (topics or pattern):
@@ -62,22 +108,37 @@ class Subscription:
             raise TypeError("You can't provide both `topics` and `pattern`")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
-        compiled = None
+        compiled: re.Pattern[str] | None = None
+        for_broker: str | None = None
         names: frozenset[str] = frozenset()
-        if pattern:
-            if not isinstance(pattern, str):
-                raise TypeError("Pattern should be a str")
-            try:
-                compiled = re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
+        if isinstance(pattern, SubscriptionPattern):
+            kind = Kind.BROKER_PATTERN
+            for_broker = self._pattern_for_broker(pattern.pattern)
+        elif pattern:
+            kind = Kind.PATTERN
+            compiled = _compiled(pattern)
         else:
+            kind = Kind.TOPICS
             names = topic_names(topics)
-        if self.manual or (self.automatic and (self.pattern is None) != (compiled is None)):
+        if self.kind not in (Kind.NONE, kind):
             raise _exclusive()
+        self.kind = kind
         self.topics = names
         self.pattern = compiled
+        self.broker_pattern = for_broker
         self.listener = listener
+
+    def _pattern_for_broker(self, pattern: object) -> str:
+        if not isinstance(pattern, str):
+            raise TypeError("Pattern should be a str")
+        if not pattern:
+            raise KafkaConfigurationError("a SubscriptionPattern should not be empty")
+        if not self._modern:
+            raise KafkaConfigurationError(
+                "a SubscriptionPattern is resolved by the broker: it needs a `group_id` and "
+                "group_protocol='consumer'"
+            )
+        return pattern
 
     def assign(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Take partitions of the application's choice; none takes all away.
@@ -89,18 +150,24 @@ class Subscription:
             IllegalStateError: topics or a pattern are subscribed to.
         """
         wanted = as_partitions(partitions)
-        if self.automatic:
+        if self.kind not in (Kind.NONE, Kind.PARTITIONS):
             raise _exclusive()
-        self.manual = True
+        self.kind = Kind.PARTITIONS
         self.topics = frozenset(tp.topic for tp in wanted)
         return wanted
 
     def unsubscribe(self) -> None:
         """Want nothing; any kind of subscription may follow."""
+        self.kind = Kind.NONE
         self.topics = frozenset()
         self.pattern = None
+        self.broker_pattern = None
         self.listener = None
-        self.manual = False
+
+    def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group has assigned these: of the broker's pattern, all that is known of it here."""
+        if self.kind is Kind.BROKER_PATTERN:
+            self.topics = frozenset(tp.topic for tp in partitions)
 
     def on_metadata(
         self, metadata: Metadata, assigned: Collection[TopicPartition] = ()
@@ -113,8 +180,6 @@ class Subscription:
         Args:
             assigned: The partitions read so far.
         """
-        if not self.automatic:
-            return None
         if self.pattern is not None:
             self.topics = frozenset(
                 topic.name
@@ -122,6 +187,8 @@ class Subscription:
                 if self.pattern.match(topic.name)
                 and not (topic.is_internal and self._exclude_internal)
             )
+        if not self.automatic:
+            return None
         wanted: list[TopicPartition] = []
         for name in sorted(self.topics):
             topic = metadata.topics.get(name)
@@ -130,6 +197,15 @@ class Subscription:
                 told.update(tp for tp in assigned if tp.topic == name)
             wanted += sorted(told)
         return wanted
+
+
+def _compiled(pattern: object) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise TypeError("Pattern should be a str")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
 
 
 def _exclusive() -> IllegalStateError:

@@ -6,10 +6,17 @@ A base class of `AIOKafkaConsumer`, apart only to keep both readable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
+from aiokafka_lite.consumer.subscription import SubscriptionPattern
+from aiokafka_lite.errors import IllegalOperation
+from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.consumer.group import ConsumerGroup
 
 
 class SubscriptionCalls(OffsetCalls):
@@ -34,28 +41,34 @@ class SubscriptionCalls(OffsetCalls):
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read now: a new set."""
-        return self._core.positions.partitions()
+        return self._core.assignment.partitions
 
     def subscribe(
         self,
         topics: Sequence[str] | set[str] = (),
-        pattern: str | None = None,
+        pattern: str | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read all partitions of these topics, instead of those subscribed to before.
+        """Read these topics, instead of those subscribed to before.
 
-        Partitions and, with a pattern, topics that are added later are found when the metadata is
-        refreshed (`metadata_max_age_ms`), and read from the position `auto_offset_reset` says.
+        In a group, its members share the partitions, and this takes part in the next rebalance.
+        Without one all partitions are read. Partitions and, with a pattern, topics that are added
+        later are found when the metadata is refreshed (`metadata_max_age_ms`); where the group has
+        committed nothing, reading begins where `auto_offset_reset` says.
 
         Args:
             topics: Names.
             pattern: A regular expression; topics whose name it matches from its beginning
-                (`re.match`). Either this or `topics`.
-            listener: For groups; without one nothing is revoked.
+                (`re.match`). Either this or `topics`. Or a `SubscriptionPattern`, which the broker
+                resolves.
+            listener: Told what the group gives and takes; without a group there is nothing to
+                tell. Its methods run inside the rebalance, which waits for them; what they raise
+                is logged, and the rebalance goes on.
 
         Raises:
             TypeError: neither or both of `topics` and `pattern`, or one of a wrong type.
-            ValueError: the pattern is no regular expression.
+            ValueError: the pattern is no regular expression; or is the broker's, without
+                ``group_protocol="consumer"``.
             InvalidTopicError: a name that no request can carry, at once; one that is not legal
                 otherwise, when the broker says so.
             IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
@@ -66,12 +79,16 @@ class SubscriptionCalls(OffsetCalls):
         self._core.subscribe()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are read: subscribed to, matched, or of the assigned partitions."""
+        """The topics that are read: subscribed to, matched, or of the assigned partitions (also
+        with a pattern that the broker resolves)."""
         return self._core.subscription.topics
 
     def unsubscribe(self) -> None:
-        """Read nothing more; positions are forgotten. `subscribe` or `assign` may follow."""
-        self._core.subscription.unsubscribe()
+        """Read nothing more; positions are forgotten. `subscribe` or `assign` may follow.
+
+        A group is left in the background: with auto-commit what was handed out is committed, the
+        listener is told that everything was revoked, and the others get it.
+        """
         self._core.unsubscribe()
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -82,11 +99,11 @@ class SubscriptionCalls(OffsetCalls):
             IllegalStateError: one is not assigned.
         """
         for state in self._states(partitions):
-            self._core.pause(state)
+            self._core.assignment.pause(state)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused: a new set."""
-        return {state.tp for state in self._core.positions if state.paused}
+        return self._core.assignment.paused
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Undo `pause`. The next record is the one after the last that was handed out.
@@ -96,4 +113,38 @@ class SubscriptionCalls(OffsetCalls):
             IllegalStateError: one is not assigned.
         """
         for state in self._states(partitions):
-            self._core.resume(state)
+            self._core.assignment.resume(state)
+
+    # --- the group
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Have the group rebalance, in the background (KIP-568; ours).
+
+        With ``group_protocol="consumer"`` that is the broker's to decide: it is asked for news.
+
+        Args:
+            reason: For the coordinator's log.
+
+        Raises:
+            IllegalOperation: there is no group.
+            ConsumerStoppedError: stopped before.
+        """
+        self._check_running()
+        self._group().enforce_rebalance(reason or "the application asked for it")
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for a producer's transaction (KIP-447; ours).
+
+        Returns:
+            The group's id, the generation (-1 outside of the group), the member's id ("" outside)
+            and the `group_instance_id`.
+
+        Raises:
+            IllegalOperation: there is no group.
+        """
+        return self._group().metadata
+
+    def _group(self) -> ConsumerGroup:
+        if self._core.group is None:
+            raise IllegalOperation("Requires group_id")
+        return self._core.group

@@ -1,0 +1,367 @@
+"""The consumer as a member of its group: what the membership asks for, done to what is read.
+
+`GroupDriver` runs the membership machine and asks this for each change; this stands between it and
+the application: partitions that go are withheld, committed, told to the listener, and taken away;
+those that come are given, told to the listener, and then read.
+
+Non-obvious:
+
+- A listener's exception is logged and the rebalance goes on, as in aiokafka: raising it from a read
+  (as Java does from poll) would tell an application that did not ask, and change nothing.
+- `unsubscribe` is synchronous: the partitions are gone when it returns. What is to be committed of
+  them, and the listener that is to be told, wait as `_Parting` for the membership's own Revoke.
+- A lasting error is raised once, by the start or by a read, which makes the membership try again:
+  it may have been put right meanwhile. Only a fenced member stays so.
+- Tasks hold this and not the face. The application's listener may hold the face, and then keeps
+  a consumer that was dropped alive: that is the application's own circle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.abc import ConsumerRebalanceListener
+from aiokafka_lite.client import ClusterMetadata
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.consumer.assignment import Assignment
+from aiokafka_lite.consumer.commits import Commits
+from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
+from aiokafka_lite.consumer.positions import Positions
+from aiokafka_lite.consumer.subscription import Subscription
+from aiokafka_lite.coordinator.strategy import assignors_of
+from aiokafka_lite.errors import FencedInstanceIdError, KafkaError
+from aiokafka_lite.group.classic import ClassicMembership
+from aiokafka_lite.group.driver import GroupDriver
+from aiokafka_lite.group.membership import GroupMetadata, Membership
+from aiokafka_lite.group.modern import ModernMembership
+from aiokafka_lite.group.offset_store import Committed, OffsetStore
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+Told = Callable[[set[TopicPartition]], Awaitable[None] | None]
+"""A method of a listener."""
+
+COMMIT_SHARE = 0.6
+"""Of the time that is left at the end, as much is for the last commit at most: the listener and the
+LeaveGroup want theirs."""
+
+
+@dataclass(slots=True)
+class _Parting:
+    """What is left of a subscription that the application gave up.
+
+    Attributes:
+        offsets: How far the application had come.
+        listener: Who is to be told.
+    """
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    listener: ConsumerRebalanceListener | None
+
+
+class ConsumerGroup:
+    """One consumer's membership and commits; a `GroupOwner`.
+
+    Args:
+        cluster: Where the coordinator is found.
+        options: Of the membership.
+        consumer_options: The consumer's own.
+        subscription: What the application wants.
+        assignment: What it gets.
+        positions: How far it has come.
+        on_failure: Called when a read has to raise `failure`.
+        track_topics: Called when the topics that metadata is needed of may be others.
+        on_error: Of tasks that end by a mistake of ours.
+        loop: The event loop it lives in.
+
+    Raises:
+        TypeError, KafkaConfigurationError: by the strategy, which has no assignors that can work
+            together.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: GroupOptions,
+        consumer_options: ConsumerOptions,
+        subscription: Subscription,
+        assignment: Assignment,
+        positions: Positions,
+        *,
+        on_failure: Callable[[], None],
+        track_topics: Callable[[], None],
+        on_error: Callable[[str, BaseException], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.options = options.membership
+        self._cluster = cluster
+        self._subscription = subscription
+        self._assignment = assignment
+        self._on_failure = on_failure
+        self._track_topics = track_topics
+        self._loop = loop
+        self._tasks = TaskOwner(f"group {self.options.group_id}", on_error, loop)
+        assignors = (
+            ()
+            if options.modern
+            else assignors_of(options.strategy, ClusterMetadata(lambda: cluster.metadata))
+        )
+        membership: Membership = (
+            ModernMembership(self.options)
+            if options.modern
+            else ClassicMembership(self.options, assignors)
+        )
+        self.driver = GroupDriver(
+            cluster,
+            membership,
+            self,
+            options=self.options,
+            assignors=assignors,
+            tasks=self._tasks,
+            loop=loop,
+        )
+        self.commits = Commits(
+            OffsetStore(cluster, self.options.group_id),
+            positions,
+            consumer_options,
+            self._tasks,
+            loop,
+            driver=self.driver,
+            shared=lambda: subscription.shared or self._parting is not None,
+        )
+        self.failure: KafkaError | None = None
+        """What the next read raises; see `take_failure`."""
+        self._auto_commits = consumer_options.enable_auto_commit
+        self._started = False
+        self._patience = 0  # version of the metadata that a pattern waits beyond
+        self._told: tuple[frozenset[str], str | None] | None = None  # topics, the broker's pattern
+        self._assigned = False  # once, since the application subscribed
+        self._changed = asyncio.Event()
+        self._parting: _Parting | None = None
+        self._close_by: float | None = None
+
+    # --- what the application wants
+
+    def subscribe(self) -> None:
+        """The subscription is another one now."""
+        self.failure = None
+        self._told = None
+        if self._subscription.pattern is not None:
+            # The topics known here may be a few of those that match.
+            self._patience = self._cluster.request_update()
+        self.on_metadata(self._cluster.metadata)
+
+    def unsubscribe(self) -> None:
+        """Leave; in the background, the partitions are gone at once."""
+        self.failure = None
+        self._told = None
+        if not self._started:
+            return
+        if self._parting is None:
+            self._parting = _Parting(self.commits.given(), self._subscription.listener)
+        self._assigned = False
+        self.driver.membership.leave("the application unsubscribed", self._loop.time())
+        self.driver.wake()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group rebalance (KIP-568)."""
+        if self._started:
+            self.driver.rejoin(reason)
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who this is in the group."""
+        return self.driver.membership.group_metadata()
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics whose metadata the membership needs besides the subscription's."""
+        return self.driver.watched_topics if self._started else frozenset()
+
+    def on_metadata(self, metadata: Metadata) -> None:
+        """New metadata: tell of topics that match now, and of all that the leader watches."""
+        subscription = self._subscription
+        if subscription.shared and metadata.version > self._patience:
+            by_broker = subscription.broker_pattern
+            topics = subscription.topics if by_broker is None else frozenset()
+            if (topics, by_broker) != self._told:
+                self._told = (topics, by_broker)
+                matches = None if subscription.pattern is None else subscription.matches
+                self.driver.subscribe(topics, by_broker, matches)
+                if not self._started:
+                    self._started = True
+                    self.driver.start()
+        if self._started:
+            self.driver.on_metadata(metadata)
+
+    # --- the application reads, or waits
+
+    def on_read(self, waiting: bool) -> None:
+        """The application asks for records.
+
+        Args:
+            waiting: Somebody waits for them, until the next call.
+        """
+        self.commits.on_read(waiting)
+        if self._started:
+            self.driver.poll(waiting)
+
+    def raise_failure(self) -> None:
+        """Raise what lets reading fail, if anything does; the membership tries again then."""
+        if self.failure is not None:
+            raise self.take_failure()
+
+    def take_failure(self) -> KafkaError:
+        """The error that the application is told now.
+
+        Raises:
+            ValueError: there is none.
+        """
+        error = self.failure
+        if error is None:
+            raise ValueError("the membership has not failed")
+        if not isinstance(error, FencedInstanceIdError):
+            self.failure = None
+            self.driver.retry()
+        return error
+
+    async def wait_assigned(self) -> None:
+        """Wait for the first assignment of the subscription, its listener included.
+
+        Raises:
+            KafkaError: the membership has failed.
+        """
+        while not self._assigned and self._subscription.shared:
+            self.raise_failure()
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        """What the group has committed: where reading begins."""
+        deadline = self._loop.time() + self.options.request_timeout
+        return await self.commits.committed(partitions, deadline)
+
+    # --- the end
+
+    async def close(self, deadline: float) -> None:
+        """Commit what was given, tell the listener, leave; all by `deadline`."""
+        self._close_by = deadline
+        if self._started:
+            await self.driver.close(deadline)
+        await self.commits.at_close(deadline)
+
+    def abort(self) -> None:
+        """End everything at once."""
+        self.commits.close()
+        self.driver.abort()
+        self._tasks.cancel()
+
+    async def end(self, deadline: float) -> None:
+        """Wait for what `abort` has ended."""
+        await self._tasks.close(deadline)
+
+    # --- what the membership asks for
+
+    async def on_revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """Take partitions from the application, which may still commit."""
+        parting = self._parting
+        if parting is not None:
+            await self._part(parting, partitions)
+            return
+        self._assignment.withhold(partitions)
+        await self.commits.before_revoke(partitions, self._commit_deadline())
+        listener = self._subscription.listener
+        if listener is not None:
+            await self._call(listener.on_partitions_revoked, partitions)
+        self._take_away(partitions)
+
+    async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Take partitions away that others may have already."""
+        self._assignment.withhold(partitions)
+        parting = self._parting
+        listener = self._subscription.listener if parting is None else parting.listener
+        if listener is not None:
+            await self._call(listener.on_partitions_lost, partitions)
+        if parting is None:
+            self._take_away(partitions)
+        elif self.driver.membership.assignment.issubset(partitions):
+            self._parting = None
+
+    async def on_assign(
+        self, added: Collection[TopicPartition], all: Collection[TopicPartition]
+    ) -> None:
+        """Give partitions to the application."""
+        if self._parting is not None:
+            return  # it does not want them any more: they are about to be revoked
+        listener = self._subscription.listener
+        self._assignment.replace(all, withhold=() if listener is None else added)
+        self._subscription.on_assigned(all)
+        self._track_topics()
+        if listener is not None:
+            await self._call(listener.on_partitions_assigned, added)
+            self._assignment.release(added)
+        self._assigned = self._parting is None
+        self._changed.set()
+
+    def on_fail(self, error: KafkaError) -> None:
+        """The membership has failed: let the application know."""
+        self.failure = error
+        self._changed.set()
+        self._on_failure()
+
+    def on_change(self) -> None:
+        """The membership moved on: topics that it watches may be others."""
+        self.commits.on_change()
+        if self._parting is not None and not self.driver.membership.assignment:
+            self._parting = None
+        self._track_topics()
+
+    async def _part(self, parting: _Parting, partitions: Collection[TopicPartition]) -> None:
+        """Give back what the application has unsubscribed from."""
+        offsets = {tp: at for tp, at in parting.offsets.items() if tp in partitions}
+        if self._auto_commits and offsets:
+            try:
+                await self.commits.commit(offsets, self._commit_deadline())
+            except KafkaError as error:
+                log.warning("The last commit of %s came to nothing: %s", sorted(offsets), error)
+        if parting.listener is not None:
+            await self._call(parting.listener.on_partitions_revoked, partitions)
+        if self.driver.membership.assignment.issubset(partitions):
+            self._parting = None
+
+    def _take_away(self, partitions: Collection[TopicPartition]) -> None:
+        if partitions and self._subscription.shared:
+            self._assignment.replace(self._assignment.partitions.difference(partitions))
+
+    def _commit_deadline(self) -> float:
+        """Until when the commit before a change may take."""
+        now = self._loop.time()
+        patience = min(self.options.request_timeout, self.options.effective_rebalance_timeout)
+        if self._close_by is not None:
+            patience = min(patience, COMMIT_SHARE * max(0.0, self._close_by - now))
+        return now + patience
+
+    async def _call(self, method: Told, partitions: Collection[TopicPartition]) -> None:
+        """Tell the listener, and log what it raises."""
+        try:
+            told = method(set(partitions))
+            if told is not None:
+                await told
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._log_failed(method)  # something it awaited was cancelled, not this
+        except Exception:
+            self._log_failed(method)
+
+    def _log_failed(self, method: Told) -> None:
+        log.exception("%r of group %s failed", method, self.options.group_id)
