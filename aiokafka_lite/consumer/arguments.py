@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiokafka_lite._arguments import INT64, check_callable, flag, milliseconds, size, wire_string
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.consumer import options as check
+from aiokafka_lite.consumer.interceptors import checked as checked_interceptors
 from aiokafka_lite.consumer.options import ConsumerOptions, Deserializer, GroupOptions
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import KafkaConfigurationError
@@ -58,6 +59,7 @@ def consumer_options(
     isolation_level: str,
     client_rack: str | None,
     buffer_memory: int,
+    interceptors: object = (),
 ) -> ConsumerOptions:
     """The consumer's own options.
 
@@ -87,6 +89,7 @@ def consumer_options(
         buffer_memory=size("buffer_memory", buffer_memory, least=1, most=INT64),
         enable_auto_commit=flag("enable_auto_commit", enable_auto_commit),
         auto_commit_interval=milliseconds("auto_commit_interval_ms", auto_commit_interval_ms),
+        interceptors=checked_interceptors(interceptors),
     )
 
 

@@ -97,6 +97,7 @@ class BrokerFetch:
         self._not_before = 0.0  # throttled, or backing off after a failure, until then
         self._quiet_until = 0.0  # no partial fetch before then: the last one brought nothing
         self._failures = 0
+        self._sent_at = 0.0  # the fetch in flight, or the last one
         self._answered_at = 0  # milliseconds since the epoch
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
@@ -238,6 +239,7 @@ class BrokerFetch:
         request = ask(
             wanted, self._fetcher.topic_ids, latest, max_wait=max_wait, max_bytes=max_bytes
         )
+        self._sent_at = time.monotonic()
         self._in_flight = connection.send(
             request, session.version, timeout=self._options.request_timeout + max_wait
         )
@@ -317,8 +319,10 @@ class BrokerFetch:
             if body.parts == 0:
                 self._on_released(size)
         self._answered_at = int(time.time() * 1000)
-        if response.throttle_time_ms:
-            pause = min(response.throttle_time_ms / 1000, LONGEST_THROTTLE)
+        throttle, instant = response.throttle_time_ms / 1000, time.monotonic()
+        fetcher.buffer.metrics.on_fetch(size, instant - self._sent_at, throttle, instant)
+        if throttle:
+            pause = min(throttle, LONGEST_THROTTLE)
             self._not_before = self._loop.time() + pause
         if self._partial and not fed:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait

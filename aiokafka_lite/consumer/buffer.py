@@ -47,7 +47,6 @@ class FetchBuffer:
         key_deserializer: Applied to each key as its chunk is decoded, or None.
         value_deserializer: The same for values.
         interceptors: See the records of each chunk after that, or None.
-        metrics: Told of each chunk, or None.
         fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
             holds a record larger than the share.
         on_drained: Told which partitions may be fetched again, once a call.
@@ -63,13 +62,13 @@ class FetchBuffer:
         on_drained: Callable[[Collection[PartitionState]], None],
         on_heavy: Callable[[PartitionState, RecordSet], None],
         interceptors: Interceptors | None = None,
-        metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.delivery = Delivery()
+        self.metrics = ConsumerMetrics()
+        """Told here of what is handed out, and by the fetches of what comes in."""
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
         self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
-        self._metrics = ConsumerMetrics() if metrics is None else metrics
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
         self._on_heavy = on_heavy
@@ -123,7 +122,7 @@ class FetchBuffer:
         if chunk is not None:
             if self.delivery.current is chunk:
                 self.delivery.current = EMPTY
-            self._metrics.on_unread(chunk.count - chunk.index)
+            self.metrics.on_unread(chunk.count - chunk.index)
             state.chunk = None
         self._close(state)
         self._line.pop(state, None)
@@ -270,7 +269,7 @@ class FetchBuffer:
         except KafkaError as error:
             self._make_chunk(state, records, error)
         if columns is not None:
-            self._metrics.on_records(columns.count, monotonic())
+            self.metrics.on_records(columns.count, monotonic())
         if state.chunk is not None:
             self._on_chunk_done(state, state.chunk)
         return columns
@@ -358,7 +357,7 @@ class FetchBuffer:
             if records.only_partial and end == start:
                 self._on_cut_record(state, start)
                 return
-        self._metrics.on_records(len(decoded), monotonic())
+        self.metrics.on_records(len(decoded), monotonic())
         state.chunk = Chunk(decoded, start, end, closes)
         state.chunk_epoch = epoch
         if closes:

@@ -1,8 +1,8 @@
 """What the consumer tells about itself, under Kafka's names (the groups
 ``consumer-fetch-manager-metrics`` and ``consumer-coordinator-metrics``).
 
-Recorded a response, a chunk of records or a commit at a time, never a record at a time. What the
-membership did is counted by the membership, and where the partitions stand is looked up when
+Recorded a response or a chunk of records at a time, never a record at a time. What the membership
+and the commits did is counted by them, and where the partitions stand is looked up when
 somebody asks.
 """
 
@@ -16,6 +16,7 @@ from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:  # membership is loaded by those who are in a group
+    from aiokafka_lite.consumer.committer import CommitCounters
     from aiokafka_lite.group.membership import Counters
 
 __all__ = ["ConsumerMetrics", "partition_metrics"]
@@ -33,8 +34,6 @@ class ConsumerMetrics:
         self._throttle = Windowed()  # seconds
         self._records = Windowed()  # of each chunk decoded for the application
         self._unread = 0  # records that were decoded and then given up
-        self._commit_latency = Windowed()  # seconds
-        self._failed_commits = Windowed()
 
     def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
         """A fetch was answered: with so many bytes of records; both times in seconds."""
@@ -50,14 +49,6 @@ class ConsumerMetrics:
         """So many of them never will be."""
         self._unread += count
 
-    def on_commit(self, latency: float, now: float) -> None:
-        """A commit succeeded, after so many seconds."""
-        self._commit_latency.record(latency, now)
-
-    def on_failed_commit(self, now: float) -> None:
-        """A commit came to nothing."""
-        self._failed_commits.record(1, now)
-
     def snapshot(
         self,
         states: Iterable[PartitionState],
@@ -65,7 +56,7 @@ class ConsumerMetrics:
         *,
         buffered: int,
         budget: int,
-        counters: Counters | None,
+        group: tuple[Counters, CommitCounters] | None,
         loop_time: float,
     ) -> dict[str, float]:
         """All numbers as they are; averages and rates of the last half minute to minute.
@@ -75,7 +66,7 @@ class ConsumerMetrics:
             now: On the clock of what was recorded.
             buffered: Bytes of responses that are held.
             budget: Most bytes that may be.
-            counters: What the membership did; None without a group.
+            group: What the membership and the commits did; None without a group.
             loop_time: On the clock of the counters.
         """
         assigned, held = 0, 0
@@ -111,30 +102,31 @@ class ConsumerMetrics:
             "records-lead-min": float(min(leads)) if leads else _NAN,
             "records-per-request-avg": record_rate / fetches if fetches else _NAN,
         }
-        if counters is not None:
-            told.update(self._of_group(counters, now, loop_time))
+        if group is not None:
+            told.update(_of_group(*group, loop_time))
         return told
 
-    def _of_group(self, counters: Counters, now: float, loop_time: float) -> dict[str, float]:
-        rebalances = counters.rebalances
-        average = counters.rebalance_time / rebalances if rebalances else _NAN
-        slowest = counters.slowest_rebalance if rebalances else _NAN
-        return {
-            "commit-failed-total": self._failed_commits.total,
-            "commit-latency-avg": self._commit_latency.average(now) * _MILLISECONDS,
-            "commit-latency-max": self._commit_latency.maximum(now) * _MILLISECONDS,
-            "commit-rate": self._commit_latency.count_rate(now),
-            "commit-total": float(self._commit_latency.count),
-            "failed-rebalance-total": float(counters.failed_rebalances),
-            "heartbeat-total": float(counters.heartbeats),
-            "last-heartbeat-seconds-ago": _ago(counters.last_heartbeat, loop_time),
-            "last-rebalance-seconds-ago": _ago(counters.last_rebalance, loop_time),
-            "partitions-lost-total": float(counters.lost),
-            "rebalance-latency-avg": average * _MILLISECONDS,
-            "rebalance-latency-max": slowest * _MILLISECONDS,
-            "rebalance-latency-total": counters.rebalance_time * _MILLISECONDS,
-            "rebalance-total": float(rebalances),
-        }
+
+def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float]:
+    """Since the consumer was made: none of it happens often."""
+    rebalances, committed = counters.rebalances, commits.commits
+    return {
+        "commit-failed-total": float(commits.failures),
+        "commit-latency-avg": _over(commits.time, committed) * _MILLISECONDS,
+        "commit-latency-max": (commits.slowest if committed else _NAN) * _MILLISECONDS,
+        "commit-total": float(committed),
+        "failed-rebalance-total": float(counters.failed_rebalances),
+        "heartbeat-total": float(counters.heartbeats),
+        "last-commit-seconds-ago": _ago(commits.last, now),
+        "last-heartbeat-seconds-ago": _ago(counters.last_heartbeat, now),
+        "last-rebalance-seconds-ago": _ago(counters.last_rebalance, now),
+        "partitions-lost-total": float(counters.lost),
+        "rebalance-latency-avg": _over(counters.rebalance_time, rebalances) * _MILLISECONDS,
+        "rebalance-latency-max": (counters.slowest_rebalance if rebalances else _NAN)
+        * _MILLISECONDS,
+        "rebalance-latency-total": counters.rebalance_time * _MILLISECONDS,
+        "rebalance-total": float(rebalances),
+    }
 
 
 def partition_metrics(
@@ -161,6 +153,10 @@ def _lead(state: PartitionState) -> int | None:
     position = state.position
     start = state.log_start_offset
     return None if start is None or start < 0 or position is None else max(position - start, 0)
+
+
+def _over(total: float, count: int) -> float:
+    return total / count if count else _NAN
 
 
 def _or_nan(value: int | None) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from aiokafka_lite.consumer.interceptors import Interceptors
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.group.membership import MembershipOptions
 
@@ -60,6 +61,7 @@ class ConsumerOptions:
         enable_auto_commit: Whether what the application was given is committed unasked (in a
             group).
         auto_commit_interval: Between two such commits.
+        interceptors: See what is handed out and committed; None without any.
     """
 
     key_deserializer: Deserializer | None
@@ -80,11 +82,16 @@ class ConsumerOptions:
     buffer_memory: int
     enable_auto_commit: bool = True
     auto_commit_interval: float = 5.0
+    interceptors: Interceptors | None = None
 
     @property
     def deserializes(self) -> bool:
         """Whether decoding runs code of the application."""
-        return self.key_deserializer is not None or self.value_deserializer is not None
+        return (
+            self.key_deserializer is not None
+            or self.value_deserializer is not None
+            or self.interceptors is not None
+        )
 
     @property
     def response_bytes(self) -> int:
