@@ -170,6 +170,12 @@ class ClassicAnswers(ClassicMember):
         except KafkaError as error:
             self._on_join_error(SYNC, error, now)
             return
+        except Exception as error:  # of an application's assignor
+            log.exception("The assignor %s failed", self._place.protocol)
+            failure = KafkaError(f"the assignor {self._place.protocol!r} failed: {error!r}")
+            failure.__cause__ = error
+            self._on_join_error(SYNC, failure, now)
+            return
         self._session.restart(now)
         self._on_assignment(partitions, now)
 

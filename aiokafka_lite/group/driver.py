@@ -9,7 +9,7 @@ Non-obvious:
 - Nothing but the task takes steps. What the application does is told to the machine right away,
   synchronously, and the task is woken.
 - Every `Send` is answered to the machine exactly once, whatever becomes of it, as is every
-  listener; but for a driver that has ended: what comes then is nobody's any more.
+  listener. When the driver ends it cancels its children, and none of them tells anything any more.
 - The owner is told of nothing twice, and of one listener at a time (the machine sees to it).
   `on_change` comes from the task, after the steps of a change were begun.
 - A listener that stops the consumer waits for nothing here: what it is at work upon cannot be given
@@ -25,7 +25,6 @@ from collections.abc import (
     Callable,
     Collection,
     Coroutine,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -39,7 +38,7 @@ from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.assignment_data import subscribed_topics
 from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.layouts import Layouts
+from aiokafka_lite.group.briefing import Briefing
 from aiokafka_lite.group.link import CoordinatorLink
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
@@ -54,10 +53,7 @@ from aiokafka_lite.group.membership import (
     Revoke,
     Send,
     Step,
-    TopicLayout,
 )
-from aiokafka_lite.group.topic_lookup import load_topics, topics_by_id
-from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["GroupDriver", "GroupOwner"]
@@ -92,7 +88,7 @@ class GroupOwner(Protocol):
         goes on with `GroupDriver.retry`, or by itself."""
 
     def on_change(self) -> None:
-        """The membership has moved: its state, generation, assignment or watched topics."""
+        """The membership has moved: its state, generation, assignment, or watched topics."""
 
 
 class GroupDriver:
@@ -131,7 +127,7 @@ class GroupDriver:
         self._tasks = tasks
         self._loop = loop
         self._link = CoordinatorLink(cluster, options.group_id)
-        self._layouts = Layouts()
+        self._briefing = Briefing(cluster, membership, options)
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()  # set: the task looks for steps again
@@ -220,7 +216,8 @@ class GroupDriver:
         self.membership.on_subscription(topics, self._now, pattern=pattern, matches=matches)
         # From here on the application is expected to poll.
         self.membership.on_poll(self._now, waiting=self._waiting)
-        self._tell_layouts(self._cluster.metadata)
+        self._briefing.tell(self._cluster.metadata)
+        self.wake()
 
     def poll(self, waiting: bool = False) -> None:
         """The application asks for records; cheap enough for every read that is not served at once.
@@ -275,21 +272,8 @@ class GroupDriver:
         if self._link.lost:
             # New metadata is asked for whenever a connection is lost: so it shows here soon.
             self.membership.on_coordinator_lost(self._now)
-        self._tell_layouts(metadata)
-
-    def _tell_layouts(
-        self, metadata: Metadata, also: Iterable[str] = ()
-    ) -> Mapping[str, TopicLayout]:
-        """Tell the machine of what it watches, and besides of `also`; returns what it was told."""
-        membership, names = self.membership, metadata.topic_names
-        by_id = (
-            names[topic_id] for topic_id in membership.unresolved_topic_ids if topic_id in names
-        )
-        topics = membership.watched_topics.union(also, by_id)
-        layouts = self._layouts.of(topics, metadata, self._now)
-        membership.on_metadata(layouts, self._now)
+        self._briefing.tell(metadata)
         self.wake()
-        return layouts
 
     # --- the task
 
@@ -318,8 +302,9 @@ class GroupDriver:
         membership = self.membership
         while (step := membership.next_step(self._now)) is not None:
             self._begin(step)
-        if membership.rejoin_needed and not self._resolving:
-            self._resolve()
+        if membership.rejoin_needed and membership.unresolved_topic_ids and not self._resolving:
+            self._resolving = True
+            self._spawn(self._resolve(), "names of topics")
         # Quickly compared: an assignment is the same object for as long as it does not change.
         seen = (
             membership.state,
@@ -375,44 +360,31 @@ class GroupDriver:
     # --- its children
 
     async def _ask(self, step: Send) -> None:
-        outcome: Response | KafkaError
         try:
-            outcome = await self._link.ask(step)
+            response = await self._link.ask(step)
         except KafkaError as error:
-            outcome = error
+            self.membership.on_error(step.kind, error, self._now)
         except Exception as error:
-            self._answer(step, _mistake(f"{step.kind} failed", error))
+            self.membership.on_error(step.kind, _mistake(f"{step.kind} failed", error), self._now)
             raise  # a mistake of ours: the tasks' owner tells it
-        self._answer(step, outcome)
-
-    def _answer(self, step: Send, outcome: Response | KafkaError) -> None:
-        if self._ended:
-            return
-        if isinstance(outcome, KafkaError):
-            self.membership.on_error(step.kind, outcome, self._now)
         else:
-            self.membership.on_response(step.kind, outcome, self._now)
-        self.wake()
+            self.membership.on_response(step.kind, response, self._now)
+        finally:
+            self.wake()
 
     async def _find(self) -> None:
-        failure: KafkaError | None = None
         try:
             await self._link.find(self._now + self._options.request_timeout)
         except KafkaError as error:
-            failure = error
+            self.membership.on_error(FIND_COORDINATOR, error, self._now)
         except Exception as error:
-            self._on_found(_mistake("the search for the coordinator failed", error))
-            raise
-        self._on_found(failure)
-
-    def _on_found(self, failure: KafkaError | None) -> None:
-        if self._ended:
-            return
-        if failure is None:
-            self.membership.on_coordinator(self._now)
-        else:
+            failure = _mistake("the search for the coordinator failed", error)
             self.membership.on_error(FIND_COORDINATOR, failure, self._now)
-        self.wake()
+            raise
+        else:
+            self.membership.on_coordinator(self._now)
+        finally:
+            self.wake()
 
     def _listen(
         self, listener: Callable[[], Awaitable[None]], through: Callable[[float], None], name: str
@@ -432,59 +404,32 @@ class GroupDriver:
         """Lead: divide the partitions of all that the members subscribe to."""
         try:
             topics = subscribed_topics(member.subscription for member in step.members)
-            metadata = await load_topics(
-                self._cluster, topics, self._now + self._options.request_timeout
-            )
-            if self._ended:
-                return
+            metadata = await self._briefing.load(topics)
             # No await from here on: what is assigned and what is watched are of one moment.
-            layouts = self._tell_layouts(metadata, also=topics)
-            assigned = (
-                {} if step.skip else self._assignors[step.protocol].assign(step.members, layouts)
-            )
+            layouts = self._briefing.tell(metadata, also=topics)
+            shares: Mapping[str, bytes] = {}
+            if not step.skip:
+                shares = self._assignors[step.protocol].assign(step.members, layouts)
         except KafkaError as error:
-            if not self._ended:
-                self.membership.on_election_failed(error, self._now)
+            self.membership.on_election_failed(error, self._now)
         except Exception as error:
             log.exception("The assignor %s failed", step.protocol)
             failure = _mistake(f"the assignor {step.protocol!r} failed", error)
-            if not self._ended:
-                self.membership.on_election_failed(failure, self._now)
+            self.membership.on_election_failed(failure, self._now)
         else:
-            self.membership.on_elected(assigned, self._now, topics)
-        self.wake()
+            self.membership.on_elected(shares, self._now, topics)
+        finally:
+            self.wake()
 
-    def _resolve(self) -> None:
-        """Find the names of topics that are assigned by ids, if there are any."""
-        if not self.membership.unresolved_topic_ids:
-            return
-        self._tell_layouts(self._cluster.metadata)
-        if self.membership.unresolved_topic_ids:
-            self._resolving = True
-            self._spawn(self._ask_for_names(), "names of topics")
-
-    async def _ask_for_names(self) -> None:
-        failures = 0
+    async def _resolve(self) -> None:
         try:
-            while not self._ended and (wanted := self.membership.unresolved_topic_ids):
-                # If the client tracks them by name, its metadata is of topics that are gone.
-                self._cluster.request_update()
-                try:
-                    layouts = await topics_by_id(
-                        self._cluster, wanted, self._now + self._options.request_timeout
-                    )
-                except KafkaError as error:
-                    log.warning("The names of assigned topics are not known yet: %s", error)
-                else:
-                    for name in layouts:
-                        self._cluster.add_topic(name)
-                    if not self._ended:
-                        self.membership.on_metadata(layouts, self._now)
-                        self.wake()
-                failures += 1
-                await asyncio.sleep(self._options.retry_backoff.delay(failures))
+            await self._briefing.resolve(self._on_names)
         finally:
             self._resolving = False
+
+    def _on_names(self) -> None:
+        self._seen = ()  # there are topics to watch that the owner has not heard of
+        self.wake()
 
 
 def _mistake(what: str, error: Exception) -> KafkaError:
