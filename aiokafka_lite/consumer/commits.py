@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from aiokafka_lite._tasks import TaskOwner
-from aiokafka_lite.consumer.committer import CommitCounters, Committer, Member, Offsets, named
+from aiokafka_lite.consumer.committer import CommitCounters, Committer, Member, Offsets, Turn, named
 from aiokafka_lite.consumer.delivery import EMPTY, Delivery
 from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
 from aiokafka_lite.errors import KafkaError
@@ -215,14 +215,21 @@ class Commits:
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
             self._arm(next_at)
             return
-        self._by_clock = self._tasks.spawn(self._commit_by_clock(offsets, next_at), "auto-commit")
+        turn = self._committer.take_turn()
+        commit = self._commit_by_clock(offsets, next_at, turn)
+        self._by_clock = self._tasks.spawn(commit, "auto-commit")
+        # It may be cancelled before its first step.
+        self._by_clock.add_done_callback(lambda _: turn.end())
 
-    async def _commit_by_clock(self, offsets: Offsets, next_at: float) -> None:
+    async def _commit_by_clock(self, offsets: Offsets, next_at: float, turn: Turn) -> None:
         now = self._loop.time()
         try:
             # One topic that was deleted must not hold up the commits of all others.
             await self._committer.commit(
-                offsets, now + self._options.request_timeout, missing_topics_may_come=False
+                offsets,
+                now + self._options.request_timeout,
+                missing_topics_may_come=False,
+                turn=turn,
             )
         except KafkaError as error:
             log.warning("Auto-commit of %s failed: %s", named(offsets), error)
@@ -274,9 +281,12 @@ class Commits:
         offsets = self._committer.unsettled(self.given(partitions))
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
-            task = self._tasks.spawn(self._commit_last(offsets, deadline), "commit what was let go")
+            turn = self._committer.take_turn()
+            commit = self._commit_last(offsets, deadline, turn)
+            task = self._tasks.spawn(commit, "commit what was let go")
             self._let_go.add(task)
             task.add_done_callback(self._let_go.discard)
+            task.add_done_callback(lambda _: turn.end())
 
     def close(self) -> None:
         """Stop the clock. Idempotent."""
@@ -294,10 +304,14 @@ class Commits:
             await asyncio.wait([task])
             self._by_clock = None  # it may have been cancelled before its first step
 
-    async def _commit_last(self, offsets: Offsets, deadline: float) -> None:
+    async def _commit_last(
+        self, offsets: Offsets, deadline: float, turn: Turn | None = None
+    ) -> None:
         try:
             # A topic that was deleted would never be committed: the rebalance goes on (as in Java).
-            await self._committer.commit(offsets, deadline, missing_topics_may_come=False)
+            await self._committer.commit(
+                offsets, deadline, missing_topics_may_come=False, turn=turn
+            )
         except KafkaError as error:
             log.warning("The last auto-commit of %s failed: %s", named(offsets), error)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -34,7 +34,7 @@ from aiokafka_lite.group.modern import ModernMembership
 from aiokafka_lite.group.offset_store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["CommitCounters", "Committer", "Member", "Offsets", "named"]
+__all__ = ["CommitCounters", "Committer", "Member", "Offsets", "Turn", "named"]
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,43 @@ class CommitCounters:
     last: float = -1.0
 
 
+class Turn:
+    """A place in line: taken at once, waited for later.
+
+    Args:
+        line: All that were taken and have not ended, the one whose turn it is first.
+    """
+
+    def __init__(self, line: deque[Turn]) -> None:
+        self._line = line
+        self._come: asyncio.Future[None] | None = None
+        line.append(self)
+
+    async def come(self, deadline: float) -> None:
+        """Wait for it.
+
+        Raises:
+            KafkaTimeoutError: those before it had not ended by the deadline.
+        """
+        if self._line[0] is self:
+            return
+        self._come = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._come
+        except TimeoutError:
+            raise KafkaTimeoutError("An earlier commit was not through in time") from None
+
+    def end(self) -> None:
+        """Let the next one go; idempotent."""
+        if self in self._line:
+            self._line.remove(self)
+        if self._line:
+            come = self._line[0]._come
+            if come is not None and not come.done():
+                come.set_result(None)
+
+
 class Committer:
     """Commits and reads committed offsets for one consumer.
 
@@ -114,7 +151,7 @@ class Committer:
         self._loop = loop
         self._driver = driver
         self._shared = shared
-        self._turn = asyncio.Lock()
+        self._line: deque[Turn] = deque()
         self._changed = asyncio.Event()  # set when the membership moved
         # What each partition was committed at; the state tells whether it was lost meanwhile.
         self._settled: dict[TopicPartition, tuple[PartitionState, int]] = {}
@@ -148,19 +185,36 @@ class Committer:
         deadline: float,
         *,
         missing_topics_may_come: bool = True,
+        turn: Turn | None = None,
     ) -> None:
         """Commit, after those that were begun before.
+
+        Args:
+            turn: Taken before, by `take_turn`, when the offsets were read; it is ended.
 
         Raises:
             CommitFailedError, KafkaError: as of `Commits.commit`.
         """
-        if not offsets:
-            return
+        turn = self.take_turn() if turn is None else turn
+        try:
+            if offsets:
+                await self._commit(offsets, deadline, missing_topics_may_come, turn)
+        finally:
+            turn.end()
+
+    def take_turn(self) -> Turn:
+        """A place in line for a commit that is about to begin in another task: what is committed
+        later does not overtake it."""
+        return Turn(self._line)
+
+    async def _commit(
+        self, offsets: Offsets, deadline: float, missing_topics_may_come: bool, turn: Turn
+    ) -> None:
         owned = {tp: self._positions.get(tp) for tp in offsets}
         started = self._loop.time()
         try:
-            async with self._its_turn(deadline):
-                await self._send(offsets, owned, deadline, missing_topics_may_come)
+            await turn.come(deadline)
+            await self._send(offsets, owned, deadline, missing_topics_may_come)
         except KafkaError:
             self.counters.failures += 1
             raise
@@ -227,23 +281,6 @@ class Committer:
                         "may have assigned the partitions to another member"
                     ) from error
                 log.debug("Committing %s again as %s: %s", named(offsets), sent, error)
-
-    @asynccontextmanager
-    async def _its_turn(self, deadline: float) -> AsyncIterator[None]:
-        """Wait for the commits before this one.
-
-        Raises:
-            KafkaTimeoutError: they were not through by the deadline.
-        """
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise KafkaTimeoutError("An earlier commit was not through in time") from None
-        try:
-            yield
-        finally:
-            self._turn.release()
 
     def _still_owns(self, owned: Mapping[TopicPartition, PartitionState | None]) -> bool:
         """Whether none of the partitions was taken away since (and perhaps given back, when
