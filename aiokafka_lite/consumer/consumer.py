@@ -19,7 +19,7 @@ from typing import Self
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
 from aiokafka_lite._version import __version__
-from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import arguments
 from aiokafka_lite.consumer.arguments import (
@@ -27,10 +27,10 @@ from aiokafka_lite.consumer.arguments import (
     DEFAULT_SESSION_MS,
     DEFAULT_STRATEGY,
 )
+from aiokafka_lite.consumer.bulk_calls import BulkCalls
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.delivery import Record, RecordStream
 from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, Deserializer
-from aiokafka_lite.consumer.subscription_calls import SubscriptionCalls
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
@@ -40,7 +40,7 @@ from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
 
-class AIOKafkaConsumer(SubscriptionCalls):
+class AIOKafkaConsumer(BulkCalls):
     """Reads records from a Kafka cluster; names, defaults and meaning as in aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -59,8 +59,9 @@ class AIOKafkaConsumer(SubscriptionCalls):
         group_instance_id: Makes this a static member (KIP-345): one that comes back within its
             session gets the same partitions without a rebalance.
         key_deserializer: Called with each key (bytes or None); what it returns is the record's.
-            What it raises is raised from the read, with the record's place in a note; the position
-            stays there, and `seek` past it skips the record.
+            What it raises is raised from the read, with the record's place in a note and in
+            `UndeserializedRecord.of(error)`; the position stays there, and `seek` past it skips
+            the record.
         value_deserializer: Likewise for values.
         fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
         fetch_max_bytes: Most bytes of one response; a single larger batch is delivered all the
@@ -107,6 +108,8 @@ class AIOKafkaConsumer(SubscriptionCalls):
         buffer_memory: Bytes of fetch responses held or on their way, all brokers together (ours;
             KIP-81). Decoded records that were not handed out yet come on top, at most 256 a
             partition.
+        interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects: they see, and may change,
+            every record before it is handed out, and learn of commits (ours; KIP-42).
         allow_auto_create_topics: Whether subscribing may create a topic, where brokers do that
             (ours).
         group_protocol: "classic", or "consumer" for that of Kafka 4, where the broker assigns
@@ -161,6 +164,7 @@ class AIOKafkaConsumer(SubscriptionCalls):
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         client_rack: str | None = None,
         buffer_memory: int = DEFAULT_BUFFER_MEMORY,
+        interceptors: Sequence[ConsumerInterceptor] = (),
         allow_auto_create_topics: bool = True,
         group_protocol: str = "classic",
         group_remote_assignor: str | None = None,
@@ -197,6 +201,7 @@ class AIOKafkaConsumer(SubscriptionCalls):
             isolation_level=isolation_level,
             client_rack=client_rack,
             buffer_memory=buffer_memory,
+            interceptors=interceptors,
         )
         group_options = arguments.group_options(
             consumer_options,

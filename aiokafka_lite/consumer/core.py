@@ -113,6 +113,7 @@ class ConsumerCore:
             fetch_max_bytes=options.fetch_max_bytes,
             on_drained=self._on_drained,
             on_heavy=self._on_heavy,
+            interceptors=options.interceptors,
         )
         self.resolver = PositionResolver(
             cluster, self.positions, self.buffer, options, self._tasks, self._on_resolved
@@ -160,6 +161,8 @@ class ConsumerCore:
             loop=self.loop,
         )
         self.reader.watch = group
+        if self.options.interceptors is not None:
+            group.commits.on_committed = self.options.interceptors.on_commit
         group.commits.delivery = self.buffer.delivery
         self.resolver.committed = group.committed
         return group
@@ -244,6 +247,8 @@ class ConsumerCore:
         if self.group is not None:
             self.group.abort()
         self.cluster.abort()
+        if self.options.interceptors is not None:
+            self.options.interceptors.close()
 
     # --- what is read
 

@@ -12,9 +12,9 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from aiokafka_lite.consumer.buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.delivery import EMPTY, Record
@@ -32,6 +32,8 @@ DESERIALIZED_CHUNK: Final = 32
 
 LOOP_BREATH: Final = 0.002
 """Seconds of reading without a pause after which the event loop is let run once."""
+
+Taken = TypeVar("Taken")
 
 
 class ReadWatch(Protocol):
@@ -161,6 +163,23 @@ class Reader:
                 break
             await self._wait(among, deadline)
         return {}
+
+    async def until_taken(self, take: Callable[[], Taken | None]) -> Taken:
+        """What `take` hands out of the buffer, waiting until it gives something.
+
+        Raises:
+            ConsumerStoppedError: stopped, before or while waiting.
+            KafkaError: as in `next_record`.
+
+        Cancellation: safe at every point; nothing is lost.
+        """
+        await self._breathe()
+        while True:
+            self._check()
+            taken = take()
+            if taken is not None:
+                return taken
+            await self._wait((), None)
 
     def check_begun(self) -> None:
         """Raises IllegalStateError before the start: who read then would wait for ever."""

@@ -1,0 +1,96 @@
+"""Reading in bulk: ``async with consumer.batches() as batches: async for batch in batches``.
+
+A batch is what the buffer holds of one partition, up to a limit: one call of ours for thousands of
+records, no await a record, and with it the offset to commit once it is processed.
+
+A batch counts as processed when the next one is asked for, or when the block is left in order. One
+whose processing ended in an exception (or was cancelled) is given back: the position returns to its
+first record, so that no commit, auto-commit at the stop included, passes over what nobody has
+processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.consumer.taken import ColumnBatch, RecordBatch
+from aiokafka_lite.errors import ConsumerStoppedError
+
+__all__ = ["Batches"]
+
+Batch = TypeVar("Batch", bound=RecordBatch | ColumnBatch)
+
+
+class Batches(Generic[Batch]):
+    """The iterator behind `AIOKafkaConsumer.batches`, and the block around it.
+
+    Several may be read at once, beside other reads: each record goes to one of them.
+
+    Args:
+        core: The consumer's parts.
+        take: Hands out the next batch of up to so many records, or None.
+        limit: Most records of one batch.
+        owner: Kept alive for as long as somebody iterates.
+    """
+
+    __slots__ = ("_core", "_given", "_limit", "_owner", "_take")
+
+    def __init__(
+        self, core: ConsumerCore, take: Callable[[int], Batch | None], limit: int, owner: object
+    ) -> None:
+        self._core = core
+        self._take = take
+        self._limit = limit
+        self._owner = owner
+        # The batch the application is at; its partition's state and generation when it was taken.
+        self._given: tuple[Batch, PartitionState, int] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        given, self._given = self._given, None
+        if error is not None and given is not None:
+            self._give_back(*given)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """The next batch, waiting for it; what came before it is processed.
+
+        Raises:
+            StopAsyncIteration: the consumer was stopped.
+            KafkaError: as of `AIOKafkaConsumer.getone`.
+
+        Cancellation: safe; no record is lost.
+        """
+        self._given = None
+        try:
+            return await self._core.reader.until_taken(self._next)
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
+
+    def _next(self) -> Batch | None:
+        batch = self._take(self._limit)
+        if batch is not None:
+            state = self._core.positions.state(batch.topic_partition)
+            self._given = (batch, state, state.generation)
+        return batch
+
+    def _give_back(self, batch: Batch, state: PartitionState, generation: int) -> None:
+        """Return to the first record of a batch, unless the partition moved on, or away."""
+        if (
+            self._core.positions.is_current(state, generation)
+            and state.position == batch.next_offset
+        ):
+            self._core.seek(state, batch.start)

@@ -1,0 +1,232 @@
+"""Reading in bulk: what batches hold, where they leave the consumer, and what is given back."""
+
+import asyncio
+from importlib import import_module
+
+import pytest
+
+from aiokafka_lite import errors
+from aiokafka_lite.consumer.batches import Batches
+from aiokafka_lite.consumer.taken import ColumnBatch
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster
+
+from .conftest import MakeConsumer
+from .makers import append, append_batch, batch, control_batch, numbered
+
+TP0, TP1, TP2 = (TopicPartition("orders", p) for p in range(3))
+
+
+def values_of(columns: ColumnBatch) -> list[bytes | None]:
+    told = columns.columns
+    starts = memoryview(told.value_starts).cast("i")
+    lengths = memoryview(told.value_lengths).cast("i")
+    data = memoryview(told.data)
+    return [
+        None if length < 0 else bytes(data[start : start + length])
+        for start, length in zip(starts, lengths, strict=True)
+    ]
+
+
+async def test_every_record_once_in_order(cluster: FakeCluster, make: MakeConsumer) -> None:
+    for partition in range(3):
+        append(cluster, numbered(2500), partition)
+        append(cluster, numbered(2500, 2500), partition)
+    seen: dict[TopicPartition, list[int]] = {TP0: [], TP1: [], TP2: []}
+    async with make("orders") as consumer, consumer.batches(max_records=1000) as batches:
+        async for batch_ in batches:
+            assert 1 <= len(batch_) <= 1000
+            assert {r.partition for r in batch_} == {batch_.topic_partition.partition}
+            assert batch_.start == batch_.records[0].offset
+            assert batch_.offsets == {batch_.topic_partition: batch_.records[-1].offset + 1}
+            assert await consumer.position(batch_.topic_partition) == batch_.next_offset
+            seen[batch_.topic_partition] += [r.offset for r in batch_]
+            if sum(map(len, seen.values())) == 15000:
+                break
+    assert seen == {tp: list(range(5000)) for tp in (TP0, TP1, TP2)}
+
+
+async def test_next_offset_is_past_control_records(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(3))
+    append_batch(cluster, control_batch(3), "orders", 0)
+    async with make("orders") as consumer, consumer.batches() as batches:
+        assert (await anext(batches)).offsets == {TP0: 4}
+
+
+@pytest.mark.parametrize("left_by", [ValueError, asyncio.CancelledError])
+@pytest.mark.parametrize("columns", [False, True])
+async def test_what_was_not_processed_is_given_back(
+    cluster: FakeCluster, make: MakeConsumer, left_by: type[BaseException], columns: bool
+) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer:
+        with pytest.raises(left_by):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4, columns=columns) as batches:
+                await anext(batches)
+                second = await anext(batches)
+                assert (second.start, second.next_offset) == (4, 8)
+                raise left_by
+        assert await consumer.position(TP0) == 4
+        assert (await consumer.getone()).offset == 4
+
+
+async def test_what_was_processed_is_not(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer:
+        async with consumer.batches(max_records=4) as batches:
+            async for _ in batches:
+                break
+        assert await consumer.position(TP0) == 4
+        with pytest.raises(ValueError, match="of the application"):  # noqa: PT012 (as above)
+            async with consumer.batches(max_records=4) as batches:
+                await anext(batches)
+                consumer.seek(TP0, 9)  # the application's own word is the last one
+                raise ValueError("of the application")
+        assert await consumer.position(TP0) == 9
+
+
+async def test_a_partition_that_is_gone_is_let_alone(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10))
+    consumer = make()
+    await consumer.start()
+    consumer.assign([TP0])
+    with pytest.raises(ValueError, match="of the application"):  # noqa: PT012 (as above)
+        async with consumer.batches() as batches:
+            await anext(batches)
+            consumer.assign([TP1])
+            raise ValueError("of the application")
+    assert consumer.assignment() == {TP1}
+
+
+async def test_cancelled_while_waiting_nothing_is_lost(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    async with make("orders") as consumer, consumer.batches() as batches:
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        append(cluster, numbered(3))
+        assert [r.value for r in await anext(batches)] == numbered(3)
+
+
+async def test_stop_ends_the_iteration(cluster: FakeCluster, make: MakeConsumer) -> None:
+    consumer = make("orders")
+    await consumer.start()
+
+    async def read() -> int:
+        return len([each async for each in consumer.batches()])
+
+    reading = asyncio.ensure_future(read())
+    await asyncio.sleep(0.01)
+    await consumer.stop()
+    assert await reading == 0
+    with pytest.raises(errors.ConsumerStoppedError):
+        consumer.batches()
+
+
+async def test_an_error_is_raised_behind_what_came_before(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, [b"1", b"2", b"three", b"4"])
+    async with make("orders", value_deserializer=int) as consumer, consumer.batches() as batches:
+        first = await anext(batches)
+        assert [r.value for r in first] == [1, 2]
+        assert first.next_offset == 2
+        with pytest.raises(ValueError, match="invalid literal"):
+            await anext(batches)
+        consumer.seek(TP0, 3)
+        assert [r.value for r in await anext(batches)] == [4]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "7"])
+async def test_max_records_is_checked(make: MakeConsumer, wrong: object) -> None:
+    consumer = make("orders")
+    with pytest.raises(ValueError, match="max_records"):
+        consumer.batches(max_records=wrong)  # type: ignore[call-overload]  # wrong on purpose
+
+
+async def test_max_poll_records_is_the_default(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(10))
+    async with make("orders", max_poll_records=3) as consumer, consumer.batches() as batches:
+        assert len(await anext(batches)) == 3
+
+
+async def test_the_iterator_holds_the_consumer(cluster: FakeCluster, make: MakeConsumer) -> None:
+    consumer = make("orders")
+    batches: Batches[ColumnBatch] = consumer.batches(columns=True)
+    assert batches._owner is consumer
+
+
+# --- columns
+
+
+async def test_columns_are_the_records(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, [b"a", None, b"ccc"])
+    append(cluster, numbered(50))
+    seen: list[bytes | None] = []
+    async with make("orders") as consumer, consumer.batches(columns=True) as batches:
+        async for each in batches:
+            assert isinstance(each, ColumnBatch)
+            offsets = list(memoryview(each.columns.offsets).cast("q"))
+            assert offsets == list(range(each.start, each.next_offset))
+            assert await consumer.position(TP0) == each.next_offset
+            seen += values_of(each)
+            if len(seen) == 53:
+                break
+    assert seen == [b"a", None, b"ccc", *numbered(50)]
+
+
+async def test_columns_of_what_was_decoded_already(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer:
+        assert (await consumer.getone()).offset == 0
+        async with consumer.batches(columns=True, max_records=4) as batches:
+            first, second = await anext(batches), await anext(batches)
+        assert (first.start, first.next_offset) == (1, 5)
+        assert values_of(first) + values_of(second) == numbered(8, 1)
+        assert (await consumer.getone()).offset == 9
+
+
+async def test_columns_of_large_compressed_batches(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    from aiokafka_lite.record.compression import Compression
+
+    noise = [i.to_bytes(4, "big") * 50 + bytes([i % 251]) * 3 for i in range(30_000)]
+    data = batch(noise, compression=Compression.LZ4)
+    assert len(data) >= import_module("aiokafka_lite.consumer.answers").HEAVY_BATCH
+    append_batch(cluster, data, "orders", 0)
+    seen: list[bytes | None] = []
+    async with make("orders") as consumer, consumer.batches(columns=True) as batches:
+        async for each in batches:
+            seen += values_of(each)
+            if len(seen) == len(noise):
+                break
+    assert seen == noise
+
+
+async def test_columns_have_no_deserializers(make: MakeConsumer) -> None:
+    consumer = make("orders", value_deserializer=int)
+    with pytest.raises(errors.KafkaConfigurationError, match="`columns`"):
+        consumer.batches(columns=True)
+
+
+async def test_a_corrupt_batch_is_told_behind_the_columns_before_it(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(3))
+    corrupt = batch(numbered(2), 3)
+    corrupt[-1] ^= 1
+    append_batch(cluster, corrupt, "orders", 0)
+    async with make("orders") as consumer, consumer.batches(columns=True) as batches:
+        assert values_of(await anext(batches)) == numbered(3)
+        with pytest.raises(errors.CorruptRecordException, match="offset 3"):
+            await anext(batches)
+        assert await consumer.position(TP0) == 3
