@@ -4,7 +4,8 @@ Non-obvious:
 
 - Commits go in the order of the calls: a late answer to an earlier one cannot undo a later one.
 - When the member has become another (its epoch or generation rose) while it still owns the
-  partitions, a refused commit is sent again. The membership is told of every refusal, with the
+  partitions, a refused commit is sent again; after a stale epoch, when the next heartbeat has told
+  the epoch of now (Java fails then, but for its own commit before a revocation). The membership is told of every refusal, with the
   identity that was refused.
 """
 
@@ -42,7 +43,8 @@ Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 """What is committed."""
 
 _LOOK_AGAIN: Final = 0.1
-"""Seconds after which who waits for the member's next epoch looks for itself."""
+"""Seconds that lie between a stale epoch and the next attempt at least; after as many, who waits
+for the member's next epoch looks for itself."""
 
 _OUT_OF_GROUP: Final = (
     FencedMemberEpochError,
@@ -164,8 +166,7 @@ class Committer:
     @property
     def is_member(self) -> bool:
         """Whether it is a member of the group now."""
-        driver = self._driver
-        return driver is not None and driver.membership.commit_identity() is not None
+        return self._identity_now() is not None
 
     def unsettled(self, offsets: Offsets) -> Offsets:
         """Those that are not what was committed last for a partition since it was assigned."""
@@ -244,9 +245,9 @@ class Committer:
             except _OUT_OF_GROUP as error:
                 if sent is None:
                     raise
-                self._tell(error, sent)
-                await self._until_not(sent, deadline)
-                if self._modern_identity() == sent:
+                told_at = self._tell(error, sent)
+                await self._until_heard(sent, told_at, deadline)
+                if self._loop.time() >= deadline:
                     raise
 
     async def _send(
@@ -270,12 +271,14 @@ class Committer:
                 )
                 return
             except BrokerResponseError as error:
-                self._tell(error, sent)
+                told_at = self._tell(error, sent)
                 if not isinstance(error, _OUT_OF_GROUP):
                     raise
-                if isinstance(error, StaleMemberEpochError):
-                    await self._until_not(sent, deadline)
-                if not self._is_another(sent) or not self._still_owns(owned):
+                heard = False
+                if isinstance(error, StaleMemberEpochError) and sent is not None:
+                    heard = await self._until_heard(sent, told_at, deadline)
+                again = self.is_member if heard else self._is_another(sent)
+                if not again or not self._still_owns(owned):
                     raise CommitFailedError(
                         "Commit cannot be completed since the group has already rebalanced and "
                         "may have assigned the partitions to another member"
@@ -302,7 +305,7 @@ class Committer:
         Raises:
             CommitFailedError: the partitions come from the group, and this is no member of it.
         """
-        identity = None if self._driver is None else self._driver.membership.commit_identity()
+        identity = self._identity_now()
         if identity is None and self._driver is not None and self._shared():
             if self._driver.membership.rejoin_needed:
                 error = CommitFailedError(
@@ -320,28 +323,48 @@ class Committer:
 
     def _is_another(self, sent: CommitIdentity | None) -> bool:
         """Whether this is a member now, and not the one that was refused."""
-        now = None if self._driver is None else self._driver.membership.commit_identity()
+        now = self._identity_now()
         return now is not None and now != sent
 
-    def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> None:
-        """Let the membership know that it was refused."""
-        if self._driver is not None and sent is not None:
-            self._driver.membership.on_commit_error(error, self._loop.time(), sent)
-            self._driver.wake()
+    def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> float:
+        """Let the membership know that it was refused.
 
-    async def _until_not(self, sent: CommitIdentity | None, deadline: float) -> None:
-        """Wait until this is not the member that it was, at most until the deadline."""
-        if self._driver is None:
-            return
-        while self._driver.membership.commit_identity() == sent and self._loop.time() < deadline:
+        Returns:
+            When it was told, in loop time.
+        """
+        now = self._loop.time()
+        if self._driver is not None and sent is not None:
+            self._driver.membership.on_commit_error(error, now, sent)
+            self._driver.wake()
+        return now
+
+    async def _until_heard(self, sent: CommitIdentity, told_at: float, deadline: float) -> bool:
+        """Wait until the coordinator has told whether this is another member by now: by a heartbeat
+        that was sent since, or because it is one. A refusal is not repeated at once.
+
+        Returns:
+            False if it has not told by the deadline.
+        """
+        not_before = told_at + _LOOK_AGAIN
+        while (now := self._loop.time()) < deadline:
+            if self._identity_now() != sent:
+                return True
+            if now >= not_before and self._last_heartbeat() >= told_at:
+                return True
             self._changed.clear()
-            # Not every epoch is announced.
-            look_at = min(deadline, self._loop.time() + _LOOK_AGAIN)
             try:
-                async with asyncio.timeout_at(look_at):
+                # Not every heartbeat, nor every epoch, is announced.
+                async with asyncio.timeout_at(min(deadline, max(not_before, now + _LOOK_AGAIN))):
                     await self._changed.wait()
             except TimeoutError:
                 continue
+        return False
+
+    def _identity_now(self) -> CommitIdentity | None:
+        return None if self._driver is None else self._driver.membership.commit_identity()
+
+    def _last_heartbeat(self) -> float:
+        return -1.0 if self._driver is None else self._driver.membership.counters.last_heartbeat
 
 
 def named(offsets: Collection[TopicPartition]) -> str:

@@ -26,7 +26,7 @@ from aiokafka_lite.errors import (
     UnknownMemberIdError,
     kafka_errors,
 )
-from aiokafka_lite.group.membership import CommitIdentity
+from aiokafka_lite.group.membership import CommitIdentity, Counters
 from aiokafka_lite.group.modern import ModernMembership
 from aiokafka_lite.group.offset_store import Committed
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -43,6 +43,7 @@ class Membership:
 
     def __init__(self) -> None:
         self.identity: CommitIdentity | None = ME
+        self.counters = Counters()
         self.rejoin_needed = False
         self.told: list[tuple[type[KafkaError], CommitIdentity | None]] = []
         self.becomes: Callable[[], CommitIdentity | None] | None = None  # when it is told
@@ -61,7 +62,7 @@ class Membership:
 class Modern(Membership, ModernMembership):
     """The same of KIP-848's kind, as far as `isinstance` sees."""
 
-    counters = None
+    counters: Any
 
     @property
     def rejoin_needed(self) -> bool:  # type: ignore[override]  # settable in the other base
@@ -544,6 +545,20 @@ async def test_a_stale_epoch_is_waited_for(announced: bool, rig: Rig) -> None:
         rig.commits.on_change()
     await commit
     assert rig.store.commits == [({A: 5}, ME), ({A: 5}, ME_LATER)]
+
+
+async def test_a_heartbeat_without_another_epoch_is_enough(rig: Rig) -> None:
+    rig.store.answers = [StaleMemberEpochError("t-0"), StaleMemberEpochError("t-0")]
+    rig.give(A, 5)
+    commit = asyncio.ensure_future(rig.commits.commit(None, rig.soon))
+    for attempt in (1, 2):
+        await until(lambda attempt=attempt: len(rig.membership.told) == attempt)
+        rig.membership.counters.last_heartbeat = asyncio.get_running_loop().time()
+        rig.commits.on_change()
+        await asyncio.sleep(0)
+        assert len(rig.store.commits) == attempt  # not so fast
+    await commit
+    assert rig.store.identities == [ME, ME, ME]
 
 
 async def test_a_stale_epoch_that_does_not_rise_fails_at_the_deadline(rig: Rig) -> None:
