@@ -237,10 +237,15 @@ class ConsumerGroup:
         Raises:
             KafkaError: the membership has failed.
         """
-        while not self._assigned and self._subscription.shared:
-            self.raise_failure()
-            self._changed.clear()
-            await self._changed.wait()
+        # The application cannot poll before its start has ended.
+        self.driver.poll(waiting=True)
+        try:
+            while not self._assigned and self._subscription.shared:
+                self.raise_failure()
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self.driver.poll()
 
     async def committed(
         self, partitions: Collection[TopicPartition]
