@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-QUICK = {"test_chaos_embedded", "test_cancelling", "test_stop_in_time"}
+QUICK = {
+    *("test_chaos_embedded", "test_cancelling", "test_stop_in_time"),
+    *("test_cancelling_consumer", "test_stop_in_time_consumer"),
+}
 
 
 def pytest_asyncio_loop_factories(

@@ -126,7 +126,7 @@ class Client:
     def generation(self, consumer: Any) -> int:
         """The generation, or the epoch, that the consumer is in."""
         if self.ours:
-            return int(consumer.group_metadata().generation_id)
+            return int(consumer.group_metadata().generation)
         return int(consumer._coordinator.generation)  # aiokafka has no public word for it
 
 

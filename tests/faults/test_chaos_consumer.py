@@ -29,8 +29,8 @@ from tests.faults.stages import Real, real_stage
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "2"))
 RECORDS = int(os.environ.get("CHAOS_RECORDS", "300000"))
-CLIENT = os.environ.get("CHAOS_CLIENT", "aiokafka")
-MODES = os.environ.get("CHAOS_MODES", "eager").split(",")
+CLIENT = os.environ.get("CHAOS_CLIENT", "aiokafka_lite")
+MODES = os.environ.get("CHAOS_MODES", "eager,cooperative,consumer").split(",")
 SECONDS = MINUTES * 60 / len(MODES)
 
 PARTITIONS = 24
