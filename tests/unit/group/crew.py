@@ -20,7 +20,7 @@ from aiokafka_lite.structs import TopicPartition
 
 Partitions = frozenset[TopicPartition]
 
-GUARD = 20.0
+GUARD = 60.0
 """Seconds that whatever is waited for may take at most."""
 
 
@@ -52,6 +52,7 @@ class CrewMember:
         *,
         modern: bool = False,
         assignors: Sequence[LeadingAssignor] | None = None,
+        new_assignor: Callable[[], LeadingAssignor] = RangeAssignor,
         connection: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -68,7 +69,7 @@ class CrewMember:
         self.listener: Callable[[str], Any] | None = None
         self.changes = 0
         self.tasks = TaskOwner("crew", lambda name, error: self.mistakes.append(error))
-        leading = [] if modern else list(assignors or [RangeAssignor()])
+        leading = [] if modern else list(assignors or [new_assignor()])
         membership: Membership = (
             ModernMembership(self.options) if modern else ClassicMembership(self.options, leading)
         )
