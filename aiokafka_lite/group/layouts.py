@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from aiokafka_lite.cluster.metadata import Metadata, Node, Topic
+from aiokafka_lite.errors import UnknownTopicOrPartitionError
 from aiokafka_lite.group.membership import TopicLayout
 
 __all__ = ["GONE_AFTER", "Layouts"]
@@ -45,7 +46,7 @@ class Layouts:
         missing_since: dict[str, float] = {}
         for name in topics:
             topic, known = metadata.topics.get(name), self._known.get(name)
-            if topic is not None and topic.error is None and topic.partitions:
+            if topic is not None and _is_there(topic):
                 layouts[name] = self._layout(topic, known)
             elif known is not None:
                 since = missing_since[name] = self._missing_since.get(name, now)
@@ -79,3 +80,8 @@ class Layouts:
         for node_id, node in brokers.items():
             if node.rack:  # which is unknown of one that a coordinator look-up told
                 self._racks[node_id] = node.rack
+
+
+def _is_there(topic: Topic) -> bool:
+    """Whether a broker knows it; other errors, such as that it has no leader, do not matter."""
+    return bool(topic.partitions) and topic.error is not UnknownTopicOrPartitionError
