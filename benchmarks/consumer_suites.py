@@ -99,6 +99,19 @@ CONSUMER_SUITES = (
         records=300_000,
     ),
     Suite(
+        "consume-bulk",
+        "consume 100 B in bulk: what each face of ours costs",
+        (
+            Row(OURS, "ours", "consume_lists"),
+            Row("batches()", "ours", "consume_batches"),
+            Row("columns", "ours", "consume_columns"),
+        ),
+        {"records": 1_000_000},
+        reads=True,
+        reference=OURS,
+        bars=(Bar("cpu_us", 0.1, row="columns"),),
+    ),
+    Suite(
         "round-trip",
         "produce to consume in one process, one record at a time, 2 ms apart, linger 0",
         (

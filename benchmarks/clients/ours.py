@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from benchmarks.work import Work
+from benchmarks.work import Meter, Work
 
 from . import asyncio_face, asyncio_reading
 
@@ -34,6 +34,34 @@ async def consume_iter(work: Work) -> dict[str, Any]:
 
 async def consume_lists(work: Work) -> dict[str, Any]:
     return await asyncio_reading.consume(CLIENTS, work, lists=True)
+
+
+async def consume_batches(work: Work) -> dict[str, Any]:
+    return await _in_bulk(work, columns=False)
+
+
+async def consume_columns(work: Work) -> dict[str, Any]:
+    return await _in_bulk(work, columns=True)
+
+
+async def _in_bulk(work: Work, *, columns: bool) -> dict[str, Any]:
+    """Read the whole topic; of records value and offset are touched, of columns their number."""
+    meter = Meter()
+    result: dict[str, Any] = {}
+    for count in (min(work.warmup, work.records), work.records):
+        meter.start()
+        seen = touched = 0
+        async with asyncio_reading.reading(CLIENTS, work, "earliest") as consumer:
+            async with consumer.batches(columns=columns) as batches:
+                async for batch in batches:
+                    if not columns:
+                        for record in batch.records:
+                            touched += len(record.value) + (record.offset & 1)
+                    seen += len(batch)
+                    if seen >= count:
+                        break
+            result = meter.stop(seen)
+    return result
 
 
 async def round_trip(work: Work) -> dict[str, Any]:

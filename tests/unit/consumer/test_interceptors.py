@@ -1,0 +1,123 @@
+"""Interceptors see every record and commit, and can do no harm."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.abc import ConsumerInterceptor
+from aiokafka_lite.structs import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aiokafka_lite.testing import FakeCluster
+
+from .conftest import MakeConsumer
+from .makers import append, numbered
+
+Record = ConsumerRecord[Any, Any]
+TP0 = TopicPartition("orders", 0)
+
+
+class Spy(ConsumerInterceptor):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.consumed: list[object] = []
+        self.committed: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
+        self.closed = 0
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        self.consumed += [record.value for record in records]
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.committed.append(offsets)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Odd(ConsumerInterceptor):
+    """Leaves out every second record, and marks the others."""
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        kept = [record for record in records if record.offset % 2]
+        for record in kept:
+            record.value += b"!"
+        return kept
+
+
+class Broken(ConsumerInterceptor):
+    """Raises whatever it is asked."""
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        raise RuntimeError("consume")
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        raise RuntimeError("commit")
+
+    def close(self) -> None:
+        raise RuntimeError("close")
+
+
+async def test_they_see_what_was_deserialized(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, [b"1", b"2", b"3"])
+    spy = Spy()
+    async with make("orders", value_deserializer=int, interceptors=[spy]) as consumer:
+        assert [(await consumer.getone()).value for _ in range(3)] == [1, 2, 3]
+        assert spy.consumed == [1, 2, 3]
+        assert spy.closed == 0
+    assert spy.closed == 1
+
+
+async def test_they_may_change_and_leave_out(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(5))
+    spy = Spy()
+    async with make("orders", interceptors=(Odd(), spy)) as consumer:
+        seen = [await consumer.getone(), await consumer.getone()]
+        assert [record.value for record in seen] == spy.consumed == [b"v1!", b"v3!"]
+        # Nothing is left, and the position moves past the last one all the same.
+        assert await consumer.getmany(timeout_ms=100) == {}
+        assert await consumer.position(TP0) == 5
+
+
+async def test_they_may_leave_out_everything(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(1))
+    async with make("orders", interceptors=[Odd()]) as consumer:
+        assert await consumer.getmany(timeout_ms=100) == {}
+        append(cluster, numbered(1), base_offset=1)
+        assert (await consumer.getone()).value == b"v0!"
+
+
+async def test_what_they_raise_is_logged(
+    cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    append(cluster, numbered(1))
+    spy = Spy()
+    with caplog.at_level(logging.ERROR):
+        async with make("orders", group_id="g", interceptors=[Broken(), spy]) as consumer:
+            assert (await consumer.getone()).value == b"v0"
+            await consumer.commit()
+    assert spy.consumed == [b"v0"]
+    assert [told[TP0] for told in spy.committed] == [OffsetAndMetadata(1, "")]
+    assert spy.closed == 1
+    told = "".join(caplog.messages)
+    assert all(f"{name}() of" in told for name in ("on_consume", "on_commit", "close"))
+
+
+async def test_what_is_no_list_is_refused(
+    cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Forgetful(Spy):
+        def on_consume(self, records: list[Record]) -> list[Record]:
+            return None  # type: ignore[return-value]  # the mistake
+
+    append(cluster, numbered(1))
+    async with make("orders", interceptors=[Forgetful()]) as consumer:
+        assert (await consumer.getone()).value == b"v0"
+    assert "on_consume() of" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [5, "interceptor", [5], [Spy]])
+async def test_the_argument_is_checked(make: MakeConsumer, wrong: object) -> None:
+    with pytest.raises(TypeError, match="`interceptors`"):
+        make("orders", interceptors=wrong)
