@@ -34,7 +34,7 @@ from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.coordinator.strategy import assignors_of
-from aiokafka_lite.errors import FencedInstanceIdError, KafkaError
+from aiokafka_lite.errors import ConsumerStoppedError, FencedInstanceIdError, KafkaError
 from aiokafka_lite.group.classic import ClassicMembership
 from aiokafka_lite.group.driver import GroupDriver
 from aiokafka_lite.group.membership import GroupMetadata, Membership
@@ -145,6 +145,7 @@ class ConsumerGroup:
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
         self._close_by: float | None = None
+        self._ended = False
 
     # --- what the application wants
 
@@ -236,11 +237,14 @@ class ConsumerGroup:
 
         Raises:
             KafkaError: the membership has failed.
+            ConsumerStoppedError: stopped meanwhile.
         """
         # The application cannot poll before its start has ended.
         self.driver.poll(waiting=True)
         try:
             while not self._assigned and self._subscription.shared:
+                if self._ended:
+                    raise ConsumerStoppedError()
                 self.raise_failure()
                 self._changed.clear()
                 await self._changed.wait()
@@ -265,6 +269,8 @@ class ConsumerGroup:
 
     def abort(self) -> None:
         """End everything at once."""
+        self._ended = True
+        self._changed.set()
         self.commits.close()
         self.driver.abort()
         self._tasks.cancel()
