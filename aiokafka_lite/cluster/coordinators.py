@@ -13,7 +13,7 @@ import enum
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import KafkaError, KafkaTimeoutError
 
 _Place: TypeAlias = "tuple[CoordinatorKind, str]"
 
@@ -50,14 +50,21 @@ class Coordinators:
             self._nodes.pop((kind, key), None)
 
     async def find(
-        self, kind: CoordinatorKind, key: str, look_up: Callable[[], Awaitable[int]]
+        self,
+        kind: CoordinatorKind,
+        key: str,
+        look_up: Callable[[], Awaitable[int]],
+        deadline: float,
     ) -> int:
         """The node id, remembered or looked up.
 
         Args:
-            look_up: Asks a broker. Of those given for one key at a time, one is called.
+            look_up: Asks a broker, until the deadline. Of those given for one key at a time, one
+                is called.
+            deadline: In loop time, for one who waits for another's look-up.
 
         Raises:
+            KafkaTimeoutError: it was not known by then.
             KafkaError: what the look-up came to; a lasting error is raised to all who wait.
 
         Cancellation: stops this wait; another of those who wait goes on.
@@ -67,7 +74,11 @@ class Coordinators:
             under_way = self._look_ups.get(place)
             if under_way is None:
                 return await self._look_up(place, look_up)
-            error = await asyncio.shield(under_way)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    error = await asyncio.shield(under_way)
+            except TimeoutError:
+                raise KafkaTimeoutError(f"No coordinator of {key!r} was found in time") from None
             if error is not None and not error.retriable:
                 # A copy: one error raised for all would collect all their tracebacks.
                 raise copy.copy(error)

@@ -153,11 +153,7 @@ class CoordinatorOf:
             cluster.learn_node(node)
             return node.node_id
 
-        try:
-            async with asyncio.timeout_at(deadline):  # it may be another one's look-up
-                node_id = await cluster.coordinators.find(self.kind, self.key, look_up)
-        except TimeoutError:
-            raise KafkaTimeoutError(f"No coordinator of {self.key!r} was found in time") from None
+        node_id = await cluster.coordinators.find(self.kind, self.key, look_up, deadline)
         return cluster.broker(node_id)
 
     def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:

@@ -25,8 +25,12 @@ class Asked:
         return await self.outcome
 
 
+def soon(seconds: float = 10.0) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
 def several(coordinators: Coordinators, looks: list[Asked]) -> list[asyncio.Task[int]]:
-    return [asyncio.create_task(coordinators.find(GROUP, "g", look)) for look in looks]
+    return [asyncio.create_task(coordinators.find(GROUP, "g", look, soon())) for look in looks]
 
 
 async def passes() -> None:
@@ -41,14 +45,14 @@ async def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
     look.outcome.set_result(3)
     assert await asyncio.gather(*asking) == [3] * 4
     assert look.begun == 1
-    assert await coordinators.find(GROUP, "g", look) == 3
+    assert await coordinators.find(GROUP, "g", look, soon()) == 3
     assert look.begun == 1
 
 
 async def test_other_keys_and_kinds_are_looked_up_beside_it() -> None:
     coordinators, look = Coordinators(), Asked()
     asking = [
-        asyncio.create_task(coordinators.find(kind, key, look))
+        asyncio.create_task(coordinators.find(kind, key, look, soon()))
         for kind in (GROUP, CoordinatorKind.TRANSACTION)
         for key in ("g", "h")
     ]
@@ -82,6 +86,16 @@ async def test_a_passing_error_is_one_s_own_and_the_next_goes_on() -> None:
     with pytest.raises(KafkaTimeoutError):
         await asking[0]
     assert await asyncio.gather(*asking[1:]) == [2, 2]
+
+
+async def test_who_waits_for_another_s_look_up_has_a_deadline_of_its_own() -> None:
+    coordinators, look = Coordinators(), Asked()
+    (asking,) = several(coordinators, [look])
+    await passes()
+    with pytest.raises(KafkaTimeoutError):
+        await coordinators.find(GROUP, "g", look, soon(0.05))
+    look.outcome.set_result(1)
+    assert await asking == 1
 
 
 @pytest.mark.parametrize("who", [0, 1, 2])
@@ -119,7 +133,7 @@ async def test_whoever_comes_after_a_mistake_looks_for_itself() -> None:
     again.outcome.set_result(1)
     asking: list[Callable[[], object]] = [look, again]
     results = await asyncio.gather(
-        *(coordinators.find(GROUP, "g", each) for each in asking),  # type: ignore[arg-type]
+        *(coordinators.find(GROUP, "g", each, soon()) for each in asking),  # type: ignore[arg-type]
         return_exceptions=True,
     )
     assert type(results[0]) is ZeroDivisionError
