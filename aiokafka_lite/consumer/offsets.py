@@ -288,6 +288,7 @@ class PositionResolver:
         self._tasks = tasks
         self._on_resolved = on_resolved
         self._asked: set[_Wanted] = set()
+        self._woken = False
         self._moved = asyncio.Event()  # set, and replaced, when positions were found
 
     def close(self) -> None:
@@ -296,7 +297,14 @@ class PositionResolver:
         self.announce()
 
     def wake(self) -> None:
-        """Look up the positions of the partitions that have none and are not being looked up."""
+        """Look up the positions of the partitions that have none and are not being looked up: in
+        the next pass of the loop, so that many changes make one question."""
+        if not self._woken and not self.closed:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._woken = False
         if self.closed:
             return
         resuming: list[_Wanted] = []

@@ -154,6 +154,8 @@ class Validation:
             if state.remade:
                 if state.chunk is None:
                     self._on_truncated(state, None, UNKNOWN_EPOCH)
+                else:
+                    state.waits_for_chunk = True  # comes back when it is handed out
             elif offset is None or epoch < 0 or state.leader_epoch < 0:
                 self._validated(state)  # nothing is known that could be compared
             elif epoch > state.leader_epoch and self._is_outdated(state):

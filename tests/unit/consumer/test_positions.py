@@ -1,10 +1,13 @@
 """Where the consumer stands: tables without a broker."""
 
+from uuid import UUID, uuid4
+
 import pytest
 
+from aiokafka_lite.cluster.metadata import Metadata, Node, Partition, Topic
 from aiokafka_lite.consumer.delivery import Chunk
 from aiokafka_lite.consumer.options import OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState, Positions, error_of
+from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions, error_of
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
@@ -125,3 +128,95 @@ def test_the_share_grows_up_to_a_limit() -> None:
     while state.grow(3000):
         grown.append(state.fetch_bytes)
     assert grown == [2000, 3000]
+
+
+def of_epoch(epoch: int, *offsets: int) -> list[ConsumerRecord[bytes, bytes]]:
+    records = [record(offset) for offset in offsets]
+    for each in records:
+        each.leader_epoch = epoch
+    return records
+
+
+def test_a_position_knows_the_epoch_of_the_record_before_it() -> None:
+    state = positions(A0).state(A0)
+    assert (state.position_epoch, state.fetch_epoch) == (-1, -1)
+    state.seek(5, 2)
+    assert (state.position_epoch, state.fetch_epoch) == (2, 2)
+    state.chunk = Chunk(of_epoch(3, 5, 6) + of_epoch(4, 7), 5, 9, True)
+    state.chunk_epoch = 6  # of the marker behind them
+    seen = [(state.position, state.position_epoch, state.fetch_epoch)]
+    for _ in range(3):
+        state.chunk.take_many(1)
+        seen.append((state.position, state.position_epoch, state.fetch_epoch))
+    assert seen == [(5, 2, 6), (6, 3, 6), (7, 3, 6), (9, 6, 6)]
+    state.on_chunk_done()
+    assert (state.position_epoch, state.fetch_epoch) == (6, 6)
+    state.ask_reset(OffsetReset.LATEST)
+    assert (state.position_epoch, state.fetch_epoch) == (-1, -1)
+    state.seek(1)
+    assert state.position_epoch == -1
+
+
+def told(leader: int, epoch: int, topic_id: UUID | None = None) -> Metadata:
+    topic = Topic("a", topic_id, partitions={0: Partition(0, leader, epoch)})
+    return Metadata(brokers={i: Node(i, "host", 9092) for i in (1, 2)}, topics={"a": topic})
+
+
+@pytest.mark.parametrize(
+    ("known", "metadata", "doubtful"),
+    [
+        pytest.param(3, told(1, 4), False, id="nothing new"),
+        pytest.param(3, told(2, 5), True, id="another leader"),
+        pytest.param(3, told(1, 5), True, id="the same in a new epoch"),
+        pytest.param(3, told(2, -1), False, id="an epoch that is not told"),
+        pytest.param(3, told(-1, 5), False, id="no leader"),
+        pytest.param(3, told(9, 5), False, id="a leader that is not alive"),
+        pytest.param(-1, told(2, 5), False, id="a position without an epoch"),
+        pytest.param(3, Metadata(), False, id="no such topic now"),
+    ],
+)
+def test_what_makes_a_position_doubtful(known: int, metadata: Metadata, doubtful: bool) -> None:
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4))
+    assert (state.leader, state.leader_epoch, state.unvalidated) == (1, 4, False)
+    state.seek(7, known)
+    state.unvalidated = False
+    state.replica = 2
+    state.follow(metadata)
+    assert state.unvalidated is doubtful
+    assert state.fetchable is not doubtful
+    moved = (state.leader, state.leader_epoch) != (1, 4)
+    assert state.replica == (NOWHERE if moved else 2)  # it was told by the old leader
+
+
+@pytest.mark.parametrize("epoch", [-1, 3])
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_position_that_came_with_an_epoch_is_doubtful(epoch: int, leads: bool) -> None:
+    state = positions(A0).state(A0)
+    if leads:
+        state.follow(told(1, 4))
+    state.seek(7, epoch)
+    assert state.unvalidated is (leads and epoch >= 0)
+    state.follow(told(1, 4))
+    assert state.unvalidated is (epoch >= 0)
+
+
+def test_a_topic_made_again_makes_every_position_doubtful() -> None:
+    old, new = uuid4(), uuid4()
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4, old))
+    state.seek(7)
+    state.follow(told(1, 4, None))
+    state.follow(told(1, 4, old))
+    assert not state.unvalidated
+    state.follow(told(1, 4, new))
+    assert state.remade
+    assert not state.fetchable
+    state.follow(told(2, 5, new))  # which does not make it better
+    assert state.unvalidated
+    state.ask_reset(OffsetReset.EARLIEST)
+    assert not state.remade
+    generation = state.generation
+    state.follow(told(1, 0, old))
+    assert state.generation > generation  # what is being looked up is of the wrong topic
+    assert not state.remade

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     GroupAuthorizationFailedError,
@@ -203,8 +204,8 @@ async def test_nothing_is_asked_about_partitions_that_are_gone(
     assert cluster.count(ApiKey.LIST_OFFSETS) == 1
 
 
-async def _all(consumer: AIOKafkaConsumer, tp: TopicPartition, count: int) -> list[object]:
-    records: list[object] = []
+async def _all(consumer: AIOKafkaConsumer, tp: TopicPartition, count: int) -> list[Record]:
+    records: list[Record] = []
     async with asyncio.timeout(10):
         while len(records) < count:
             records += (await consumer.getmany(tp, timeout_ms=1000)).get(tp, [])

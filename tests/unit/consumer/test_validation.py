@@ -1,0 +1,453 @@
+"""Logs that are cut, leaders that change, topics made again (KIP-320): on embedded brokers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiokafka_lite.consumer import validation
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import (
+    KafkaError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster, VirtualClock
+from tests.unit.consumer.conftest import MakeConsumer
+from tests.unit.consumer.makers import append, numbered, until
+from tests.unit.consumer.test_resuming import Commit, Group, member
+from tests.unit.error_table import reactions
+
+P0, P1 = (TopicPartition("orders", i) for i in range(2))
+ASKED = ApiKey.OFFSET_FOR_LEADER_EPOCH
+
+
+async def read(consumer: AIOKafkaConsumer, count: int) -> list[tuple[int, bytes]]:
+    async with asyncio.timeout(10):
+        records = [await consumer.getone() for _ in range(count)]
+    return [(record.offset, record.value) for record in records]
+
+
+async def reader(
+    make: MakeConsumer, *partitions: TopicPartition, **options: object
+) -> AIOKafkaConsumer:
+    consumer = make(**options)
+    consumer.assign(partitions or [P0])
+    await consumer.start()
+    return consumer
+
+
+def numbers(first: int, end: int, prefix: str = "v") -> list[tuple[int, bytes]]:
+    return [(i, b"%s%d" % (prefix.encode(), i)) for i in range(first, end)]
+
+
+def cut(cluster: FakeCluster, to: int, then: int, partition: int = 0) -> None:
+    """Lose the log from an offset on, and write others there."""
+    cluster.truncate("orders", partition, to)
+    append(cluster, [value for _, value in numbers(to, to + then, "n")], partition)
+
+
+@pytest.mark.parametrize("then", [1, 20], ids=["shorter", "longer"])
+async def test_the_position_goes_back_to_where_the_log_was_cut(
+    cluster: FakeCluster, make: MakeConsumer, then: int
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make, auto_offset_reset="latest")
+    consumer.seek(P0, 0)
+    assert await read(consumer, 10) == numbers(0, 10)
+    cut(cluster, 5, then)
+    assert await read(consumer, then) == numbers(5, 5 + then, "n")
+    assert cluster.count(ASKED) == 1
+
+
+@pytest.mark.parametrize("then", [1, 20], ids=["shorter", "longer"])
+async def test_without_a_policy_reads_raise_until_the_application_seeks(
+    cluster: FakeCluster, make: MakeConsumer, then: int
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make, auto_offset_reset="none")
+    consumer.seek(P0, 0)
+    assert await read(consumer, 10) == numbers(0, 10)
+    cut(cluster, 5, then)
+    for _ in range(2):
+        with pytest.raises(LogTruncationError) as caught:
+            await read(consumer, 1)
+    assert isinstance(caught.value, OffsetOutOfRangeError)
+    assert caught.value.offsets == {P0: 10}
+    assert caught.value.divergent_offsets == {P0: 5}
+    assert "another log from offset 5 on" in str(caught.value)
+    consumer.seek(P0, caught.value.divergent_offsets[P0])
+    assert await read(consumer, then) == numbers(5, 5 + then, "n")
+
+
+async def test_a_new_leader_with_the_same_log_changes_nothing(make: MakeConsumer) -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
+        append(cluster, numbered(5))
+        consumer = await reader(make, bootstrap_servers=cluster.bootstrap_servers)
+        assert await read(consumer, 5) == numbers(0, 5)
+        for round_ in range(1, 4):
+            cluster.move_leader("orders", 0, round_ % 2)
+            append(cluster, numbered(5, 5 * round_))
+            assert await read(consumer, 5) == numbers(5 * round_, 5 * round_ + 5)
+        assert cluster.count(ASKED) == 3
+
+
+async def test_without_an_epoch_nothing_is_asked(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make)
+    assert await read(consumer, 5) == numbers(0, 5)
+    consumer.seek(P0, 5)  # nobody knows in what epoch
+    cluster.move_leader("orders", 0, 0)
+    append(cluster, numbered(1, 5))
+    assert await read(consumer, 1) == numbers(5, 6)
+    assert cluster.count(ASKED) == 0
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+async def test_what_was_not_read_yet_of_a_cut_log_is_dropped(
+    cluster: FakeCluster, make: MakeConsumer, policy: str
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make, auto_offset_reset=policy)
+    consumer.seek(P0, 0)
+    assert await read(consumer, 2) == numbers(0, 2)  # all ten are decoded
+    cut(cluster, 5, 3)
+    await until(lambda: cluster.count(ASKED) >= 2)  # behind the ten, then behind the two
+    assert await consumer.position(P0) == 2
+    assert await read(consumer, 6) == numbers(2, 5) + numbers(5, 8, "n")
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[FakeCluster]:
+    """A broker whose delays last until the test says that they are over."""
+    async with FakeCluster(topics={"orders": 3}, clock=VirtualClock()) as cluster:
+        yield cluster
+
+
+async def test_what_was_read_before_the_answer_counts(
+    patient: FakeCluster, make: MakeConsumer
+) -> None:
+    cluster = patient
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(
+        make, auto_offset_reset="none", bootstrap_servers=cluster.bootstrap_servers
+    )
+    consumer.seek(P0, 0)
+    assert await read(consumer, 2) == numbers(0, 2)
+    gate = cluster.control(ASKED, delay=1)
+    cut(cluster, 5, 3)
+    await gate.struck()
+    assert await read(consumer, 5) == numbers(2, 7)  # two more than there are now
+    cluster.advance(1)
+    await until(lambda: consumer._core.positions.state(P0).error is not None)
+    with pytest.raises(LogTruncationError) as caught:
+        await read(consumer, 1)
+    assert (caught.value.offsets, caught.value.divergent_offsets) == ({P0: 7}, {P0: 5})
+
+
+async def test_a_commit_is_held_against_the_log(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    append(cluster, numbered(9), 1)
+    cut(cluster, 5, 9)
+    group = Group({P0: Commit(10, 0), P1: Commit(3, 0)})
+    consumer = member(make, group)
+    consumer.assign([P0, P1])
+    await consumer.start()
+    records = await read(consumer, 9 + 6)
+    assert sorted(records) == sorted(numbers(5, 14, "n") + numbers(3, 9))
+    assert cluster.count(ASKED) == 1  # both in one question
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
+async def test_an_epoch_that_the_leader_does_not_know(
+    cluster: FakeCluster, make: MakeConsumer, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a topic that was made again where there are no ids; Java would wait for ever."""
+    monkeypatch.setattr(validation, "OUTDATED_TRIES", 2)
+    append(cluster, numbered(5))
+    group = Group({P0: Commit(3, 7)})
+    consumer = member(make, group, auto_offset_reset=policy)
+    consumer.assign([P0])
+    await consumer.start()
+    if policy == "none":
+        with pytest.raises(LogTruncationError) as caught:
+            await read(consumer, 1)
+        assert (caught.value.offsets, caught.value.divergent_offsets) == ({P0: 3}, {})
+        assert "nothing of what was read" in str(caught.value)
+    else:
+        await until(lambda: cluster.count(ApiKey.LIST_OFFSETS) == 1)
+        assert await consumer.position(P0) == {"earliest": 0, "latest": 5}[policy]
+
+
+async def test_metadata_older_than_the_commit_is_refreshed_first(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(5))
+    consumer = member(make, group := Group({P0: Commit(4, 1)}))
+    await consumer.start()
+    consumer._core.subscription.topics = frozenset({"orders"})
+    consumer._core.cluster.set_topics(["orders"])
+    await until(lambda: "orders" in consumer._core.cluster.metadata.topics)
+    cluster.move_leader("orders", 0, 0)
+    append(cluster, numbered(1, 5))
+    group.commits[P0] = Commit(6, 1)
+    consumer.assign([P0])
+    append(cluster, numbered(1, 6))
+    assert await read(consumer, 1) == numbers(6, 7)
+    assert cluster.count(ASKED) == 1
+
+
+@pytest.mark.parametrize(("oldest", "latest"), [(0, 0), (2, 2), (3, 3), (4, 4), (0, 4)])
+async def test_versions(make: MakeConsumer, oldest: int, latest: int) -> None:
+    async with FakeCluster(topics={"orders": 1}, api_versions={ASKED: (oldest, latest)}) as cluster:
+        append(cluster, numbered(5))
+        append(cluster, numbered(5, 5))
+        consumer = await reader(make, bootstrap_servers=cluster.bootstrap_servers)
+        assert await read(consumer, 10) == numbers(0, 10)
+        cut(cluster, 5, 6)
+        if latest < 3:  # not to be asked without a broker's rights: as blind as before KIP-320
+            assert await read(consumer, 1) == numbers(10, 11, "n")
+            assert cluster.count(ASKED) == 0
+        else:
+            assert await read(consumer, 6) == numbers(5, 11, "n")
+
+
+async def test_a_cluster_without_the_request(make: MakeConsumer) -> None:
+    async with FakeCluster(topics={"orders": 1}, api_versions={ASKED: None}) as cluster:
+        append(cluster, numbered(5))
+        consumer = await reader(make, bootstrap_servers=cluster.bootstrap_servers)
+        assert await read(consumer, 5) == numbers(0, 5)
+        cluster.move_leader("orders", 0, 0)
+        append(cluster, numbered(1, 5))
+        assert await read(consumer, 1) == numbers(5, 6)
+
+
+CODES = reactions(**{"raise": "TOPIC_AUTHORIZATION_FAILED"}, otherwise="retry")
+
+
+@pytest.mark.parametrize(
+    ("code", "reaction"),
+    [pytest.param(code, what, id=for_code(code).message) for code, what in CODES.items()],
+)
+async def test_every_code(
+    cluster: FakeCluster, make: MakeConsumer, code: int, reaction: str
+) -> None:
+    """As OffsetsForLeaderEpochUtils.handleResponse does."""
+    append(cluster, numbered(5))
+    consumer = await reader(make, retry_backoff_ms=1)
+    assert await read(consumer, 5) == numbers(0, 5)
+    fault = cluster.control(ASKED, error=code, times=1)
+    cluster.move_leader("orders", 0, 0)
+    append(cluster, numbered(1, 5))
+    if reaction == "raise":
+        with pytest.raises(TopicAuthorizationFailedError, match="orders"):
+            await read(consumer, 1)
+    assert await read(consumer, 1) == numbers(5, 6)
+    assert fault.hits == 1
+    assert cluster.count(ASKED) == 2
+
+
+async def test_a_code_of_one_partition_holds_up_only_that(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    for partition in (0, 1):
+        append(cluster, numbered(5), partition)
+    consumer = await reader(make, P0, P1)
+    await read(consumer, 10)
+    cluster.control(ASKED, error=78, partitions=[("orders", 1)], times=None)
+    for partition in (0, 1):
+        cluster.move_leader("orders", partition, 0)
+        append(cluster, numbered(1, 5), partition)
+    record = await consumer.getone()
+    assert (record.partition, record.offset) == (0, 5)
+    assert await consumer.getmany(P1, timeout_ms=50) == {}
+
+
+async def test_a_connection_that_breaks_is_made_again(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make)
+    assert await read(consumer, 5) == numbers(0, 5)
+    fault = cluster.control(ASKED, disconnect=True, times=2)
+    cluster.move_leader("orders", 0, 0)
+    append(cluster, numbered(1, 5))
+    assert await read(consumer, 1) == numbers(5, 6)
+    assert fault.hits == 2
+
+
+def told(*ends: EpochEndOffset, topic: str = "orders") -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[OffsetForLeaderTopicResult(topic=topic, partitions=list(ends))]
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OffsetForLeaderEpochResponse(topics=[]),
+        told(),
+        told(EpochEndOffset(partition=7, leader_epoch=0, end_offset=0)),
+        told(EpochEndOffset(partition=0, leader_epoch=0, end_offset=0), topic="others"),
+    ],
+    ids=["nothing", "no partition", "another partition", "another topic"],
+)
+async def test_an_answer_that_leaves_the_partition_out(
+    cluster: FakeCluster, make: MakeConsumer, answer: OffsetForLeaderEpochResponse
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make, auto_offset_reset="none")
+    consumer.seek(P0, 0)
+    assert await read(consumer, 5) == numbers(0, 5)
+    cluster.control(ASKED, respond_with=answer, times=1)
+    cluster.move_leader("orders", 0, 0)
+    append(cluster, numbered(1, 5))
+    assert await read(consumer, 1) == numbers(5, 6)
+    assert cluster.count(ASKED) == 2
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "divergent"),
+    [(-1, -1, {}), (-1, 3, {}), (0, -1, {}), (-7, -9, {}), (0, 3, {P0: 3}), (0, 0, {P0: 0})],
+)
+async def test_what_an_answer_means(
+    cluster: FakeCluster,
+    make: MakeConsumer,
+    epoch: int,
+    end: int,
+    divergent: dict[TopicPartition, int],
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make, auto_offset_reset="none")
+    consumer.seek(P0, 0)
+    assert await read(consumer, 5) == numbers(0, 5)
+    answer = told(EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=end))
+    cluster.control(ASKED, respond_with=answer, times=1)
+    cluster.move_leader("orders", 0, 0)
+    with pytest.raises(LogTruncationError) as caught:
+        await read(consumer, 1)
+    assert caught.value.divergent_offsets == divergent
+
+
+@pytest.mark.parametrize("act", ["seek", "assign again", "stop", "move again"])
+async def test_an_answer_that_comes_too_late(
+    patient: FakeCluster, make: MakeConsumer, act: str
+) -> None:
+    cluster = patient
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make, bootstrap_servers=cluster.bootstrap_servers)
+    assert await read(consumer, 10) == numbers(0, 10)
+    gate = cluster.control(ASKED, delay=1)
+    cut(cluster, 5, 9)
+    await gate.struck()
+    if act == "stop":
+        await consumer.stop()
+        return
+    if act == "seek":
+        consumer.seek(P0, 7)
+    elif act == "assign again":
+        consumer.assign([])
+        consumer.assign([P0])
+        assert await consumer.position(P0) == 0
+    else:
+        cluster.move_leader("orders", 0, 0)
+        await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+    cluster.advance(1)
+    expected = {
+        "seek": numbers(7, 14, "n"),
+        "assign again": numbers(0, 5) + numbers(5, 14, "n"),
+        "move again": numbers(5, 14, "n"),
+    }[act]
+    assert await read(consumer, len(expected)) == expected
+
+
+async def test_positions_are_asked_about_together(make: MakeConsumer) -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 40}) as cluster:
+        for partition in range(40):
+            append(cluster, numbered(1), partition)
+        partitions = [TopicPartition("orders", i) for i in range(40)]
+        consumer = await reader(make, *partitions, bootstrap_servers=cluster.bootstrap_servers)
+        await read(consumer, 40)
+        for partition in range(40):
+            cluster.move_leader("orders", partition, (partition + 1) % 2)
+        await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+        for partition in range(40):
+            append(cluster, numbered(1, 1), partition)
+        await read(consumer, 40)
+        assert cluster.count(ASKED) <= 4
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+async def test_a_topic_made_again_is_another_log(
+    cluster: FakeCluster, make: MakeConsumer, policy: str
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make, auto_offset_reset=policy)
+    consumer.seek(P0, 0)
+    assert await read(consumer, 5) == numbers(0, 5)
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", 3)
+    append(cluster, [value for _, value in numbers(0, 9, "n")])  # longer than the old one
+    if policy == "none":
+        with pytest.raises(LogTruncationError) as caught:
+            await read(consumer, 1)
+        assert (caught.value.offsets, caught.value.divergent_offsets) == ({P0: 5}, {})
+        consumer.seek(P0, 0)
+    assert await read(consumer, 9) == numbers(0, 9, "n")
+    assert cluster.count(ASKED) == 0
+
+
+async def test_what_is_held_of_the_old_topic_is_handed_out_first(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make)
+    assert await read(consumer, 2) == numbers(0, 2)
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", 3)
+    append(cluster, [value for _, value in numbers(0, 9, "n")])
+    await until(lambda: consumer._core.positions.state(P0).remade)
+    assert await read(consumer, 12) == numbers(2, 5) + numbers(0, 9, "n")
+
+
+async def test_validation_goes_on_while_a_partition_is_paused(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    append(cluster, numbered(1), 1)
+    consumer = await reader(make, P0, P1)
+    await read(consumer, 11)
+    consumer.pause(P0)
+    cut(cluster, 5, 9)
+    await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+    await until(lambda: cluster.count(ASKED) == 1)
+    await until(lambda: consumer._core.positions.state(P0).position == 5)
+    consumer.resume(P0)
+    assert await read(consumer, 9) == numbers(5, 14, "n")
+
+
+def test_the_error_can_be_copied_and_says_where() -> None:
+    error = LogTruncationError({("orders", 3): 9, ("orders", 4): 7}, {("orders", 3): 5})
+    assert isinstance(error, KafkaError)
+    assert error.errno == 1
+    assert str(error) == (
+        "[Error 1] LogTruncationError: records that were read are gone: orders-3 (at offset 9, "
+        "another log from offset 5 on), orders-4 (at offset 7, nothing of what was read is known "
+        "to be there)"
+    )
