@@ -5,8 +5,8 @@ Non-obvious:
 - Commits go in the order of the calls: a late answer to an earlier one cannot undo a later one.
 - When the member has become another (its epoch or generation rose) while it still owns the
   partitions, a refused commit is sent again; after a stale epoch, when the next heartbeat has told
-  the epoch of now (Java fails then, but for its own commit before a revocation). The membership is told of every refusal, with the
-  identity that was refused.
+  the epoch of now (Java fails then, but for its own commit before a revocation).
+- The membership is told of every refusal, with the identity that was refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,441 @@
+"""Commits of consumers in the embedded broker's groups: arguments, errors at each state, clocks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    FencedInstanceIdError,
+    IllegalOperation,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.consumer.makers import append, numbered, until
+from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
+
+Make = Callable[..., AIOKafkaConsumer]
+ORDERS = TopicPartition("orders", 0)
+OTHER = TopicPartition("other", 0)
+
+BY_HAND = "by hand"
+STATES = [*PROTOCOLS, BY_HAND]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    topics = {"orders": 1, "other": 1}
+    async with FakeCluster(brokers=2, topics=topics, broker_configs=CONFIGS) as cluster:
+        append(cluster, numbered(1000))
+        yield cluster
+
+
+@pytest.fixture
+async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
+    made: list[AIOKafkaConsumer] = []
+
+    def make(state: str, **options: Any) -> AIOKafkaConsumer:
+        defaults: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "g",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "retry_backoff_ms": 1,
+            "request_timeout_ms": 5000,
+            "fetch_max_wait_ms": 50,
+        }
+        if state in ("eager", "cooperative"):
+            # The broker waits for so long for who lost its id, and joined as another.
+            defaults["session_timeout_ms"] = 500
+        consumer = AIOKafkaConsumer(**{**defaults, **PROTOCOLS.get(state, {}), **options})
+        if state == BY_HAND:
+            consumer.assign([ORDERS, OTHER])
+        else:
+            consumer.subscribe(["orders", "other"])
+        made.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in made:
+        await consumer.stop()
+
+
+@pytest.fixture(params=STATES)
+async def reader(request: pytest.FixtureRequest, make: Make) -> AIOKafkaConsumer:
+    """Started, in one of the states."""
+    consumer = make(request.param)
+    await consumer.start()
+    return consumer
+
+
+# --- arguments, in aiokafka's words
+
+
+@pytest.mark.parametrize("offsets", [{}, [], 5, {ORDERS: (1, "a", 2)}, {ORDERS: "x"}])
+async def test_offsets_that_are_none(offsets: Any, reader: AIOKafkaConsumer) -> None:
+    with pytest.raises(ValueError):
+        await reader.commit(offsets)
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63, True, 1.5])
+async def test_offsets_that_no_record_has(offset: Any, reader: AIOKafkaConsumer) -> None:
+    with pytest.raises(ValueError):
+        await reader.commit({ORDERS: offset})
+
+
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [
+        ({"orders": 1}, "Key should be TopicPartition instance"),
+        ({("orders", 0): 1}, "Key should be TopicPartition instance"),
+        ({ORDERS: (1, 2)}, "Metadata should be a string"),
+        ({ORDERS: (1, b"x")}, "Metadata should be a string"),
+    ],
+)
+async def test_offsets_of_wrong_types(offsets: Any, words: str, reader: AIOKafkaConsumer) -> None:
+    with pytest.raises(TypeError, match=words):
+        await reader.commit(offsets)
+
+
+async def test_partitions_that_are_not_assigned(reader: AIOKafkaConsumer) -> None:
+    stranger = TopicPartition("orders", 7)
+    with pytest.raises(IllegalStateError, match="is not assigned"):
+        await reader.commit({stranger: 1})
+    with pytest.raises(IllegalStateError, match="not assigned"):
+        await reader.seek_to_committed(stranger)
+    with pytest.raises(TypeError, match="TopicPartition"):
+        await reader.seek_to_committed("orders")  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(TypeError, match="TopicPartition"):
+        await reader.committed("orders")  # type: ignore[arg-type]  # wrong on purpose
+    assert await reader.committed(stranger) is None
+
+
+async def test_all_ways_to_say_an_offset(reader: AIOKafkaConsumer, cluster: FakeCluster) -> None:
+    for number, told in enumerate((5, (6, "words"), OffsetAndMetadata(7, ""), [8, "words"])):
+        await reader.commit({ORDERS: told})
+        assert await reader.committed(ORDERS) == 5 + number
+    await reader.commit({ORDERS: OffsetAndMetadata(9, "words", leader_epoch=0)})
+    kept = cluster.state.groups.get("g").offsets.find("orders", 0)
+    assert (kept.offset, kept.leader_epoch, kept.metadata) == (9, 0, "words")
+    await reader.commit({ORDERS: 0})
+    assert await reader.committed(ORDERS) == 0
+    assert await reader.committed(OTHER) is None
+
+
+async def test_at_the_wrong_time(cluster: FakeCluster, make: Make) -> None:
+    alone = AIOKafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers)
+    for call in (alone.commit(), alone.committed(ORDERS), alone.seek_to_committed()):
+        with pytest.raises(IllegalOperation, match="Requires group_id"):
+            await call
+    await alone.stop()
+    member = make("eager")
+    with pytest.raises(IllegalStateError, match="No partitions assigned"):
+        await member.commit()
+    member.unsubscribe()
+    with pytest.raises(IllegalStateError, match="Not subscribed to any topics"):
+        await member.commit()
+    with pytest.raises(IllegalStateError, match="No partitions"):
+        await member.seek_to_committed()
+    await member.stop()
+    for call in (member.commit(), member.committed(ORDERS), member.seek_to_committed()):
+        with pytest.raises(ConsumerStoppedError):
+            await call
+
+
+async def test_a_call_that_the_stop_ends(reader: AIOKafkaConsumer, cluster: FakeCluster) -> None:
+    cluster.control(ApiKey.OFFSET_COMMIT, drop=True, times=None)
+    cluster.control(ApiKey.OFFSET_FETCH, drop=True, times=None)
+    calls = [
+        asyncio.ensure_future(call)
+        for call in (reader.commit({ORDERS: 1}), reader.committed(ORDERS))
+    ]
+    await until(lambda: cluster.count(ApiKey.OFFSET_COMMIT) > 0)
+    await reader.stop()
+    for call in calls:
+        with pytest.raises(ConsumerStoppedError):
+            await call
+
+
+async def test_seeking_to_what_was_committed(
+    reader: AIOKafkaConsumer, cluster: FakeCluster
+) -> None:
+    assert await reader.seek_to_committed() == {ORDERS: None, OTHER: None}
+    await reader.getmany(timeout_ms=2000, max_records=20)
+    await reader.commit({ORDERS: 5, OTHER: 0})
+    assert await reader.seek_to_committed(ORDERS) == {ORDERS: 5}
+    assert (await reader.getone(ORDERS)).offset == 5
+    assert await reader.seek_to_committed() == {ORDERS: 5, OTHER: 0}
+    assert await reader.position(ORDERS) == 5
+    await reader.commit({ORDERS: 0})
+    assert await reader.seek_to_committed(ORDERS) == {ORDERS: 0}
+    assert (await reader.getone(ORDERS)).offset == 0
+
+
+# --- every error, at each state
+
+OF_MEMBERS = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD} STALE_MEMBER_EPOCH",
+    out="ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH",
+    otherwise="raise",
+)
+
+BY_NOBODY = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD}",
+    out="""
+        ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH
+        STALE_MEMBER_EPOCH
+    """,
+    otherwise="raise",
+)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_commit_is_refused(state: str, make: Make, cluster: FakeCluster) -> None:
+    """What becomes of the commit; whatever that is, the next one succeeds after a while."""
+    consumer = make(state)
+    await consumer.start()
+    expected = dict(BY_NOBODY if state == BY_HAND else OF_MEMBERS)
+    del expected[FencedInstanceIdError.errno]  # ends the membership: below
+    found: dict[int, str] = {}
+    for offset, code in enumerate(expected):
+        fault = cluster.control(ApiKey.OFFSET_COMMIT, error=code)
+        try:
+            await consumer.commit({ORDERS: offset})
+        except CommitFailedError as error:
+            found[code] = "out" if type(error.__cause__) is for_code(code) else repr(error)
+        except KafkaError as error:
+            found[code] = "raise" if type(error) is for_code(code) else repr(error)
+        else:
+            assert cluster.committed("g")[ORDERS] == offset
+            found[code] = "again"
+        assert fault.hits == 1
+        await until(lambda: _settled(consumer))
+        await consumer.commit({ORDERS: 777})
+    assert found == expected
+
+
+def _settled(consumer: AIOKafkaConsumer) -> bool:
+    """Whether it has what it is to have."""
+    core = consumer._core
+    if core.group is None or ORDERS not in consumer.assignment():
+        return False
+    return core.subscription.manual or not core.group.driver.membership.rejoin_needed
+
+
+@pytest.mark.parametrize("state", PROTOCOLS)
+async def test_a_fenced_member_is_told(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state, group_instance_id="i")
+    await consumer.start()
+    cluster.control(ApiKey.OFFSET_COMMIT, error=FencedInstanceIdError)
+    with pytest.raises(FencedInstanceIdError):
+        await consumer.commit({ORDERS: 1})
+
+
+READING = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD}",
+    otherwise="raise",
+)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_committed_offset_is_not_told(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state)
+    await consumer.start()
+    await consumer.commit({ORDERS: 5})
+    expected = dict(READING)
+    if state == "modern":
+        for code in _codes("STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH"):
+            expected[code] = "again"  # with the next epoch, or as nobody
+        for code in _codes("ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"):
+            expected[code] = "again"  # no broker says so to an OffsetFetch
+    found: dict[int, str] = {}
+    for code in expected:
+        cluster.control(ApiKey.OFFSET_FETCH, error=code)
+        try:
+            told = await consumer.committed(ORDERS)
+        except KafkaError as error:
+            found[code] = "raise" if type(error) is for_code(code) else repr(error)
+        else:
+            assert told == 5
+            found[code] = "again"
+    assert found == expected
+
+
+def _codes(names: str) -> list[int]:
+    table = reactions(these=names, otherwise="")
+    return [code for code, told in table.items() if told]
+
+
+# --- in a rebalance
+
+
+async def test_a_commit_while_the_others_join_succeeds(make: Make, cluster: FakeCluster) -> None:
+    """The generation that it has is in force until all have joined."""
+    consumer = make("cooperative")
+    await consumer.start()
+    joining = cluster.control(ApiKey.JOIN_GROUP, delay=0.2)
+    consumer.enforce_rebalance()
+    await joining.struck()
+    await consumer.commit({ORDERS: 5})
+    assert cluster.committed("g") == {ORDERS: 5}
+
+
+async def test_a_commit_between_join_and_sync_is_told_of_the_rebalance(
+    make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make("cooperative")
+    await consumer.start()
+    syncing = cluster.control(ApiKey.SYNC_GROUP, delay=0.2)
+    consumer.enforce_rebalance()
+    await syncing.struck()
+    with pytest.raises(CommitFailedError) as raised:
+        await consumer.commit({ORDERS: 5})
+    assert isinstance(raised.value.__cause__, RebalanceInProgressError)
+    await until(lambda: _settled(consumer))
+    await consumer.commit({ORDERS: 5})
+
+
+async def test_a_strangers_commit_into_a_group_with_members(
+    make: Make, cluster: FakeCluster
+) -> None:
+    await make("eager").start()
+    stranger = make(BY_HAND)
+    await stranger.start()
+    with pytest.raises(CommitFailedError) as raised:
+        await stranger.commit({ORDERS: 5})
+    assert isinstance(raised.value.__cause__, UnknownMemberIdError)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_the_coordinator_moves(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state)
+    await consumer.start()
+    for node in (1, 0, 1):
+        cluster.move_coordinator("g", node)
+        await consumer.commit({ORDERS: node})
+        assert await consumer.committed(ORDERS) == node
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_nobody_coordinates(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state, request_timeout_ms=200)
+    await consumer.start()
+    faults = [
+        cluster.control(api, error=15, times=None)
+        for api in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
+    ]
+    with pytest.raises(KafkaTimeoutError):
+        await consumer.commit({ORDERS: 5})
+    with pytest.raises(KafkaTimeoutError):
+        await consumer.committed(ORDERS)
+    for fault in faults:
+        fault.remove()
+
+
+# --- unasked
+
+
+@pytest.mark.parametrize("way", ["getone", "getmany", "async for"])
+@pytest.mark.parametrize("state", STATES)
+async def test_a_record_that_is_worked_on_is_not_committed(
+    state: str, way: str, make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(state, enable_auto_commit=True, auto_commit_interval_ms=20)
+    await consumer.start()
+    commits = consumer._core.group.commits  # type: ignore[union-attr]  # it has a group
+    stream = aiter(consumer)
+
+    async def read() -> int:
+        if way == "getone":
+            return (await consumer.getone()).offset
+        if way == "async for":
+            return (await anext(stream)).offset
+        return (await consumer.getmany(timeout_ms=2000, max_records=1))[ORDERS][0].offset
+
+    for _ in range(3):
+        before = await read()
+        await until(lambda: commits.due)
+        assert cluster.committed("g").get(ORDERS, 0) <= before
+        assert await read() == before + 1
+        await until(lambda before=before: cluster.committed("g").get(ORDERS) == before + 1)
+    await consumer.stop()
+    assert cluster.committed("g")[ORDERS] == before + 2
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_who_waits_is_done_with_all(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state, enable_auto_commit=True, auto_commit_interval_ms=20)
+    await consumer.start()
+    consumer.seek(ORDERS, 998)
+    assert [record.offset async for record in _take(consumer, 2)] == [998, 999]
+    waiting = asyncio.ensure_future(consumer.getone())
+    await until(lambda: cluster.committed("g").get(ORDERS) == 1000)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def _take(consumer: AIOKafkaConsumer, count: int) -> AsyncIterator[Any]:
+    for _ in range(count):
+        yield await consumer.getone()
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_what_is_given_up_is_committed(state: str, make: Make, cluster: FakeCluster) -> None:
+    consumer = make(state, enable_auto_commit=True)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000, max_records=7)
+    consumer.unsubscribe()
+    assert consumer.assignment() == set()
+    await until(lambda: cluster.committed("g").get(ORDERS) == 7)
+
+
+async def test_partitions_that_are_exchanged_by_hand_are_committed(
+    make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(BY_HAND, enable_auto_commit=True)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000, max_records=7)
+    consumer.assign([OTHER])
+    await until(lambda: cluster.committed("g").get(ORDERS) == 7)
+    await consumer.stop()
+    assert cluster.committed("g") == {ORDERS: 7, OTHER: 0}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_deleted_topic_holds_up_no_stop(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(state, enable_auto_commit=True, metadata_max_age_ms=300_000)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000, max_records=7)
+    cluster.delete_topic("other")
+    async with asyncio.timeout(3):
+        await consumer.stop()
+    assert cluster.committed("g") == {ORDERS: 7}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_who_crashes_repeats_what_was_not_committed(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    first = make(state)
+    await first.start()
+    await first.getmany(timeout_ms=2000, max_records=7)
+    await first.commit()
+    await first.getmany(timeout_ms=2000, max_records=5)
+    first._core.abort()
+    second = make(state)
+    async with asyncio.timeout(15):
+        await second.start()
+        assert (await second.getone()).offset == 7
