@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import crc32c
 
+from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, rebase
@@ -13,6 +14,25 @@ from aiokafka_lite.testing import FakeCluster
 _ATTRIBUTES_AT = 21
 _CRC_AT = 17
 _CONTROL = 0x20
+
+SESSION_OPTIONS = ConsumerOptions(
+    key_deserializer=None,
+    value_deserializer=None,
+    fetch_max_wait=0.5,
+    fetch_max_bytes=1000,
+    fetch_min_bytes=7,
+    max_partition_fetch_bytes=100,
+    request_timeout=40.0,
+    retry_backoff=0.1,
+    auto_offset_reset=OffsetReset.LATEST,
+    check_crcs=True,
+    quiet_partition_wait=0.2,
+    max_poll_records=None,
+    exclude_internal_topics=True,
+    isolation_level=IsolationLevel.READ_COMMITTED,
+    client_rack="r1",
+    buffer_memory=1000,
+)
 
 
 def batch(

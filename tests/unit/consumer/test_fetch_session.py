@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lite.consumer.fetch_session import FetchSession
-from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.errors import (
     FetchSessionIdNotFound,
@@ -22,31 +22,9 @@ from aiokafka_lite.protocol.messages.fetch import (
     PartitionData,
 )
 from aiokafka_lite.structs import TopicPartition
+from tests.unit.consumer.makers import SESSION_OPTIONS
 
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}
-
-
-def session() -> FetchSession:
-    return FetchSession(
-        ConsumerOptions(
-            key_deserializer=None,
-            value_deserializer=None,
-            fetch_max_wait=0.5,
-            fetch_max_bytes=1000,
-            fetch_min_bytes=7,
-            max_partition_fetch_bytes=100,
-            request_timeout=40.0,
-            retry_backoff=0.1,
-            auto_offset_reset=OffsetReset.LATEST,
-            check_crcs=True,
-            quiet_partition_wait=0.2,
-            max_poll_records=None,
-            exclude_internal_topics=True,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            client_rack="r1",
-            buffer_memory=1000,
-        )
-    )
 
 
 def states(*partitions: tuple[str, int]) -> list[PartitionState]:
@@ -76,7 +54,7 @@ class Asking:
     """
 
     def __init__(self, latest: int, *wanted: PartitionState) -> None:
-        self.it = session()
+        self.it = FetchSession(SESSION_OPTIONS)
         self.latest = latest
         self.ids = dict(IDS)
         self.wanted = dict.fromkeys(wanted)
