@@ -48,6 +48,10 @@ LONGEST_THROTTLE: Final = 60.0
 """Seconds for which a broker's wish to be left alone is heeded: far above what its quotas come to
 (a window of 11 s by default), far below what the field could say (25 days)."""
 
+FEW_BYTES: Final = 16 * 1024
+"""Who has waited for so little is given it before the next fetch leaves: a system call may cost more
+than all else on the way of a single record. With more there would be time lost for the broker."""
+
 
 class FetchOwner(Protocol):
     """What the fetches of one broker need of their owner, the fetcher."""
@@ -99,6 +103,8 @@ class BrokerFetch:
         self._failures = 0
         self._sent_at = 0.0  # the fetch in flight, or the last one
         self._answered_at = 0  # milliseconds since the epoch
+        self._last_bytes = 0  # of the last response
+        self._gives_way = False  # to the application, which has waited for the last response
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
@@ -163,7 +169,8 @@ class BrokerFetch:
 
     def send(self) -> None:
         """Something changed: send the next fetch now if it can leave, else let the task look."""
-        self._maybe_send()
+        if not self._gives_way:
+            self._maybe_send()
         self._changed.set()
 
     async def _run(self) -> None:
@@ -279,7 +286,11 @@ class BrokerFetch:
         self._failures = 0
         if woken:
             # The application goes first: what it drains now belongs into the next fetch.
-            await asyncio.sleep(0)
+            self._gives_way = self._last_bytes <= FEW_BYTES
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._gives_way = False
 
     def _on_session_refused(self, error: KafkaError) -> None:
         """The broker does not go on with the session: begin a new one at once. Not so if it
@@ -305,6 +316,7 @@ class BrokerFetch:
         )
         body = ResponseBody(size, self._on_released)
         self.bytes += size
+        self._last_bytes = size
         fed = False
         fetcher = self._fetcher
         try:
