@@ -15,6 +15,7 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.consumer import options as check
 from aiokafka_lite.consumer.interceptors import checked as checked_interceptors
 from aiokafka_lite.consumer.options import ConsumerOptions, Deserializer, GroupOptions
+from aiokafka_lite.consumer.reset_policy import reset_policy
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.group.membership import MembershipOptions
@@ -79,7 +80,7 @@ def consumer_options(
         ),
         request_timeout=milliseconds("request_timeout_ms", request_timeout_ms, least=1),
         retry_backoff=milliseconds("retry_backoff_ms", retry_backoff_ms),
-        auto_offset_reset=check.offset_reset(auto_offset_reset),
+        auto_offset_reset=reset_policy(auto_offset_reset),
         check_crcs=flag("check_crcs", check_crcs),
         quiet_partition_wait=milliseconds("consumer_timeout_ms", consumer_timeout_ms),
         max_poll_records=check.poll_records(max_poll_records),

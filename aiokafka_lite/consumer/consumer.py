@@ -73,7 +73,9 @@ class AIOKafkaConsumer(BulkCalls):
         retry_backoff_ms: First pause after a failure; later ones grow up to a second.
         auto_offset_reset: Where to start without a position, or when it is out of range:
             "earliest", "latest", or "none" to raise NoOffsetForPartitionError or
-            OffsetOutOfRangeError.
+            OffsetOutOfRangeError (LogTruncationError where the log was cut); or, ours,
+            "by_duration:PT1H" for the first record that is at most an hour old (any ISO-8601
+            duration, KIP-1106).
         enable_auto_commit: Whether the offsets of what was handed out are committed in the
             background, before partitions are given away, and at the end.
         auto_commit_interval_ms: Time between two such commits.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from copy import copy
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -28,8 +29,9 @@ from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel
 from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.reset_policy import OffsetReset, ResetByDuration
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     KafkaError,
@@ -308,17 +310,20 @@ class PositionResolver:
         if self.closed:
             return
         resuming: list[_Wanted] = []
-        resetting: list[_Wanted] = []
+        resetting: dict[bool, list[_Wanted]] = {}
         for state in self._positions.without_position():
             wanted = (state, state.generation)
             if wanted not in self._asked:
-                resumes = state.resumes and self.committed is not None
-                (resuming if resumes else resetting).append(wanted)
-        self._asked.update(resuming, resetting)
+                if state.resumes and self.committed is not None:
+                    resuming.append(wanted)
+                else:
+                    by_time = isinstance(state.reset, ResetByDuration)
+                    resetting.setdefault(by_time, []).append(wanted)
+        self._asked.update(resuming, *resetting.values())
         if resuming and self.committed is not None:
             self._tasks.spawn(self._resume(self.committed, resuming), "look up commits")
-        if resetting:
-            self._tasks.spawn(self._reset(resetting), "look up positions")
+        for search, group in resetting.items():
+            self._tasks.spawn(self._reset(group, search=search), "look up positions")
 
     def announce(self) -> None:
         """Let those who wait for positions look again."""
@@ -377,8 +382,12 @@ class PositionResolver:
         epoch = UNKNOWN_EPOCH if commit.leader_epoch is None else commit.leader_epoch
         self._settle(state, commit.offset, epoch)
 
-    async def _reset(self, wanted: Collection[_Wanted]) -> None:
-        """Give partitions the position that their reset policy says."""
+    async def _reset(self, wanted: Collection[_Wanted], *, search: bool) -> None:
+        """Give partitions the position that their reset policy says.
+
+        Args:
+            search: Whether the policies say a time, which brokers before 0.10.1 cannot find.
+        """
         by_tp = {state.tp: (state, generation) for state, generation in wanted}
         times: dict[TopicPartition, int] = {}
         try:
@@ -387,15 +396,18 @@ class PositionResolver:
                     continue
                 if state.reset is OffsetReset.NONE:
                     self._fail(state, NoOffsetForPartitionError(state.tp))
+                elif isinstance(state.reset, ResetByDuration):
+                    now = int(time.time() * 1000)
+                    times[state.tp] = max(now - state.reset.milliseconds, 0)
                 else:
                     times[state.tp] = _TIME_OF[state.reset]
-            loop = asyncio.get_running_loop()
             await list_offsets(
                 self._cluster,
                 times,
-                loop.time() + self._options.request_timeout,
+                asyncio.get_running_loop().time() + self._options.request_timeout,
                 isolation=self._options.isolation_level,
                 on_found=lambda tp, found: self._on_found(*by_tp[tp], found),
+                search=search,
             )
         finally:
             self._asked.difference_update(wanted)
@@ -408,6 +420,8 @@ class PositionResolver:
             log.warning("%s", found)
         elif isinstance(found, KafkaError):
             self._fail(state, found)
+        elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
+            state.reset = OffsetReset.LATEST  # no record is that young: begin with the next one
         else:
             log.debug("%s starts at offset %s", state.tp, found.offset)
             # An empty log of an old broker has no latest offset to tell but its beginning.

@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from aiokafka_lite.consumer.interceptors import Interceptors
-from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.consumer.reset_policy import OffsetReset as OffsetReset
+from aiokafka_lite.consumer.reset_policy import ResetPolicy
 from aiokafka_lite.group.membership import MembershipOptions
 
 # Takes the bytes as they were read (None for a null), returns what the application wants.
@@ -25,14 +26,6 @@ it; a single larger batch is still delivered (KIP-74)."""
 
 DEFAULT_BUFFER_MEMORY: Final = 12 * 1024 * 1024
 """One response being consumed, one waiting, one arriving."""
-
-
-class OffsetReset(Enum):
-    """Where to start when there is no position, or it is out of range."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    NONE = "none"
 
 
 class IsolationLevel(Enum):
@@ -72,7 +65,7 @@ class ConsumerOptions:
     max_partition_fetch_bytes: int
     request_timeout: float
     retry_backoff: float
-    auto_offset_reset: OffsetReset
+    auto_offset_reset: ResetPolicy
     check_crcs: bool
     quiet_partition_wait: float
     max_poll_records: int | None
@@ -112,20 +105,6 @@ class GroupOptions:
     membership: MembershipOptions
     modern: bool
     strategy: tuple[Any, ...]  # an application's assignor need not have our base class
-
-
-def offset_reset(policy: str) -> OffsetReset:
-    """The policy of ``auto_offset_reset``.
-
-    Raises:
-        KafkaConfigurationError: none of earliest, latest, none.
-    """
-    try:
-        return OffsetReset(policy)
-    except ValueError:
-        raise KafkaConfigurationError(
-            f"`auto_offset_reset` should be 'earliest', 'latest' or 'none', not {policy!r}"
-        ) from None
 
 
 def isolation(level: str) -> IsolationLevel:

@@ -20,7 +20,7 @@ from uuid import UUID
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import Chunk
-from aiokafka_lite.consumer.options import OffsetReset
+from aiokafka_lite.consumer.reset_policy import ResetPolicy
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
@@ -101,10 +101,10 @@ class PartitionState:
         "waits_for_chunk",
     )
 
-    def __init__(self, tp: TopicPartition, reset: OffsetReset, fetch_bytes: int) -> None:
+    def __init__(self, tp: TopicPartition, reset: ResetPolicy, fetch_bytes: int) -> None:
         self.tp = tp
         self.generation = 0
-        self.reset: OffsetReset | None = reset
+        self.reset: ResetPolicy | None = reset
         self.resumes = True
         self.paused = False
         self.error: Exception | None = None
@@ -185,7 +185,7 @@ class PartitionState:
         self.remade = False
         self.unvalidated = epoch >= 0 and self.leader_epoch >= 0
 
-    def ask_reset(self, policy: OffsetReset) -> None:
+    def ask_reset(self, policy: ResetPolicy) -> None:
         """Have the position looked up by `policy`. The buffer has let go of the old records."""
         self.generation += 1
         self.reset = policy
@@ -264,7 +264,7 @@ class Positions:
         fetch_bytes: How much of one partition to ask for in a fetch.
     """
 
-    def __init__(self, reset: OffsetReset, fetch_bytes: int) -> None:
+    def __init__(self, reset: ResetPolicy, fetch_bytes: int) -> None:
         self._reset = reset
         self._fetch_bytes = fetch_bytes
         self._states: dict[TopicPartition, PartitionState] = {}

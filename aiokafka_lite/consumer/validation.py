@@ -38,8 +38,9 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.options import ConsumerOptions, OffsetReset
+from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.reset_policy import OffsetReset
 from aiokafka_lite.errors import (
     KafkaError,
     LogTruncationError,

@@ -1,0 +1,88 @@
+"""Where to start without a position, or when it is out of range: ``auto_offset_reset``.
+
+"earliest", "latest", "none", or "by_duration:<ISO-8601 duration>": from the first record that is
+at most that old (KIP-1106).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from aiokafka_lite.errors import KafkaConfigurationError
+
+_BY_DURATION: Final = "by_duration"
+
+# What Java's Duration.parse takes: days, hours, minutes, and seconds with a fraction.
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+])?P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
+    r"(?:(?P<seconds>[-+]?\d+)(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+_LONGEST_MS: Final = 2**63 - 1
+
+
+class OffsetReset(Enum):
+    """The policies that have no argument."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class ResetByDuration(NamedTuple):
+    """Start from the first record that is at most so old; from the end if there is none.
+
+    Attributes:
+        milliseconds: How old, counted back from when the position is looked up.
+    """
+
+    milliseconds: int
+
+
+ResetPolicy: TypeAlias = OffsetReset | ResetByDuration
+
+
+def reset_policy(text: object) -> ResetPolicy:
+    """The policy that ``auto_offset_reset`` names.
+
+    Raises:
+        KafkaConfigurationError: it names none.
+    """
+    if isinstance(text, str):
+        for plain in OffsetReset:
+            if text == plain.value:
+                return plain
+        kind, _, duration = text.partition(":")
+        if kind == _BY_DURATION:
+            return ResetByDuration(_duration_ms(duration))
+    raise KafkaConfigurationError(
+        "`auto_offset_reset` should be 'earliest', 'latest' or 'none', or a duration such as "
+        f"'by_duration:PT1H', not {text!r}"
+    )
+
+
+def _duration_ms(text: str) -> int:
+    """Milliseconds of an ISO-8601 duration, cut off after the milliseconds as in Java."""
+    found = _DURATION.fullmatch(text)
+    parts = ("days", "hours", "minutes", "seconds")
+    if found is None or found["time"] in ("T", "t") or not any(found[part] for part in parts):
+        raise KafkaConfigurationError(
+            "`auto_offset_reset='by_duration:...'` needs an ISO-8601 duration such as 'P1D' or "
+            f"'PT1H30M', not {text!r}"
+        )
+    days, hours, minutes, seconds = (int(found[part] or 0) for part in parts)
+    nanoseconds = int((found["fraction"] or "").ljust(9, "0"))
+    if (found["seconds"] or "").startswith("-"):
+        nanoseconds = -nanoseconds
+    total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 10**9 + nanoseconds
+    if found["sign"] == "-":
+        total = -total
+    if total < 0:
+        raise KafkaConfigurationError(
+            f"`auto_offset_reset`: the duration {text!r} is negative: nothing starts in the future"
+        )
+    return min(total // 10**6, _LONGEST_MS)
