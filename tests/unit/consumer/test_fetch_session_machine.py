@@ -10,7 +10,13 @@ from uuid import UUID
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from aiokafka_lite import errors
 from aiokafka_lite.consumer.fetch_session import FetchSession
@@ -180,6 +186,13 @@ class SessionMachine(RuleBasedStateMachine):
         self.response: FetchResponse | None = None
         self.apart = False
 
+    @initialize(some=st.sets(partitions, min_size=2), ends=st.lists(st.integers(0, 3)))
+    def begin(self, some: set[TopicPartition], ends: list[int]) -> None:
+        for log, end in zip(self.broker.logs.values(), ends, strict=False):
+            log.end = end
+        self.assign(some)
+        self.fetch()
+
     # --- the client
 
     def sort(self, state: PartitionState) -> None:
@@ -299,6 +312,23 @@ class SessionMachine(RuleBasedStateMachine):
         self._encode(
             self.session.next_request(self.line, self.ids, self.version, max_wait=0, max_bytes=9)
         )
+
+    @rule()
+    @precondition(lambda self: self.line and self.request is None and self.response is None)
+    def fetch(self) -> None:
+        """Nothing comes between."""
+        self.ask()
+        self.handle()
+        self.answer()
+
+    @rule(reads=st.booleans())
+    @precondition(lambda self: self.request is None and self.response is None)
+    def fetch_twice(self, reads: bool) -> None:
+        for _ in range(2):
+            if reads:
+                self.read_all()
+            if self.line:
+                self.fetch()
 
     @rule(data=st.data())
     @precondition(lambda self: self.line and self.request is None and self.response is None)
