@@ -256,10 +256,9 @@ class Commits:
             partitions: Still assigned, though nothing more of them is handed out.
             deadline: Loop time after which they go uncommitted.
         """
-        if not self._options.enable_auto_commit or not partitions:
-            return
-        await self._overtake()
-        await self._commit_last(self._committer.unsettled(self.given(partitions)), deadline)
+        if self._options.enable_auto_commit and partitions:
+            await self._overtake()
+            await self.commit_last(self._committer.unsettled(self.given(partitions)), deadline)
 
     async def at_close(self, deadline: float) -> None:
         """The consumer ends: auto-commit everything given of what is still assigned. Never raises
@@ -270,8 +269,7 @@ class Commits:
         """
         self.close()
         await self._overtake()
-        if self._options.enable_auto_commit:
-            await self._commit_last(self._committer.unsettled(self.given()), deadline)
+        await self.commit_last(self._committer.unsettled(self.given()), deadline)
         if self._let_go:
             await asyncio.wait(self._let_go, timeout=max(0.0, deadline - self._loop.time()))
 
@@ -282,11 +280,29 @@ class Commits:
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
             turn = self._committer.take_turn()
-            commit = self._commit_last(offsets, deadline, turn)
+            commit = self.commit_last(offsets, deadline, turn)
             task = self._tasks.spawn(commit, "commit what was let go")
             self._let_go.add(task)
             task.add_done_callback(self._let_go.discard)
             task.add_done_callback(lambda _: turn.end())
+
+    async def commit_last(
+        self, offsets: Offsets, deadline: float, turn: Turn | None = None
+    ) -> None:
+        """Auto-commit what was given of partitions that go, or are gone. Never raises a KafkaError.
+
+        Args:
+            deadline: Loop time after which no more is tried.
+            turn: Taken when the offsets were read, if that was before.
+        """
+        try:
+            if self._options.enable_auto_commit:
+                # A topic that was deleted would never be committed: all goes on (as in Java).
+                await self._committer.commit(
+                    offsets, deadline, missing_topics_may_come=False, turn=turn
+                )
+        except KafkaError as error:
+            log.warning("The last auto-commit of %s failed: %s", named(offsets), error)
 
     def close(self) -> None:
         """Stop the clock. Idempotent."""
@@ -303,17 +319,6 @@ class Commits:
             task.cancel()
             await asyncio.wait([task])
             self._by_clock = None  # it may have been cancelled before its first step
-
-    async def _commit_last(
-        self, offsets: Offsets, deadline: float, turn: Turn | None = None
-    ) -> None:
-        try:
-            # A topic that was deleted would never be committed: the rebalance goes on (as in Java).
-            await self._committer.commit(
-                offsets, deadline, missing_topics_may_come=False, turn=turn
-            )
-        except KafkaError as error:
-            log.warning("The last auto-commit of %s failed: %s", named(offsets), error)
 
 
 def _reached(state: PartitionState, position: int) -> OffsetAndMetadata:
