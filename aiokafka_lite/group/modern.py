@@ -151,8 +151,7 @@ class ModernMembership:
 
     @property
     def unresolved_topic_ids(self) -> frozenset[UUID]:
-        """Topics that are assigned whose names metadata has yet to tell; of a pattern the client
-        knows no names beforehand."""
+        """Topics that are assigned (by a pattern, say) whose names metadata has yet to tell."""
         return self._parts.unresolved
 
     # what it wants

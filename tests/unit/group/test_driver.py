@@ -272,6 +272,22 @@ async def test_the_cluster_is_not_there_at_first(kafka: FakeCluster, modern: boo
         await crew.end()
 
 
+@pytest.mark.parametrize("version", ["0.9", "0.10.1", "0.11", "1.0", "2.3", "2.8", "4.0"])
+async def test_brokers_of_old(version: str) -> None:
+    configs = {name: value for name, value in CONFIGS.items() if "consumer" not in name}
+    async with FakeCluster(topics={"t": 6}, version=version, broker_configs=configs) as kafka:
+        crew = Crew(kafka.bootstrap_servers, "g", "t", 6)
+        try:
+            first = await crew.add()
+            await crew.until_settled()
+            await crew.add()
+            await crew.until_settled()
+            await first.stop()
+            await crew.until_settled()
+        finally:
+            await crew.end()
+
+
 # --- lasting errors
 
 

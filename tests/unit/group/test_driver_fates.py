@@ -46,6 +46,7 @@ class Fates:
         victim = random.choice(crew.alive)
         match kind:
             case "join" if len(crew.alive) < 5:
+                self.wake()  # to be first told of the cluster may take a newcomer long
                 (await crew.add()).listener = self.dawdle
             case "close" if len(crew.alive) > 1:
                 await victim.stop()
@@ -89,9 +90,13 @@ class Fates:
     async def calm(self) -> None:
         if self.down is not None:
             await self.kafka.restart(self.down)
+        self.down = None
+        self.wake()
+
+    def wake(self) -> None:
         if self.silent is not None:
             self.kafka.resume(self.silent)
-        self.down = self.silent = None
+        self.silent = None
 
     async def watch(self) -> None:
         """Look for partitions that two hold."""
