@@ -36,7 +36,12 @@ from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.consumer.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets import Found, PositionResolver, list_offsets
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions, OffsetReset
-from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.positions import (
+    NOWHERE,
+    UNKNOWN_EPOCH,
+    PartitionState,
+    Positions,
+)
 from aiokafka_lite.consumer.reader import CHUNK, Reader
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.consumer.validation import Validation
@@ -104,6 +109,8 @@ class ConsumerCore:
         self.starting = False
         self.started = False
         self.closed = False
+        self._lost = 0  # how often in a row metadata named no leader of something that is read
+        self._asks_for_lost = False  # whether a timer runs that asks for it again
         self._failed = False  # by a mistake of ours, which every read tells from then on
         self._tasks = TaskOwner("consumer", self._on_task_error)
         self._waiters = Waiters(self._on_wait)
@@ -390,12 +397,15 @@ class ConsumerCore:
         """New metadata: follow the leaders, and the subscription its topics."""
         if self.closed:
             return
-        partitions = self.subscription.on_metadata(metadata, self.positions.partitions())
+        partitions = self.subscription.on_metadata(
+            metadata, self.positions.partitions(), self.loop.time()
+        )
         if partitions is not None:
             self.assignment.replace(partitions)
         self.fetcher.on_metadata(metadata)
         self.validation.on_metadata()
         self.resolver.wake()  # a topic that was made again may be looked up anew
+        self._ask_for_lost()
         if self.group is not None:
             self.group.on_metadata(metadata)
         refused: dict[type[KafkaError], list[str]] = {}
@@ -408,6 +418,21 @@ class ConsumerCore:
             kind = next(iter(sorted(refused, key=lambda kind: kind is InvalidTopicError)), None)
             self.reader.fail(None if kind is None else kind(*refused[kind]))
 
+    def _ask_for_lost(self) -> None:
+        """Have metadata asked for again, ever more seldom, while it names no leader of something
+        that is read: what it does not tell at all, it does not ask about by itself."""
+        if all(state.node != NOWHERE for state in self.positions):
+            self._lost = 0
+        elif not self._asks_for_lost:
+            self._asks_for_lost = True
+            self._lost += 1
+            self.loop.call_later(self.cluster.retry_backoff.delay(self._lost), self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._asks_for_lost = False
+        if not self.closed:
+            self.cluster.request_update()
+
     def _on_wait(self) -> None:
         self.fetcher.on_starved()
         if self.group is not None:
@@ -419,6 +444,8 @@ class ConsumerCore:
     def _on_resolved(self, state: PartitionState) -> None:
         self.fetcher.update(state)
         self.validation.consider(state)
+        if state.node == NOWHERE and self.started:
+            self._ask_for_lost()
         if state.error is not None:
             self._waiters.wake()
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from aiokafka_lite._arguments import as_partitions, topic_names
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.consumer.presence import Presence
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
 
@@ -67,6 +68,7 @@ class Subscription:
         self.pattern: re.Pattern[str] | None = None
         self.broker_pattern: str | None = None
         self.listener: ConsumerRebalanceListener | None = None
+        self._presence = Presence()
 
     @property
     def manual(self) -> bool:
@@ -170,15 +172,15 @@ class Subscription:
             self.topics = frozenset(tp.topic for tp in partitions)
 
     def on_metadata(
-        self, metadata: Metadata, assigned: Collection[TopicPartition] = ()
+        self, metadata: Metadata, assigned: Collection[TopicPartition] = (), now: float = 0.0
     ) -> list[TopicPartition] | None:
         """The partitions to read now, or None if they do not follow the metadata.
 
-        A topic that the metadata does not know for the moment, or that is refused, keeps what it
-        has: its positions would be lost, and records skipped or repeated when it is back.
+        What the metadata does not tell for the moment, or what is refused, stays (see `presence`).
 
         Args:
             assigned: The partitions read so far.
+            now: Monotonic seconds.
         """
         if self.pattern is not None:
             self.topics = frozenset(
@@ -189,14 +191,14 @@ class Subscription:
             )
         if not self.automatic:
             return None
-        wanted: list[TopicPartition] = []
-        for name in sorted(self.topics):
+        mine = [tp for tp in assigned if tp.topic in self.topics or self.matches(tp.topic)]
+        wanted = self._presence.kept(metadata, mine, now)
+        self.topics |= {tp.topic for tp in wanted}
+        for name in self.topics:
             topic = metadata.topics.get(name)
-            told = set() if topic is None else {TopicPartition(name, p) for p in topic.partitions}
-            if topic is None or topic.error is not None:
-                told.update(tp for tp in assigned if tp.topic == name)
-            wanted += sorted(told)
-        return wanted
+            if topic is not None and topic.error is None:
+                wanted.update(TopicPartition(name, p) for p in topic.partitions)
+        return sorted(wanted)
 
 
 def _compiled(pattern: object) -> re.Pattern[str]:
