@@ -33,13 +33,8 @@ from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.renewal import Renewal
 from aiokafka_lite.net.transport import FrameTransport
-from aiokafka_lite.protocol.framing import (
-    RequestInPieces,
-    encode_request,
-    encode_request_in_pieces,
-)
+from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
-from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 log = logging.getLogger(__name__)
@@ -201,64 +196,50 @@ class Connection:
             UnsupportedVersionError: the version cannot say what the request says.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._send(request, version, timeout, future, expect_response, past_held)
+        correlation_id = self._next_correlation_id()
+        data = encode_request(request, version, correlation_id, self._options.client_id)
+        response = request.response
+        pending = self._pend(
+            request.name, request.api_key, version, correlation_id, response, timeout, future
+        )
+        if self._renewal is not None and not past_held and self._renewal.holds():
+            self._renewal.hold(lambda: self._post(pending, data, expect_response))
+        else:
+            self._post(pending, data, expect_response)
         return future
 
     def send_for(
         self,
         promise: Promise,
-        request: RequestOf[Response],
+        request: RequestInPieces,
         version: int,
         *,
         timeout: float | None = None,
+        expect_response: bool = True,
     ) -> None:
         """Send a request; its response goes straight to a promise.
 
-        For a hot path: it spares the event loop's pass between the response and a future's
-        callbacks, and the future.
+        For a hot path: it spares the future, and the event loop's pass between the response and
+        a future's callbacks.
 
         Args:
-            promise: Told as the future of `send` would be.
-            request, version, timeout: As for `send`.
-
-        Raises:
-            UnsupportedVersionError: the version cannot say what the request says.
+            promise: Told as the future of `send` would be, maybe before this returns.
+            request, version, timeout, expect_response: As for `send`.
         """
-        self._send(request, version, timeout, promise, True, False)
-
-    def _send(
-        self,
-        request: RequestOf[Response],
-        version: int,
-        timeout: float | None,
-        promise: Promise,
-        expect_response: bool,
-        past_held: bool,
-    ) -> None:
-        self._correlation_id = (
-            self._correlation_id + 1 if self._correlation_id < LAST_CORRELATION_ID else 0
-        )
-        data: bytearray | list[Buffer]
-        if isinstance(request, RequestInPieces):
-            data = encode_request_in_pieces(
-                request, version, self._correlation_id, self._options.client_id
-            )
-        else:
-            data = encode_request(request, version, self._correlation_id, self._options.client_id)
+        correlation_id = self._next_correlation_id()
+        pieces = request.encode_frame(version, correlation_id, self._options.client_id)
         pending = self._pend(
-            request.name,
-            request.api_key,
-            version,
-            self._correlation_id,
-            request.response,
-            self._options.request_timeout if timeout is None else timeout,
-            promise,
+            request.name, request.api_key, version, correlation_id, request, timeout, promise
         )
-        if self._renewal is not None and not past_held and self._renewal.holds():
-            whole = b"".join(data) if isinstance(data, list) else data
+        if self._renewal is not None and self._renewal.holds():
+            whole = b"".join(pieces)
             self._renewal.hold(lambda: self._post(pending, whole, expect_response))
+        elif self._closed or not expect_response:
+            self._post(pending, b"".join(pieces), expect_response)
         else:
-            self._post(pending, data, expect_response)
+            idle = not self._in_flight
+            self._in_flight.add(pending)
+            self._transport.write_pieces(pieces, at_once=idle)
 
     async def request(
         self, request: RequestOf[ResponseT], version: int, *, timeout: float | None = None
@@ -272,8 +253,7 @@ class Connection:
     async def exchange_raw(self, token: bytes) -> bytes:
         """Send bare bytes behind their length, await bare bytes: SASL with brokers before 1.0."""
         future: asyncio.Future[bytes] = self._loop.create_future()
-        timeout = self._options.request_timeout
-        pending = self._pend("a SASL token", -1, 0, RAW, None, timeout, future)
+        pending = self._pend("a SASL token", -1, 0, RAW, None, None, future)
         if self._closed:
             self._fail(pending)
         else:
@@ -370,22 +350,21 @@ class Connection:
 
     # Inside
 
-    def _post(
-        self, pending: Pending, data: bytes | bytearray | list[Buffer], expect_response: bool
-    ) -> None:
+    def _next_correlation_id(self) -> int:
+        last = self._correlation_id
+        self._correlation_id = last + 1 if last < LAST_CORRELATION_ID else 0
+        return self._correlation_id
+
+    def _post(self, pending: Pending, data: bytes | bytearray, expect_response: bool) -> None:
         if self._closed:
             self._fail(pending)
         elif expect_response:
             idle = not self._in_flight
             self._in_flight.add(pending)
-            if isinstance(data, list):
-                self._transport.write_pieces(data, at_once=idle)
-            else:
-                self._transport.write(data, at_once=idle)
+            self._transport.write(data, at_once=idle)
         else:
             self._leaving.add(pending)
-            whole = b"".join(data) if isinstance(data, list) else data
-            self._transport.write(whole, self._on_written)
+            self._transport.write(data, self._on_written)
 
     def _pend(
         self,
@@ -393,12 +372,12 @@ class Connection:
         api_key: int,
         version: int,
         correlation_id: int,
-        response: type[Response] | None,
-        timeout: float,
+        response: type[Response] | RequestInPieces | None,
+        timeout: float | None,
         promise: Promise,
     ) -> Pending:
         self._last_used = now = self._loop.time()
-        deadline = now + timeout
+        deadline = now + (self._options.request_timeout if timeout is None else timeout)
         self._arm(deadline)
         return Pending(name, api_key, version, correlation_id, response, deadline, promise)
 
@@ -414,10 +393,13 @@ class Connection:
             return  # cancelled: the response is dropped
         response: object = None
         try:
-            if pending.response is None:
+            reader = pending.response
+            if reader is None:
                 response = bytes(frame)
+            elif isinstance(reader, type):
+                response = decode(frame, reader, pending.version)
             else:
-                response = decode(frame, pending.response, pending.version)
+                response = reader.read_response(frame, pending.version)
         except Exception as error:
             # Whatever a decoder stumbles over, a bug of its own included, must neither leave the
             # caller waiting nor let the stream go on as if nothing had happened.

@@ -87,7 +87,15 @@ class FrameReceiver:
             self._body = None
             self._after_large = True
             return (body,)
-        self._end += count
+        start, end = self._start, self._end + count
+        if end - start > 4 and end < len(self._scratch):
+            # What nearly always comes: one whole small frame, and nothing else.
+            (length,) = _LENGTH.unpack_from(self._scratch, start)
+            if start + 4 + length == end and self.smallest <= length <= self.limit:
+                self._start = self._end = end
+                self._after_large = False
+                return (bytes(self._scratch[start + 4 : end]),)
+        self._end = end
         full = self._end == len(self._scratch)
         frames = self._take_frames()
         if full:

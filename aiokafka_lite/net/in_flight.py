@@ -9,8 +9,9 @@ from typing import Any, Final, Protocol
 
 from aiokafka_lite.errors import CorrelationIdError
 from aiokafka_lite.net.frames import Frame
-from aiokafka_lite.protocol.framing import peek_correlation_id
+from aiokafka_lite.protocol.framing import RequestInPieces, peek_correlation_id
 from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.protocol.primitives import INT32
 
 FIND_COORDINATOR: Final = 10
 RAW: Final = -1
@@ -24,7 +25,7 @@ class Promise(Protocol):
         """Whether nobody wants the response any more."""
 
     def set_result(self, result: Any, /) -> None:
-        """The response came. From the event loop; it does not raise."""
+        """The response came (None: none is expected, and the request left). It does not raise."""
 
     def set_exception(self, exception: BaseException, /) -> None:
         """None will come. At any time after the request was made, also from inside `send`."""
@@ -41,7 +42,7 @@ class Pending:
         api_key: Of its API.
         version: In which it was encoded, and its response will be.
         correlation_id: RAW, or the number that the response repeats.
-        response: Class of the response; None for raw bytes.
+        response: Class of the response, or who reads it; None for raw bytes.
         deadline: Instant after which the connection is given up.
         future: Gets the response. May be done by then (cancelled): the response is dropped.
     """
@@ -62,7 +63,7 @@ class Pending:
         api_key: int,
         version: int,
         correlation_id: int,
-        response: type[Response] | None,
+        response: type[Response] | RequestInPieces | None,
         deadline: float,
         future: Promise,
     ) -> None:
@@ -102,13 +103,17 @@ class InFlight:
             raise CorrelationIdError("a response came although no request waits for one")
         oldest = self._queue[0]
         if oldest.correlation_id != RAW:
-            correlation_id = peek_correlation_id(frame)
+            if len(frame) < INT32.size:
+                peek_correlation_id(frame)  # which says that it is too short
+            (correlation_id,) = INT32.unpack_from(frame)
+            if correlation_id == oldest.correlation_id:
+                return self._queue.popleft()
             # Brokers 0.8.2 answer FindCoordinator v0 (then ConsumerMetadata) with id 0 at times.
             excused = correlation_id == 0 and (oldest.api_key, oldest.version) == (
                 FIND_COORDINATOR,
                 0,
             )
-            if correlation_id != oldest.correlation_id and not excused:
+            if not excused:
                 raise CorrelationIdError(
                     f"a response to correlation id {correlation_id} came, but the oldest "
                     f"request is {oldest}"

@@ -109,11 +109,13 @@ class FrameTransport(asyncio.BufferedProtocol):
             at_once: As for `write`.
         """
         sent = 0
-        large = sum(map(len, pieces)) >= JOINED
-        if self._file >= 0 and (large or at_once) and len(pieces) <= MOST_PIECES:
+        size = sum(map(len, pieces))
+        if self._file >= 0 and (at_once or size >= JOINED) and len(pieces) <= MOST_PIECES:
             if self._waiting:
                 self._flush()
             sent = self._write_now(pieces)
+            if sent == size:
+                return
         rest = b"".join(_behind(pieces, sent) if sent else pieces)
         if rest:
             self.write(rest, at_once=at_once)

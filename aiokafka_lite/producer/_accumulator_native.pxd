@@ -10,6 +10,7 @@ cdef class PartitionQueue:
     cdef readonly object waiting
     cdef readonly object in_flight
     cdef public object outbox
+    cdef public Py_ssize_t placed_at
     cdef public bint listed
     cdef public double muted_until
     cdef public object sequences

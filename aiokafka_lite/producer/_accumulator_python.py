@@ -65,6 +65,7 @@ class PartitionQueue:
         "muted_until",
         "open",
         "outbox",
+        "placed_at",
         "sequences",
         "topic_partition",
         "waiting",
@@ -77,6 +78,7 @@ class PartitionQueue:
         self.in_flight: deque[ProducerBatch] = deque()
         # The sender's own:
         self.outbox: Any = None  # of the broker that leads the partition, None while none does
+        self.placed_at = 0  # the sender's count of metadata changes that was true for; 0: never
         self.listed = False  # in its outbox' ready list
         self.muted_until = 0.0  # loop time before which nothing is sent, after a failure
         self.sequences: Any = None  # idempotence.Sequences, None without idempotence

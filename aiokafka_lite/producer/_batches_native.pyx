@@ -27,6 +27,7 @@ cdef class BatchCore(AppendCore):
     cdef readonly set active
     cdef public object _options
     cdef public object _on_ready
+    cdef public object _on_opened
     cdef public object _on_lingering
     cdef public object _granted
     cdef public object _lingering
@@ -37,13 +38,14 @@ cdef class BatchCore(AppendCore):
     cdef double _linger
     cdef Py_ssize_t _most  # bytes of a record's batch
     cdef Py_ssize_t _poolable
+    cdef Py_ssize_t _batch_size
     cdef Py_ssize_t _max_request_size
     cdef Py_ssize_t _max_in_flight
     cdef object _compression
     cdef object _level
     cdef bint _compressed
 
-    def __init__(self, loop, options, pool, identity, on_ready, on_lingering):
+    def __init__(self, loop, options, pool, identity, on_ready, on_opened, on_lingering):
         AppendCore.__init__(
             self,
             loop,
@@ -57,6 +59,8 @@ cdef class BatchCore(AppendCore):
         self.active = set()
         self._options = options
         self._on_ready = on_ready
+        self._on_opened = on_opened
+        self._batch_size = options.max_batch_size
         self._on_lingering = on_lingering
         self._lingering = deque()
         self._numberings = {}
@@ -90,7 +94,7 @@ cdef class BatchCore(AppendCore):
             buffer = self.pool.try_take(max(size, self._poolable))
             if buffer is None:
                 return None
-        now = self._next_time()
+        now = self.next_time()
         try:
             builder = BatchBuilder(PyByteArray_GET_SIZE(buffer), buffer)
             batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
@@ -105,7 +109,7 @@ cdef class BatchCore(AppendCore):
         self.active.add(queue)
         if self._linger <= 0 or self.pool.waiting:
             batch.due = True
-            self._on_ready(queue)
+            self._on_opened(queue)
         else:
             self._lingering.append((queue, batch))
             if len(queue.waiting) > 1:
@@ -114,12 +118,18 @@ cdef class BatchCore(AppendCore):
                 self._on_lingering(now + self._linger)
         return ack
 
-    cdef double _next_time(self) except -1:
+    cpdef double next_time(self) except -1:
         cdef double now = self.loop.time()
         if now <= self._newest:
             now = nextafter(self._newest, INFINITY)
         self._newest = now
         return now
+
+    def next_sticky(self, TopicQueues topic_queues not None):
+        cdef PartitionQueue sticky = topic_queues.sticky
+        if not sticky.waiting and topic_queues.produced < self._batch_size:
+            return sticky
+        return self.leave_sticky(topic_queues)
 
     def close_batch(self, PartitionQueue queue not None):
         queue.open = None
@@ -187,9 +197,13 @@ cdef class BatchCore(AppendCore):
         if not identity.numbering:
             return len(queue.in_flight) < self._unnumbered_window
         sequences = queue.sequences
-        if batch.attempts or sequences is None or not sequences.confirmed or sequences.stale:
+        if batch.attempts or sequences is None or not sequences.confirmed or self._stale(sequences):
             return False
         return len(queue.in_flight) < self._max_in_flight
+
+    cdef inline bint _stale(self, sequences) except -1:
+        """``sequences.stale``, without the property's call."""
+        return sequences.broken or (<tuple>sequences.stamp)[0] != self.identity.producer_id
 
     def seal(self, PartitionQueue queue not None):
         return self._seal(queue)
@@ -219,7 +233,7 @@ cdef class BatchCore(AppendCore):
             if sequences is None:
                 sequences = Sequences(self.identity)
             queue.sequences = sequences
-        if sequences.stale:
+        if self._stale(sequences):
             if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
                 return False
             sequences.restart()
@@ -286,6 +300,7 @@ cdef class BatchCore(AppendCore):
 
     # What is left to the heir
 
+    leave_sticky = _Twin.leave_sticky
     compress_elsewhere = _Twin.compress_elsewhere
     on_unsendable = _Twin.on_unsendable
     settle_piece = _Twin.settle_piece

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aiokafka_lite.errors import MessageSizeTooLargeError
-from aiokafka_lite.producer._accumulator_python import AppendCore, PartitionQueue
+from aiokafka_lite.producer._accumulator_python import AppendCore, PartitionQueue, TopicQueues
 from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
 from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
 from aiokafka_lite.producer.memory import MemoryPool
@@ -35,6 +35,7 @@ class BatchCore(AppendCore):
         pool: Where the batches' memory comes from.
         identity: The producer's, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
+        on_opened: The same, for a batch that was just begun: it may be sent inside this call.
         on_lingering: Called with the loop time at which the first lingering batch is due.
 
     Attributes:
@@ -48,6 +49,7 @@ class BatchCore(AppendCore):
         pool: MemoryPool,
         identity: ProducerIdentity,
         on_ready: Callable[[PartitionQueue], None],
+        on_opened: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
     ) -> None:
         super().__init__(
@@ -62,6 +64,7 @@ class BatchCore(AppendCore):
         self.active: set[PartitionQueue] = set()
         self._options = options
         self._on_ready = on_ready
+        self._on_opened = on_opened
         self._on_lingering = on_lingering
         self._granted: bytearray | None = None  # memory for the batch that is opened next
         self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
@@ -121,7 +124,7 @@ class BatchCore(AppendCore):
             buffer = self.pool.try_take(self.size_for(key, value, headers))
             if buffer is None:
                 return None
-        now = self._next_time()
+        now = self.next_time()
         try:
             builder = BatchBuilder(len(buffer), buffer)
             batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
@@ -136,7 +139,7 @@ class BatchCore(AppendCore):
         self.active.add(queue)
         if self._options.linger <= 0 or self.pool.waiting:
             batch.due = True
-            self._on_ready(queue)
+            self._on_opened(queue)
         else:
             self._lingering.append((queue, batch))
             if len(queue.waiting) > 1:
@@ -145,7 +148,7 @@ class BatchCore(AppendCore):
                 self._on_lingering(now + self._options.linger)
         return ack
 
-    def _next_time(self) -> float:
+    def next_time(self) -> float:
         """The loop's time, for a batch that begins.
 
         Batches are told apart by their age (see `put_back`), so no two may be equally old; the
@@ -156,6 +159,17 @@ class BatchCore(AppendCore):
             now = math.nextafter(self._newest, math.inf)
         self._newest = now
         return now
+
+    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """The partition to stick to, now that the sticky one has no batch open (KIP-794).
+
+        The same, until a batch's worth of bytes went there: how often batches leave early depends
+        on the broker, and a slow one must not be given more for it.
+        """
+        sticky = topic_queues.sticky
+        if not sticky.waiting and topic_queues.produced < self._options.max_batch_size:
+            return sticky
+        return self.leave_sticky(topic_queues)
 
     def close_batch(self, queue: PartitionQueue) -> None:
         """The open batch is full: it takes no more records and may leave at once."""
@@ -324,6 +338,10 @@ class BatchCore(AppendCore):
             self.pool.give(buffer)
 
     # What is left to the heir
+
+    def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """Stick to another partition, which is returned."""
+        raise NotImplementedError
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
         """Have another thread compress the first waiting batch; whether it does."""

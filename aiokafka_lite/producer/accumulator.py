@@ -69,6 +69,7 @@ class Accumulator(BatchCore):
         pool: Where the batches' memory comes from.
         identity: The producer's, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
+        on_opened: The same, for a batch that was just begun: it may be sent inside this call.
         on_lingering: Called with the loop time at which the first lingering batch is due.
         on_unsendable: Called with a queue, its first waiting batch, and why that cannot be put
             into bytes.
@@ -81,10 +82,11 @@ class Accumulator(BatchCore):
         pool: MemoryPool,
         identity: ProducerIdentity,
         on_ready: Callable[[PartitionQueue], None],
+        on_opened: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
         on_unsendable: Callable[[PartitionQueue, ProducerBatch, BaseException], None],
     ) -> None:
-        super().__init__(loop, options, pool, identity, on_ready, on_lingering)
+        super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering)
         self.whole: set[ProducerBatch] = set()
         """Batches filled by hand: their one ack is all their records', so they are not split."""
         self._on_unsendable = on_unsendable
@@ -132,7 +134,7 @@ class Accumulator(BatchCore):
         queue = self.topics[topic].queues[partition]
         if queue.open is not None:
             self.close_batch(queue)
-        batch = ProducerBatch(self.loop, queue.topic_partition, builder, memory, self._next_time())
+        batch = ProducerBatch(self.loop, queue.topic_partition, builder, memory, self.next_time())
         batch.due = True
         self.whole.add(batch)
         batch.watch(self.whole.discard)
@@ -143,15 +145,8 @@ class Accumulator(BatchCore):
 
     # Partitions
 
-    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
-        """The partition to stick to, now that the sticky one has no batch open (KIP-794).
-
-        The same, until a batch's worth of bytes went there: how often batches leave early depends
-        on the broker, and a slow one must not be given more for it.
-        """
-        sticky, options = topic_queues.sticky, self._options
-        if not sticky.waiting and topic_queues.produced < options.max_batch_size:
-            return sticky
+    def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        options = self._options
         topic_queues.produced = 0
         if not options.adaptive:
             return topic_queues.move_on()

@@ -14,6 +14,8 @@ __all__ = ["ProducerOptions"]
 
 # Kafka's producer doubles retry.backoff.ms up to retry.backoff.max.ms (KIP-580).
 RETRY_BACKOFF_MAX: Final = 1.0
+RETRY_BACKOFF_MIN: Final = 0.001
+"""Seconds. Zero would never grow: whatever lasts would be asked about as fast as it is answered."""
 
 Partitioner = Callable[[bytes | None, list[int], list[int]], int]
 
@@ -127,7 +129,9 @@ class ProducerOptions:
             max_block=milliseconds("max_block_ms", max_block_ms, most=INT64),
             buffer_memory=memory,
             max_in_flight=in_flight,
-            retry_backoff=Backoff(retry_backoff, max(retry_backoff, RETRY_BACKOFF_MAX)),
+            retry_backoff=Backoff(
+                max(retry_backoff, RETRY_BACKOFF_MIN), max(retry_backoff, RETRY_BACKOFF_MAX)
+            ),
             compression=compression,
             compression_level=compression_level,
             key_serializer=key_serializer,

@@ -27,12 +27,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.cluster.metadata import Metadata, Node
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -43,7 +42,14 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.wire import FIRST_VERSION, BatchesRequest, BatchesResponse, Stored
+from aiokafka_lite.producer.wire import (
+    FIRST_VERSION,
+    TOPIC_IDS_FROM,
+    AllStored,
+    BatchesRequest,
+    Place,
+    topic_name,
+)
 from aiokafka_lite.protocol.message import RequestOf
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
@@ -60,7 +66,6 @@ __all__ = ["Outbox", "Returns"]
 
 log = logging.getLogger(__name__)
 
-_LATEST: Final = 12  # v13 names topics by id alone
 _V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
 _V1_FROM: Final = 2  # message format v1 (Kafka 0.10)
 _ZSTD_FROM: Final = 7  # KIP-110 (Kafka 2.1)
@@ -126,6 +131,16 @@ class Outbox:
         self._metrics = metrics
         self.loop = accumulator.loop
         self._connection: Connection | None = None  # as it was found last
+        self._version_of: Connection | None = None  # that `_version` was looked up for
+        self._version = 0  # of Produce
+        # How the topics are named in versions that name them by ids, as of some metadata:
+        self._named_by: Metadata | None = None
+        self._ids: dict[str, bytes] = {}
+        self._topics: dict[bytes, str] = {}
+        self._acks = options.acks
+        self._timeout_ms = round(options.request_timeout * 1000)
+        self._max_in_flight = options.max_in_flight
+        self._alone = False  # the last request carried a single record
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
         self._pass_is_due = False
         self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
@@ -156,17 +171,33 @@ class Outbox:
             self._pass_is_due = True
             self.loop.call_soon(self._pass)
 
+    def offer_at_once(self, queue: PartitionQueue) -> None:
+        """As `offer`, of a partition where a batch was just begun: from a call that has nothing
+        else half done.
+
+        A record that seems to be alone, as the one before it was, has no neighbours to wait for.
+        """
+        if self._alone and not self.in_flight and not self._pass_is_due:
+            queue.listed = True
+            self.ready.append(queue)
+            self._look()
+        else:
+            self.offer(queue)
+
     @property
     def _may_send(self) -> bool:
         return (
             bool(self.ready)
-            and self.in_flight < self._options.max_in_flight
+            and self.in_flight < self._max_in_flight
             and (not self._paused_until or self.loop.time() >= self._paused_until)
         )
 
     def _pass(self) -> None:
         """Send what may be sent, or have the task see to the connection."""
         self._pass_is_due = False
+        self._look()
+
+    def _look(self) -> None:
         if not self._may_send:
             return
         connection = self._connection
@@ -215,22 +246,88 @@ class Outbox:
     def _send_ready(self, connection: Connection) -> None:
         """Send all that may be sent at this moment."""
         now = self.loop.time()
-        while self.ready and self.in_flight < self._options.max_in_flight:
+        while self.ready and self.in_flight < self._max_in_flight:
             parts = self._accumulator.collect(self.ready, now)
             if parts:
                 self._post(connection, parts)
 
     def _post(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Send one request."""
-        topics: dict[str, list[tuple[int, Buffer]]] = {}
-        acks = self._options.acks
-        sent: list[Part] = []
         try:
-            version = connection.version_of(ProduceRequest, latest=_LATEST)
-            self._check_codec(version)
+            version = self._version_for(connection)
         except UnsupportedVersionError as error:
             self._fail(parts, error)
             return
+        request: BatchesRequest | RequestOf[ProduceResponse]
+        if version >= FIRST_VERSION:
+            version, request = self._batches(version, parts)
+        else:
+            parts, request = self._old_request(version, parts)
+            if not parts:
+                return
+        now = self.loop.time()
+        self._metrics.on_request(parts, now)
+        self._alone = len(parts) == 1 and parts[0][1].count == 1
+        self.in_flight += 1
+        self._moved_at = now
+        sent, timeout, answered = _Sent(self, parts, now), self._options.request_timeout, self._acks
+        if isinstance(request, BatchesRequest):
+            connection.send_for(
+                sent, request, version, timeout=timeout, expect_response=answered != 0
+            )
+        elif answered:
+            connection.send(request, version, timeout=timeout).add_done_callback(sent.on_future)
+        else:
+            written = connection.send(request, version, timeout=timeout, expect_response=False)
+            written.add_done_callback(sent.on_future)
+
+    def _version_for(self, connection: Connection) -> int:
+        """The version to speak, looked up once a connection.
+
+        Raises:
+            UnsupportedVersionError: There is none, or none that can say what is to be said.
+        """
+        if connection is not self._version_of:
+            version = connection.version_of(ProduceRequest)
+            self._check_codec(version)
+            self._version, self._version_of = version, connection
+        return self._version
+
+    def _batches(self, version: int, parts: Sequence[Part]) -> tuple[int, BatchesRequest]:
+        """A request of a version that every broker since 2.4 speaks, and the version."""
+        metadata = self._cluster.metadata
+        if metadata is not self._named_by:
+            self._named_by = metadata
+            # New ones: requests in flight refer to the old.
+            self._ids, self._topics = {}, {}
+        if version >= TOPIC_IDS_FROM:
+            for queue, _ in parts:
+                topic = queue.topic_partition[0]
+                if topic not in self._ids and not self._learn_id(topic, metadata):
+                    version = TOPIC_IDS_FROM - 1  # every topic is named by its id, or none
+                    break
+        timeout = self._timeout_ms
+        if version >= TOPIC_IDS_FROM:
+            return version, BatchesRequest(self._acks, timeout, parts, self._ids, self._topics)
+        names = {queue.topic_partition[0]: b"" for queue, _ in parts}
+        names = {topic: topic_name(topic) for topic in names}
+        return version, BatchesRequest(self._acks, timeout, parts, names)
+
+    def _learn_id(self, topic: str, metadata: Metadata) -> bool:
+        """Note a topic's id; whether it has one."""
+        known = metadata.topics.get(topic)
+        if known is None or known.topic_id is None:
+            return False
+        self._ids[topic] = topic_id = known.topic_id.bytes
+        self._topics[topic_id] = topic
+        return True
+
+    def _old_request(
+        self, version: int, parts: Sequence[Part]
+    ) -> tuple[Sequence[Part], ProduceRequest]:
+        """A request for a broker before 2.4, and those of the parts that it can carry."""
+        topics: dict[str, list[tuple[int, Buffer]]] = {}
+        sent: list[Part] = []
         for queue, batch in parts:
             payload = batch.payload
             if version < _V2_FROM:
@@ -242,37 +339,17 @@ class Outbox:
             topic, partition = queue.topic_partition
             topics.setdefault(topic, []).append((partition, payload))
             sent.append((queue, batch))
-        if not sent:
-            return
-        now = self.loop.time()
-        self._metrics.on_request([batch for _, batch in sent], now)
-        timeout = self._options.request_timeout
-        request: RequestOf[ProduceResponse]
-        if version >= FIRST_VERSION:
-            request = BatchesRequest(acks, round(timeout * 1000), topics)
-        else:
-            request = ProduceRequest(
-                acks=acks,
-                timeout_ms=round(timeout * 1000),
-                topic_data=[
-                    TopicProduceData(
-                        name=name,
-                        partition_data=[PartitionProduceData(*batch) for batch in batches],
-                    )
-                    for name, batches in topics.items()
-                ],
-            )
-        try:
-            if acks:
-                connection.send_for(_Sent(self, sent, now), request, version, timeout=timeout)
-            else:
-                written = connection.send(request, version, timeout=timeout, expect_response=False)
-                written.add_done_callback(partial(self._on_written, sent))
-        except KafkaError as error:
-            self._fail(sent, error)
-            return
-        self.in_flight += 1
-        self._moved_at = now
+        request = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=self._timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=name, partition_data=[PartitionProduceData(*batch) for batch in batches]
+                )
+                for name, batches in topics.items()
+            ],
+        )
+        return sent, request
 
     def _check_codec(self, version: int) -> None:
         if self._options.compression is Compression.ZSTD and version < _ZSTD_FROM:
@@ -281,18 +358,24 @@ class Outbox:
                 f"{self.node_id} speaks v{version}"
             )
 
-    def on_response(self, parts: Sequence[Part], sent_at: float, response: ProduceResponse) -> None:
+    def on_response(
+        self, parts: Sequence[Part], sent_at: float, response: ProduceResponse | AllStored
+    ) -> None:
         """A request was answered: note all that it says, then wake all who waited for it."""
         self.in_flight -= 1
-        throttle, now = response.throttle_time_ms / 1000, self.loop.time()
-        self._metrics.on_response(now - sent_at, throttle, now)
-        if throttle > 0:
-            self._pause(throttle)
-        if isinstance(response, BatchesResponse) and response.stored is not None:
-            self._stored(parts, response.stored)
+        woken: list[ProducerBatch] = []
+        now = self.loop.time()
+        if isinstance(response, tuple):
+            throttle_ms, stored = response
+            self._stored(parts, stored, woken)
         else:
-            self._answered(parts, response)
+            throttle_ms = response.throttle_time_ms
+            self._answered(parts, response, woken)
+        self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
+        if throttle_ms > 0:
+            self._pause(throttle_ms / 1000)
         self.wake()
+        self._wake_all(woken)
 
     def on_mistake(self, error: BaseException) -> None:
         """A mistake of ours: nothing can be sent any more."""
@@ -306,27 +389,27 @@ class Outbox:
         self._fail(parts, error)
         self.wake()
 
-    def _on_written(self, parts: Sequence[Part], future: "asyncio.Future[None]") -> None:
-        """A request that gets no answer was handed to the socket, or never will be."""
-        error = KafkaConnectionError("abandoned") if future.cancelled() else future.exception()
-        if error is not None:
-            self.on_failure(parts, error)
-            return
+    def on_written(self, parts: Sequence[Part]) -> None:
+        """A request that gets no answer was handed to the socket."""
         self.in_flight -= 1
         for queue, batch in parts:
             self._returns.on_written(queue, batch)
         self.wake()
 
-    def _stored(self, parts: Sequence[Part], stored: Mapping[tuple[str, int], Stored]) -> None:
+    def _stored(
+        self,
+        parts: Sequence[Part],
+        stored: Mapping[tuple[str, int], Place],
+        woken: list[ProducerBatch],
+    ) -> None:
         """The broker stored all that it answers for."""
-        woken: list[ProducerBatch] = []
+        store = self._accumulator.store
         for queue, batch in parts:
-            where = stored.get(queue.topic_partition)
-            if where is None:
+            place = stored.get(queue.topic_partition)
+            if place is None:
                 self._left_out(queue, batch)
             else:
-                self._accumulator.store(queue, batch, *where, woken)
-        self._wake_all(woken)
+                store(queue, batch, *place, woken)
 
     def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
         """Wake those who wait for these batches, as a pass of the loop would."""
@@ -342,7 +425,9 @@ class Outbox:
         missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
         self._returns.on_error(queue, batch, missing)
 
-    def _answered(self, parts: Sequence[Part], response: ProduceResponse) -> None:
+    def _answered(
+        self, parts: Sequence[Part], response: ProduceResponse, woken: list[ProducerBatch]
+    ) -> None:
         answers = {
             (topic.name, answer.index): answer
             for topic in response.responses
@@ -352,7 +437,6 @@ class Outbox:
             each.node_id: Node(each.node_id, each.host, each.port, each.rack)
             for each in response.node_endpoints
         }
-        woken: list[ProducerBatch] = []
         for queue, batch in parts:
             answer = answers.get(queue.topic_partition)
             if answer is None:
@@ -360,7 +444,6 @@ class Outbox:
             else:
                 leader = nodes.get(answer.current_leader.leader_id)
                 self._returns.on_answer(queue, batch, answer, woken, leader)
-        self._wake_all(woken)
 
     def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
         for queue, batch in parts:
@@ -395,11 +478,23 @@ class _Sent:
     def done(self) -> bool:
         return False  # its response is always wanted
 
-    def set_result(self, response: ProduceResponse, /) -> None:
+    def on_future(self, future: "asyncio.Future[Any]") -> None:
+        """The same, from a future."""
+        error = KafkaConnectionError("abandoned") if future.cancelled() else future.exception()
+        if error is None:
+            self.set_result(future.result())
+        else:
+            self.set_exception(error)
+
+    def set_result(self, response: ProduceResponse | AllStored | None, /) -> None:
+        outbox = self._outbox
+        if response is None:  # told from inside the call that sends it, maybe
+            outbox.loop.call_soon(outbox.on_written, self._parts)
+            return
         try:
-            self._outbox.on_response(self._parts, self._sent_at, response)
+            outbox.on_response(self._parts, self._sent_at, response)
         except Exception as error:  # a mistake of ours is not the connection's
-            self._outbox.on_mistake(error)
+            outbox.on_mistake(error)
 
     def set_exception(self, exception: BaseException, /) -> None:
         outbox = self._outbox

@@ -82,7 +82,7 @@ class AIOKafkaProducer(Records):
         max_request_size: Bytes of a request, and so of a record.
         metadata_max_age_ms: Good metadata is refreshed after this time.
         request_timeout_ms: A request without an answer in this time fails its connection.
-        retry_backoff_ms: Pause before a batch is sent again; doubles up to a second.
+        retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to a second.
         delivery_timeout_ms: From a batch's first record to its outcome. After that it fails with
             DeliveryTimeoutError, which tells whether it may have been stored. The default is
             120,000, or more if ``linger_ms`` and ``request_timeout_ms`` together are more.

@@ -5,8 +5,8 @@ refers to the face, so a dropped producer can be collected.
 
 Non-obvious:
 - A partition moves to another broker's outbox only while nothing of it is in flight, so that two
-  brokers never race for its order. Where it belongs is asked anew for each batch; a metadata
-  refresh moves only partitions that hold something.
+  brokers never race for its order. Where it belongs is asked anew when a batch of it becomes
+  ready under new metadata; a refresh moves only partitions that hold something.
 - A batch that has to be sent again goes back to the front of its partition and mutes it for the
   backoff; other partitions do not notice.
 - A batch that is overdue while its request is in flight is failed at once, as one that may be
@@ -52,7 +52,6 @@ _NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProduce
 _NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
 """Why a producer that was not told to be idempotent goes on without: brokers before 0.11, and those
 before 2.8 that want IDEMPOTENT_WRITE on the cluster."""
-_TELL_USE: Final = 1.0  # seconds between two times that a topic's use is told to the cluster
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
@@ -91,6 +90,7 @@ class Sender:
             self.pool,
             self._identity,
             self._on_ready,
+            self._on_opened,
             self._on_lingering,
             self._fail,
         )
@@ -99,7 +99,8 @@ class Sender:
         self._tasks = TaskOwner(name, self._on_task_error, loop)
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._use_told: dict[str, float] = {}  # loop time at which the cluster was last told
+        self._changes = 1  # of the metadata, counted
+        self._used: set[str] = set()  # topics whose use the cluster is told of by the next sweep
         self._asking_id = False
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
@@ -199,27 +200,38 @@ class Sender:
         if queue.listed:
             queue.outbox.wake()
             return
-        if not queue.in_flight:
+        if queue.placed_at != self._changes and not queue.in_flight:
             self._place(queue)
         if queue.outbox is not None:
             queue.outbox.offer(queue)
+        self._used.add(queue.topic_partition.topic)
         if self._sweep_timer is None:
             self._arm_sweep()
+
+    def _on_opened(self, queue: PartitionQueue) -> None:
+        """A partition has a new batch to send, and whoever made it has nothing else half done."""
+        outbox = queue.outbox
+        if queue.placed_at == self._changes and not queue.listed and not self.closed:
+            if self._sweep_timer is None:
+                self._arm_sweep()
+            self._used.add(queue.topic_partition[0])
+            outbox.offer_at_once(queue)
+        else:
+            self._on_ready(queue)
 
     def _place(self, queue: PartitionQueue) -> None:
         """Give a partition, nothing of which is in flight, to the broker that leads it."""
         topic, partition = queue.topic_partition
         leader = self._cluster.metadata.leader(topic, partition)
-        now = self._loop.time()
-        if leader is None or now >= self._use_told.get(topic, 0.0) + _TELL_USE:
-            self._use_told[topic] = now
-            self._cluster.add_topic(topic)
         outbox = None
+        queue.placed_at = 0
         if leader is not None:
+            queue.placed_at = self._changes
             outbox = self._outboxes.get(leader.node_id)
             if outbox is None:
                 outbox = self._open_outbox(leader.node_id)
         elif not self._cluster.closed:
+            self._cluster.add_topic(topic)
             self._cluster.request_update()
         if queue.outbox is not outbox:
             if queue.outbox is not None:
@@ -236,6 +248,7 @@ class Sender:
         """New metadata: leaders may have moved, topics may have grown or gone."""
         if self.closed:
             return
+        self._changes += 1
         accumulator = self.accumulator
         for name in list(accumulator.topics):
             topic = metadata.topics.get(name)
@@ -459,6 +472,9 @@ class Sender:
         if self._cluster.closed:
             self.abort()  # nobody is left to deliver to
             return
+        for topic in self._used:
+            self._cluster.add_topic(topic)
+        self._used.clear()
         late = self.accumulator.overdue(self._loop.time())
         for queue, batch in late:
             error = delivery_timed_out(

@@ -1,147 +1,92 @@
 """Produce as it is spoken for every batch with every broker since Kafka 2.4.
 
-The generated messages say the same, for any version. Here the request is written in pieces, what is
-around the batches and the batches as they lie; and an answer that everything was stored is read in
-one pass, without an object a partition. Any other answer is left to the generated decoder.
+The request is written in pieces, what is around the batches and the batches as they lie; and an
+answer that everything was stored is read in one pass, without an object a partition. Any other
+answer is left to the generated decoder.
 """
 
 from collections.abc import Mapping, Sequence
-from struct import Struct as Layout
-from struct import error as LayoutError
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from aiokafka_lite.protocol.framing import RequestInPieces
+from aiokafka_lite._build import pick
+from aiokafka_lite.producer._wire_python import TOPIC_IDS_FROM, Place
+from aiokafka_lite.producer.accumulator import PartitionQueue, ProducerBatch
+from aiokafka_lite.protocol.framing import RequestInPieces, decode_response
 from aiokafka_lite.protocol.messages.produce import ProduceRequest, ProduceResponse
-from aiokafka_lite.protocol.primitives import (
-    INT32,
-    Buffer,
-    Reader,
-    write_string,
-    write_unsigned_varint,
-)
+from aiokafka_lite.protocol.primitives import Buffer, write_string
 
-__all__ = ["FIRST_VERSION", "BatchesRequest", "BatchesResponse", "Stored"]
+if TYPE_CHECKING:
+    from aiokafka_lite.producer._wire_python import encode_frame, read_stored
+else:
+    _module = pick("aiokafka_lite.producer._wire_native", "aiokafka_lite.producer._wire_python")
+    encode_frame, read_stored = _module.encode_frame, _module.read_stored
+
+__all__ = ["FIRST_VERSION", "TOPIC_IDS_FROM", "AllStored", "BatchesRequest", "Place", "topic_name"]
 
 FIRST_VERSION: Final = 9
 """The first flexible one."""
 
-_ACKS_AND_TIMEOUT: Final = Layout(">hi")
-# Index, error code, base offset, log append time, log start offset; no record errors, no error
-# message, no tagged fields.
-_STORED: Final = Layout(">ihqqq3s")
-_NOTHING_MORE: Final = b"\x01\x00\x00"
+
+def topic_name(topic: str) -> bytes:
+    """A topic as the versions before `TOPIC_IDS_FROM` name it."""
+    out = bytearray()
+    write_string(out, topic, True)
+    return bytes(out)
 
 
-class Stored(NamedTuple):
-    """Where a batch was stored."""
-
-    base_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-
-
-class BatchesResponse(ProduceResponse):
-    """A ProduceResponse, versions 9 to 12.
-
-    Attributes:
-        stored: By (topic, partition), if every batch was stored and nothing else is said; then
-            `responses` is empty. None: look there.
-    """
-
-    __slots__ = ("stored",)
-
-    stored: dict[tuple[str, int], Stored] | None
-
-    @classmethod
-    def decode(cls, reader: Reader, version: int) -> Self:
-        start = reader.pos
-        try:
-            stored = _read_stored(reader)
-        except (LayoutError, IndexError, UnicodeDecodeError):
-            stored = None  # the generated decoder says what is wrong with it
-        if stored is not None:
-            self = cls.__new__(cls)
-            self.responses, self.node_endpoints = [], []
-            self.throttle_time_ms = reader.int32()
-            self.unknown_tagged_fields = reader.tagged_fields()
-            if not self.unknown_tagged_fields:
-                self.stored = stored
-                return self
-        reader.pos = start
-        self = super().decode(reader, version)
-        self.stored = None
-        return self
-
-
-def _read_stored(reader: Reader) -> dict[tuple[str, int], Stored] | None:
-    """All partitions' answers, if each is a plain success; else None, the reader anywhere."""
-    data, at = reader.data, reader.pos
-    unpack, size = _STORED.unpack_from, _STORED.size
-    stored: dict[tuple[str, int], Stored] = {}
-    topics = data[at]
-    at += 1
-    if not 0 < topics < 0x80:  # null, or a length of more than one byte
-        return None
-    for _ in range(topics - 1):
-        length = data[at]
-        if not 0 < length < 0x80:
-            return None
-        end = at + length
-        topic = str(data[at + 1 : end], "utf-8")
-        partitions = data[end]
-        if not 0 < partitions < 0x80:
-            return None
-        at = end + 1
-        for _ in range(partitions - 1):
-            index, error, base_offset, log_append_time, log_start, rest = unpack(data, at)
-            if error or rest != _NOTHING_MORE:
-                return None
-            stored[topic, index] = Stored(base_offset, log_append_time, log_start)
-            at += size
-        if data[at]:  # the topic has tagged fields
-            return None
-        at += 1
-    reader.pos = at
-    return stored
+AllStored: TypeAlias = tuple[int, dict[tuple[str, int], Place]]
+"""An answer that every batch was stored, and nothing else: the throttle time in milliseconds, and
+by (topic, partition) where."""
 
 
 class BatchesRequest(RequestInPieces):
-    """A ProduceRequest, versions 9 to 12, without a transactional id.
+    """A ProduceRequest, versions 9 to 13, without a transactional id.
 
     Args:
         acks: -1, 0 or 1.
         timeout_ms: How long the broker may wait for its replicas.
-        batches: By topic: partition numbers and record batches.
+        parts: Sealed batches, and where they belong.
+        names: How the version names each topic: see `topic_name`, or its id's 16 bytes.
+        topics: The other way round, for ids; None where topics are named by their names.
     """
 
     name: ClassVar[str] = ProduceRequest.name
     api_key: ClassVar[int] = ProduceRequest.api_key
     min_version: ClassVar[int] = FIRST_VERSION
-    max_version: ClassVar[int] = 12  # v13 names topics by id
+    max_version: ClassVar[int] = TOPIC_IDS_FROM
     flexible_from: ClassVar[int] = ProduceRequest.flexible_from
-    response: ClassVar[type[BatchesResponse]] = BatchesResponse
+    response: ClassVar[type[ProduceResponse]] = ProduceResponse
+
+    __slots__ = ("_acks", "_names", "_parts", "_timeout_ms", "_topics")
 
     def __init__(
-        self, acks: int, timeout_ms: int, batches: Mapping[str, Sequence[tuple[int, Buffer]]]
+        self,
+        acks: int,
+        timeout_ms: int,
+        parts: Sequence[tuple[PartitionQueue, ProducerBatch]],
+        names: Mapping[str, bytes],
+        topics: Mapping[bytes, str] | None = None,
     ) -> None:
         self._acks = acks
         self._timeout_ms = timeout_ms
-        self._batches = batches
+        self._parts = parts
+        self._names = names
+        self._topics = topics
 
-    def encode_in_pieces(self, out: bytearray, version: int) -> list[Buffer]:
-        pieces: list[Buffer] = []
-        out.append(0)  # no transactional id
-        out += _ACKS_AND_TIMEOUT.pack(self._acks, self._timeout_ms)
-        write_unsigned_varint(out, len(self._batches) + 1)
-        for topic, batches in self._batches.items():
-            write_string(out, topic, True)
-            write_unsigned_varint(out, len(batches) + 1)
-            for partition, records in batches:
-                out += INT32.pack(partition)
-                write_unsigned_varint(out, len(records) + 1)
-                pieces += out, records
-                out = bytearray(1)  # the partition's tagged fields: none
-            out.append(0)  # the topic's
-        out.append(0)  # the request's
-        pieces.append(out)
-        return pieces
+    def encode_frame(
+        self, version: int, correlation_id: int, client_id: str | None
+    ) -> list[Buffer]:
+        client = None if client_id is None else client_id.encode()
+        return encode_frame(
+            version, correlation_id, client, self._acks, self._timeout_ms, self._parts, self._names
+        )
+
+    def read_response(self, frame: Buffer, version: int) -> ProduceResponse | AllStored:
+        found = read_stored(frame, version, self._topics)
+        if found is not None:
+            return found
+        response = decode_response(frame, ProduceResponse, version)[1]
+        if self._topics is not None:
+            for topic in response.responses:
+                topic.name = self._topics.get(topic.topic_id.bytes, "")
+        return response

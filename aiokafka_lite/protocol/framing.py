@@ -66,7 +66,8 @@ def encode_request(
 
 
 class RequestInPieces(ABC):
-    """A request that can be written around large data without copying it; a `RequestOf` beside."""
+    """A request that writes its frame around large data, without copying it, and reads its response
+    itself: for hot paths. A `RequestOf` beside."""
 
     name: ClassVar[str]
     api_key: ClassVar[int]
@@ -74,30 +75,25 @@ class RequestInPieces(ABC):
     max_version: ClassVar[int]
     flexible_from: ClassVar[int]
 
+    __slots__ = ()
+
     @abstractmethod
-    def encode_in_pieces(self, out: bytearray, version: int) -> list[Buffer]:
-        """The body behind ``out``, which begins the first piece; all of them in order."""
+    def encode_frame(
+        self, version: int, correlation_id: int, client_id: str | None
+    ) -> list[Buffer]:
+        """What `encode_request` returns, in pieces: some are views of data that is not ours."""
 
-    def encode(self, out: bytearray, version: int) -> None:
-        """The body in one piece."""
-        first, *others = self.encode_in_pieces(bytearray(), version)
-        out += first
-        for piece in others:
-            out += piece
+    @abstractmethod
+    def read_response(self, frame: Buffer, version: int) -> object:
+        """What the response says; its correlation id was looked at.
 
-
-def encode_request_in_pieces(
-    request: RequestInPieces, version: int, correlation_id: int, client_id: str | None
-) -> list[Buffer]:
-    """What `encode_request` returns, in pieces: some are views of data that is not ours."""
-    out = _begin_request(request, version, correlation_id, client_id)
-    pieces = request.encode_in_pieces(out, version)
-    INT32.pack_into(out, 0, sum(map(len, pieces)) - 4)
-    return pieces
+        Raises:
+            KafkaProtocolError: as of `decode_response`.
+        """
 
 
 def _begin_request(
-    request: RequestOf[Response] | RequestInPieces,
+    request: RequestOf[Response],
     version: int,
     correlation_id: int,
     client_id: str | None,
@@ -207,9 +203,7 @@ def peek_correlation_id(frame: Buffer) -> int:
     return Reader(frame).int32()
 
 
-def check_version(
-    message: type[Message] | Message | RequestOf[Response] | RequestInPieces, version: int
-) -> None:
+def check_version(message: type[Message] | Message | RequestOf[Response], version: int) -> None:
     """Refuse a version of `message` that this client does not speak."""
     if not message.min_version <= version <= message.max_version:
         raise UnsupportedVersionError(

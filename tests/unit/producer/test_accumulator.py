@@ -52,6 +52,7 @@ class Bench:
             self.pool,
             self.identity,
             self.ready.append,
+            self.ready.append,
             self.lingering.append,
             lambda queue, batch, error: self.unsendable.append(batch),
         )

@@ -451,6 +451,7 @@ async def test_a_record_to_a_topic_long_unused_is_stored(
         await producer.start()
         await producer.send_and_wait("orders", b"first")
         topics = producer._cluster._topics
+        topics.add("orders")  # as the producer tells once a second
         topics.on_answer(-topics._expiry)  # the clock's way of making it unused for five minutes
         topics.on_answer(0.0)
         await producer._cluster.refresh(asyncio.get_running_loop().time() + 5)
@@ -566,3 +567,15 @@ async def test_a_delivery_timeout_says_so_in_ambiguous_too(
         with pytest.raises(DeliveryTimeoutError) as late:
             await producer.send_and_wait("orders", b"second")
         assert late.value.ambiguous is attempted
+
+
+async def test_no_backoff_at_all_still_grows_to_one(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, retry_backoff_ms=0)
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=None)
+        asked = cluster.count(ApiKey.PRODUCE)
+        ack = await producer.send("orders", b"second")
+        await asyncio.wait([ack], timeout=0.3)
+        assert 2 < cluster.count(ApiKey.PRODUCE) - asked < 15, "as often as it is answered"

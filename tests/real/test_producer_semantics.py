@@ -1,0 +1,211 @@
+"""What applications rely on beyond signatures, on a real Kafka: the rows about producers of what a
+drop-in for aiokafka must do. Most tests run the same lines with aiokafka, which proves the rows."""
+
+import asyncio
+import gc
+import warnings
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import aiokafka_lite
+from aiokafka_lite.structs import RecordMetadata, TopicPartition
+from tools.kafka import RealKafka
+
+aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
+
+TopicFactory = Callable[..., str]
+
+BOTH = pytest.mark.parametrize("library", [aiokafka_lite, aiokafka], ids=["ours", "aiokafka"])
+PATIENCE = 30  # seconds
+
+
+def error_of(library: ModuleType, name: str) -> type[Exception]:
+    errors = library.errors if library is aiokafka_lite else aiokafka.errors
+    found: type[Exception] = getattr(errors, name)
+    return found
+
+
+async def first_record(bootstrap: str, topic: str, offset: int = 0) -> Any:
+    """A record, as aiokafka's consumer reads it."""
+    async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        partition = aiokafka.TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
+        return await asyncio.wait_for(consumer.getone(), PATIENCE)
+
+
+# Row 2: its life
+
+
+@BOTH
+async def test_stop_works_twice_and_after_a_start_that_failed(library: ModuleType) -> None:
+    producer = library.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(error_of(library, "KafkaConnectionError")):
+        await producer.start()
+    await producer.stop()
+    await producer.stop()
+
+
+# Row 4: its client
+
+
+@BOTH
+async def test_the_client_follows_a_topic_that_was_added(
+    kafka: RealKafka, topic: TopicFactory, library: ModuleType
+) -> None:
+    name = topic(2)
+    async with library.AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        client = producer.client
+        assert name not in client.cluster.topics()
+        client.add_topic(name)  # not a coroutine's work: nothing need be awaited
+        assert await client.force_metadata_update()
+        assert name in client.cluster.topics()
+
+
+# Row 5: what a send gives
+
+
+@BOTH
+async def test_send_gives_a_future_of_where_the_record_is(
+    kafka: RealKafka, topic: TopicFactory, library: ModuleType
+) -> None:
+    name = topic(1)
+    async with library.AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, linger_ms=100
+    ) as producer:
+        first = await producer.send(name, b"one", b"key", 0, 1_700_000_000_000, [("h", b"1")])
+        second = await producer.send(name, b"two")
+        assert not first.done()
+        assert not second.done()
+        told: list[Any] = []
+        first.add_done_callback(told.append)
+        done, waiting = await asyncio.wait([first, second], timeout=PATIENCE)
+        assert (done, waiting) == ({first, second}, set())
+        assert told == [first]
+        assert first.done()
+        assert not first.cancelled()
+        assert first.exception() is None
+        metadata = first.result()
+        assert metadata._fields == RecordMetadata._fields
+        assert (metadata.topic, metadata.partition, metadata.offset) == (name, 0, 0)
+        assert metadata.topic_partition == TopicPartition(name, 0)
+        assert (metadata.timestamp, metadata.timestamp_type) == (1_700_000_000_000, 0)
+        assert (await second).offset == 1
+        fields = (await asyncio.gather(first, asyncio.shield(second)))[1]
+        assert fields == await asyncio.wait_for(second, PATIENCE)
+    record = await first_record(kafka.bootstrap_servers, name)
+    assert (record.key, record.value, record.headers) == (b"key", b"one", (("h", b"1"),))
+    assert record.timestamp == metadata.timestamp
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+async def test_the_timestamp_that_is_told_is_the_record_s(
+    kafka: RealKafka, topic: TopicFactory, kind: str
+) -> None:
+    name = topic(1, **{"message.timestamp.type": kind})
+    async with aiokafka_lite.AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, linger_ms=100
+    ) as producer:
+        acks = [await producer.send(name, b"%d" % n, timestamp_ms=1000 + n) for n in range(2)]
+        found = [await ack for ack in acks]
+    for offset, metadata in enumerate(found):
+        record = await first_record(kafka.bootstrap_servers, name, offset)
+        assert metadata is not None
+        assert metadata.offset == offset
+        assert (metadata.timestamp, metadata.timestamp_type) == (
+            record.timestamp,
+            record.timestamp_type,
+        )
+        assert (metadata.timestamp == 1000 + offset) == (kind == "CreateTime")
+
+
+@BOTH
+async def test_without_acks_there_is_nothing_to_tell(
+    kafka: RealKafka, topic: TopicFactory, library: ModuleType
+) -> None:
+    name = topic(1)
+    async with library.AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, acks=0
+    ) as producer:
+        assert await producer.send_and_wait(name, b"gone") is None
+    assert (await first_record(kafka.bootstrap_servers, name)).value == b"gone"
+
+
+@BOTH
+async def test_what_cannot_be_sent_is_refused_by_the_await_itself(
+    kafka: RealKafka, topic: TopicFactory, library: ModuleType
+) -> None:
+    name = topic(1)
+    producer = library.AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, max_request_size=5000
+    )
+    await producer.start()
+    try:
+        with pytest.raises(TypeError):
+            await producer.send(name, "text without a serializer")
+        with pytest.raises(error_of(library, "MessageSizeTooLargeError")):
+            await producer.send(name, b"x" * 6000)
+        assert (await producer.send_and_wait(name, b"fits")).offset == 0
+    finally:
+        await producer.stop()
+    with pytest.raises(error_of(library, "ProducerClosed")):
+        await producer.send(name, b"late")
+
+
+# Row 19: batches by hand
+
+
+@BOTH
+async def test_a_batch_by_hand(kafka: RealKafka, topic: TopicFactory, library: ModuleType) -> None:
+    name = topic(2)
+    async with library.AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        max_batch_size=300,
+        value_serializer=str.encode,
+    ) as producer:
+        await producer.send_and_wait(name, "before", partition=1)
+        batch = producer.create_batch()
+        appended = 0
+        while batch.append(timestamp=None, key=None, value="x" * 50) is not None:
+            appended += 1
+        assert batch.record_count() == appended > 2
+        batch.close()
+        assert batch.append(timestamp=None, key=None, value="late") is None
+        metadata = await (await producer.send_batch(batch, name, partition=1))
+        assert metadata.offset == 1, "that of the first of them"
+        assert (await producer.send_and_wait(name, "after", partition=1)).offset == 1 + appended
+
+        large = producer.create_batch()
+        assert large.append(timestamp=None, key=None, value="x" * 1000) is not None
+        assert large.append(timestamp=None, key=None, value="x") is None
+        assert (await (await producer.send_batch(large, name, partition=0))).offset == 0
+
+        partitions = await producer.partitions_for(name)
+        assert partitions == {0, 1}
+        partitions.clear()
+        assert await producer.partitions_for(name) == {0, 1}
+
+
+# Row 20: garbage
+
+
+async def test_a_producer_that_is_dropped_warns_and_is_freed_at_once(
+    kafka: RealKafka, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = aiokafka_lite.AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    await producer.send_and_wait(topic(1), b"it has worked")
+    dropped = weakref.ref(producer)
+    texts: list[str] = []  # not the warnings, which hold what they warn of
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda text, *_: texts.append(str(text)))
+        del producer
+        gc.collect()
+    assert dropped() is None, "without a pass of the loop: no task of its holds it"
+    assert any(text.startswith("Unclosed AIOKafkaProducer") for text in texts), texts
+    await asyncio.sleep(0)  # what is left of it ends
