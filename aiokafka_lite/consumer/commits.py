@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 from aiokafka_lite._tasks import TaskOwner
@@ -156,22 +156,24 @@ class Commits:
         return await self._committer.committed(partitions, deadline)
 
     def given(
-        self, partitions: Collection[TopicPartition] | None = None
+        self, partitions: Collection[TopicPartition] | None = None, *, settled: bool = True
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """How far the application has come: after the last record handed out, in each partition.
 
         Args:
             partitions: Only of these; None: of all.
+            settled: Also of those that are committed at that offset already.
         """
-        if partitions is None:
-            states = list(self._positions)
-        else:
-            found = (self._positions.get(tp) for tp in partitions)
-            states = [state for state in found if state is not None]
+        states: Iterable[PartitionState | None] = self._positions
+        if partitions is not None:
+            states = map(self._positions.get, partitions)
+        is_settled = self._committer.is_settled
         return {
             state.tp: _reached(state, position)
             for state in states
-            if (position := state.position) is not None
+            if state is not None
+            and (position := state.position) is not None
+            and (settled or not is_settled(state, position))
         }
 
     # --- by the clock
@@ -211,7 +213,8 @@ class Commits:
         """Commit what was given so far, in the background."""
         self.due = False
         next_at = self._loop.time() + self._options.auto_commit_interval
-        offsets = self._moved(self.given())
+        # What has not moved is committed again now and then.
+        offsets = self.given(settled=self._loop.time() >= self._everything_at)
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
             self._arm(next_at)
             return
@@ -240,12 +243,6 @@ class Commits:
             self._by_clock = None
             self._arm(max(next_at, self._loop.time()))
 
-    def _moved(self, offsets: Offsets) -> Offsets:
-        """Those that are not committed yet; now and then all of them."""
-        if self._loop.time() >= self._everything_at:
-            return offsets
-        return self._committer.unsettled(offsets)
-
     # --- at the end
 
     async def before_revoke(self, partitions: Collection[TopicPartition], deadline: float) -> None:
@@ -258,7 +255,7 @@ class Commits:
         """
         if self._options.enable_auto_commit and partitions:
             await self._overtake()
-            await self.commit_last(self._committer.unsettled(self.given(partitions)), deadline)
+            await self.commit_last(self.given(partitions, settled=False), deadline)
 
     async def at_close(self, deadline: float) -> None:
         """The consumer ends: auto-commit everything given of what is still assigned. Never raises
@@ -269,14 +266,14 @@ class Commits:
         """
         self.close()
         await self._overtake()
-        await self.commit_last(self._committer.unsettled(self.given()), deadline)
+        await self.commit_last(self.given(settled=False), deadline)
         if self._let_go:
             await asyncio.wait(self._let_go, timeout=max(0.0, deadline - self._loop.time()))
 
     def let_go(self, partitions: Collection[TopicPartition]) -> None:
         """The application itself gives up partitions that it was assigned by hand: auto-commit what
         was given of them, in the background. Call it while they are still assigned."""
-        offsets = self._committer.unsettled(self.given(partitions))
+        offsets = self.given(partitions, settled=False)
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
             turn = self._committer.take_turn()

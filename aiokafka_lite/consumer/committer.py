@@ -168,13 +168,10 @@ class Committer:
         """Whether it is a member of the group now."""
         return self._identity_now() is not None
 
-    def unsettled(self, offsets: Offsets) -> Offsets:
-        """Those that are not what was committed last for a partition since it was assigned."""
-        return {
-            tp: offset
-            for tp, offset in offsets.items()
-            if self._settled.get(tp) != (self._positions.get(tp), offset.offset)
-        }
+    def is_settled(self, state: PartitionState, offset: int) -> bool:
+        """Whether that is what was committed last for a partition since it was assigned."""
+        settled = self._settled.get(state.tp)
+        return settled is not None and settled[0] is state and settled[1] == offset
 
     def on_change(self) -> None:
         """The membership moved: who waits for its next epoch may look."""

@@ -79,15 +79,19 @@ class Committed(NamedTuple):
     """The words of whoever committed, "" for none."""
 
 
-@dataclass(frozen=True, slots=True)
 class TopicIds:
     """The ids of some topics, as they were when this was made.
 
     Attributes:
         by_name: Id by name, of those that have one.
+
+    Args:
+        by_name: The same.
     """
 
-    by_name: Mapping[str, UUID]
+    def __init__(self, by_name: Mapping[str, UUID]) -> None:
+        self.by_name = by_name
+        self._names = {topic_id: name for name, topic_id in by_name.items()}
 
     @classmethod
     def of(cls, metadata: Metadata, names: Iterable[str]) -> TopicIds:
@@ -101,9 +105,7 @@ class TopicIds:
 
     def name_of(self, name: str, topic_id: UUID) -> str | None:
         """The name of a topic in an answer; None: it was not asked about."""
-        if topic_id == ZERO_UUID:
-            return name
-        return next((known for known, its in self.by_name.items() if its == topic_id), None)
+        return name if topic_id == ZERO_UUID else self._names.get(topic_id)
 
 
 # --- committing
