@@ -22,7 +22,7 @@ def has_loaded(response: Any) -> bool:
     return response.error_code not in LOADING
 
 
-async def serve(target: Target, group: str, node: int) -> None:
+async def loaded(target: Target, group: str, node: int) -> None:
     """Wait until a broker that became the coordinator just now has read what it has to know."""
     everything = ask_for(group, 7)
     async with asyncio.timeout(30):
@@ -72,7 +72,7 @@ async def test_a_coordinator_that_dies(compare3: Compare) -> None:
         while here == first:  # that one is asked who coordinates
             group = target.unique("group")
             here = await target.coordinator_of(group)
-        await serve(target, group, here)  # brokers may have started again just before
+        await loaded(target, group, here)  # brokers may have started again just before
         member = Member(target, group, f"a@{here}", instance_id="static")
         pending = Member(target, group, f"b@{here}")
         await member.join()
