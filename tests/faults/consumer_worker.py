@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import logging
+import os
 import random
 import signal
 import sys
@@ -385,6 +386,7 @@ async def work(plan: Plan) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("aiokafka_lite.group").setLevel(os.environ.get("CHAOS_LOG", "INFO"))
     arguments = Plan.read(Path(sys.argv[1]))
     # Every other process runs on uvloop.
     factory = uvloop.new_event_loop if arguments.seed.endswith("odd") else asyncio.new_event_loop

@@ -44,6 +44,9 @@ STOPS_WITHIN = 5.0 + 10.0  # seconds: what stop() promises, and a machine that i
 
 BROKER_CONFIG = {
     "min.insync.replicas": 2,
+    # Shorter than the members' sessions: no heartbeat is answered while a commit before it waits
+    # for a replica that is gone.
+    "broker.session.timeout.ms": 4000,
     "group.consumer.session.timeout.ms": int(SESSION * 1000),
     "group.consumer.min.session.timeout.ms": int(SESSION * 1000),
     "group.consumer.heartbeat.interval.ms": 1000,

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import aiokafka_lite
-from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite import AIOKafkaProducer, TopicPartition
 from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyPartitionAssignor,
 )
 from tests.conftest import TopicFactory
-from tools.kafka import NEWEST, RealKafka
+from tools.kafka import RealKafka
 from tools.kafka.java import run
+from tools.kafka.releases import FALLBACK
 
 PARTITIONS = 6
 EACH = 20  # records to a partition
@@ -93,6 +94,7 @@ class Group:
         self.members: list[Member] = []
         self.left: Counter[bytes] = Counter()
         self._kafka, self._topic, self._producer = kafka, topic, producer
+        self._javas: list[asyncio.Task[list[str]]] = []
 
     async def join(self, package: ModuleType = aiokafka_lite, **settings: Any) -> Member:
         """One more member, which is read."""
@@ -118,8 +120,11 @@ class Group:
         words = ["--bootstrap-server", self._kafka.bootstrap_servers, "--topic", self._topic]
         words += ["--group", self.name, "--max-messages", str(count), "--timeout-ms", "90000"]
         for each in ("auto.offset.reset=earliest", *properties):
-            words += ["--consumer-property", each]
-        return asyncio.create_task(asyncio.to_thread(run, CONSOLE, words, NEWEST, timeout=120))
+            words += ["--command-property", each]
+        # The newest release's own tools are not published.
+        running = asyncio.to_thread(run, CONSOLE, words, FALLBACK, timeout=120)
+        self._javas.append(asyncio.create_task(running))
+        return self._javas[-1]
 
     async def send(self) -> None:
         """The same number of records to each partition."""
@@ -153,6 +158,26 @@ class Group:
         await self._until(lambda: read().keys() >= self.sent.keys(), lambda: self.sent - read())
         assert read() == self.sent
 
+    async def close(self) -> None:
+        """Everybody leaves. Java's consumers end when nothing comes any more."""
+        for member in list(self.members):
+            await self.leave(member)
+        await asyncio.gather(*self._javas, return_exceptions=True)
+
+    async def java_has_committed(self, count: int) -> None:
+        """Wait until the group's offsets tell of so many records."""
+        looker = aiokafka_lite.AIOKafkaConsumer(
+            bootstrap_servers=self._kafka.bootstrap_servers, group_id=self.name
+        )
+        partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
+        async with looker:
+            looker.assign(partitions)
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + SETTLES_IN
+            while sum([await looker.committed(tp) or 0 for tp in partitions]) < count:
+                assert loop.time() < deadline, "Java's consumer commits nothing"
+                await asyncio.sleep(0.1)
+
     async def _until(self, holds: Callable[[], bool], say: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SETTLES_IN
@@ -170,8 +195,7 @@ async def grouped(kafka: RealKafka, topic: str) -> AsyncIterator[Group]:
         try:
             yield group
         finally:
-            for member in list(group.members):
-                await group.leave(member)
+            await group.close()
 
 
 @pytest.mark.parametrize("ours_lead", [True, False], ids=["ours lead", "theirs lead"])
@@ -207,14 +231,14 @@ async def test_with_java(
 ) -> None:
     """Half of the partitions each; when Java's has left, ours has them all."""
     strategy = f"partition.assignment.strategy=org.apache.kafka.clients.consumer.{JAVAS[name]}"
-    quick = ("session.timeout.ms=6000", "heartbeat.interval.ms=200")
+    quick = ("session.timeout.ms=6000", "heartbeat.interval.ms=200", "auto.commit.interval.ms=200")
     async with grouped(kafka, topic(PARTITIONS)) as group:
         half = PARTITIONS // 2 * EACH
         if java_leads:
             await group.send()
             # It takes the first records, all of the topic, before ours is there.
             java = group.java(PARTITIONS * EACH + half, strategy, *quick)
-            await asyncio.sleep(5)
+            await group.java_has_committed(PARTITIONS * EACH)
         else:
             java = group.java(half, strategy, *quick)
         await group.join(**classic(name))
