@@ -73,6 +73,9 @@ HEAVY_CHUNK = 2048
 STOP_WITHIN = 5.0
 """Seconds after which `stop` waits for nothing more."""
 
+GIVE_UP_WITHIN = 1.0
+"""Seconds that a start which failed or was cancelled takes at most to leave the group."""
+
 CLOSING_TAKES = 0.5
 """Seconds of those that are kept for ending tasks and connections, after the group was left."""
 
@@ -162,6 +165,7 @@ class ConsumerCore:
             self.subscription,
             self.assignment,
             self.positions,
+            self.buffer.delivery,
             on_failure=self._on_group_failure,
             track_topics=self._track_topics,
             on_error=self._on_task_error,
@@ -194,7 +198,12 @@ class ConsumerCore:
         try:
             await self._start()
         except BaseException:
-            self.abort()
+            try:
+                if self.group is not None and not self.closed:
+                    # Or the others would wait for this one until its session ends.
+                    await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
+            finally:
+                self.abort()
             raise
 
     async def _start(self) -> None:

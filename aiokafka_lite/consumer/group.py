@@ -12,6 +12,9 @@ Non-obvious:
   them, and the listener that is to be told, wait as `_Parting` for the membership's own Revoke.
 - A lasting error is raised once, by the start or by a read, which makes the membership try again:
   it may have been put right meanwhile. Only a fenced member stays so.
+- A read that is served from a decoded chunk does not pass by here, or it would cost as much again.
+  An application that takes minutes for each of those records polls all the same: so a timer looks
+  now and then whether some were taken.
 - Tasks hold this and not the face. The application's listener may hold the face, and then keeps
   a consumer that was dropped alive: that is the application's own circle.
 """
@@ -30,6 +33,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.commits import Commits
+from aiokafka_lite.consumer.delivery import Delivery
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
@@ -47,9 +51,13 @@ log = logging.getLogger(__name__)
 Told = Callable[[set[TopicPartition]], Awaitable[None] | None]
 """A method of a listener."""
 
-COMMIT_SHARE = 0.6
-"""Of the time that is left at the end, as much is for the last commit at most: the listener and the
-LeaveGroup want theirs."""
+SHARE = 0.6
+"""Of the time that is left at the end, a listener or the last commit takes as much at most: what
+comes after it, the LeaveGroup not least, wants its own."""
+
+
+LOOKS = 8
+"""How often within max.poll.interval it is looked whether records were taken from a chunk."""
 
 
 @dataclass(slots=True)
@@ -75,6 +83,7 @@ class ConsumerGroup:
         subscription: What the application wants.
         assignment: What it gets.
         positions: How far it has come.
+        delivery: What reads take from.
         on_failure: Called when a read has to raise `failure`.
         track_topics: Called when the topics that metadata is needed of may be others.
         on_error: Of tasks that end by a mistake of ours.
@@ -93,6 +102,7 @@ class ConsumerGroup:
         subscription: Subscription,
         assignment: Assignment,
         positions: Positions,
+        delivery: Delivery,
         *,
         on_failure: Callable[[], None],
         track_topics: Callable[[], None],
@@ -137,7 +147,6 @@ class ConsumerGroup:
         )
         self.failure: KafkaError | None = None
         """What the next read raises; see `take_failure`."""
-        self._auto_commits = consumer_options.enable_auto_commit
         self._started = False
         self._patience = 0  # version of the metadata that a pattern waits beyond
         self._told: tuple[frozenset[str], str | None] | None = None  # topics, the broker's pattern
@@ -145,6 +154,11 @@ class ConsumerGroup:
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
         self._close_by: float | None = None
+        self._listening: asyncio.Timeout | None = None  # the limit of a listener that runs
+        self._delivery = delivery
+        self._waiting = False  # a read, for records
+        self._taken = (0, 0)  # which chunk was read, and how far, when it was looked last
+        self._look: asyncio.TimerHandle | None = None
         self._ended = False
 
     # --- what the application wants
@@ -198,6 +212,7 @@ class ConsumerGroup:
                 if not self._started:
                     self._started = True
                     self.driver.start()
+                    self._look_for_reads()
         if self._started:
             self.driver.on_metadata(metadata)
 
@@ -209,9 +224,22 @@ class ConsumerGroup:
         Args:
             waiting: Somebody waits for them, until the next call.
         """
+        self._waiting = waiting
         self.commits.on_read(waiting)
         if self._started:
             self.driver.poll(waiting)
+
+    def _look_for_reads(self) -> None:
+        """Let the membership know of records that were taken without passing by here."""
+        chunk = self._delivery.current
+        taken = (id(chunk), chunk.index)
+        if taken != self._taken:
+            self._taken = taken
+            if chunk.index:
+                self.driver.poll(self._waiting)
+        self._look = self._loop.call_later(
+            self.options.max_poll_interval / LOOKS, self._look_for_reads
+        )
 
     def raise_failure(self) -> None:
         """Raise what lets reading fail, if anything does; the membership tries again then."""
@@ -263,6 +291,8 @@ class ConsumerGroup:
     async def close(self, deadline: float) -> None:
         """Commit what was given, tell the listener, leave; all by `deadline`."""
         self._close_by = deadline
+        if self._listening is not None:
+            self._listening.reschedule(self._listener_deadline())
         if self._started:
             await self.driver.close(deadline)
         await self.commits.at_close(deadline)
@@ -271,6 +301,8 @@ class ConsumerGroup:
         """End everything at once."""
         self._ended = True
         self._changed.set()
+        if self._look is not None:
+            self._look.cancel()
         self.commits.close()
         self.driver.abort()
         self._tasks.cancel()
@@ -338,11 +370,7 @@ class ConsumerGroup:
     async def _part(self, parting: _Parting, partitions: Collection[TopicPartition]) -> None:
         """Give back what the application has unsubscribed from."""
         offsets = {tp: at for tp, at in parting.offsets.items() if tp in partitions}
-        if self._auto_commits and offsets:
-            try:
-                await self.commits.commit(offsets, self._commit_deadline())
-            except KafkaError as error:
-                log.warning("The last commit of %s came to nothing: %s", sorted(offsets), error)
+        await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
             await self._call(parting.listener.on_partitions_revoked, partitions)
         if self.driver.membership.assignment.issubset(partitions):
@@ -357,15 +385,22 @@ class ConsumerGroup:
         now = self._loop.time()
         patience = min(self.options.request_timeout, self.options.effective_rebalance_timeout)
         if self._close_by is not None:
-            patience = min(patience, COMMIT_SHARE * max(0.0, self._close_by - now))
+            patience = min(patience, SHARE * max(0.0, self._close_by - now))
         return now + patience
+
+    def _listener_deadline(self) -> float | None:
+        """Until when a listener may run: but for the end, as long as it likes."""
+        if self._close_by is None:
+            return None
+        now = self._loop.time()
+        return now + SHARE * max(0.0, self._close_by - now)
 
     async def _call(self, method: Told, partitions: Collection[TopicPartition]) -> None:
         """Tell the listener, and log what it raises."""
         try:
             told = method(set(partitions))
             if told is not None:
-                await told
+                await self._limited(told)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -373,6 +408,15 @@ class ConsumerGroup:
             self._log_failed(method)  # something it awaited was cancelled, not this
         except Exception:
             self._log_failed(method)
+
+    async def _limited(self, told: Awaitable[None]) -> None:
+        """Let a listener run; when the end has come, not longer than its share of the time."""
+        async with asyncio.timeout_at(self._listener_deadline()) as limit:
+            self._listening = limit
+            try:
+                await told
+            finally:
+                self._listening = None
 
     def _log_failed(self, method: Told) -> None:
         log.exception("%r of group %s failed", method, self.options.group_id)

@@ -1,13 +1,19 @@
 """Arguments: what is refused, and in which words."""
 
 import ssl
+from inspect import signature
 from typing import Any
 
 import pytest
 
 from aiokafka_lite.consumer import options
+from aiokafka_lite.consumer.arguments import consumer_options
+from aiokafka_lite.consumer.arguments import group_options as arguments_of_groups
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.options import OffsetReset
+from aiokafka_lite.coordinator.assignors.range import RangePartitionAssignor
+
+MODERN = {"group_id": "g", "group_protocol": "consumer"}
 
 
 async def make(**arguments: Any) -> AIOKafkaConsumer:
@@ -42,8 +48,36 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
         ({"max_poll_records": 0}, ValueError, "`max_poll_records` should be positive Integer"),
         ({"max_poll_records": True}, ValueError, "`max_poll_records` should be positive Integer"),
         ({"auto_offset_reset": "newest"}, ValueError, "'earliest', 'latest' or 'none'"),
-        ({"group_id": "g"}, ValueError, "`group_id`: consumer groups are not there yet"),
-        ({"group_instance_id": "g"}, ValueError, "`group_instance_id`"),
+        ({"group_id": ""}, ValueError, "`group_id` should be None or not empty"),
+        ({"group_id": 7}, TypeError, "`group_id` should be a str"),
+        ({"group_instance_id": "g"}, ValueError, "`group_instance_id` is of no use without"),
+        ({"group_id": "g", "group_instance_id": "a b"}, ValueError, "1 to 249 letters"),
+        ({"group_id": "g", "group_instance_id": ".."}, ValueError, "1 to 249 letters"),
+        ({"group_protocol": "modern"}, ValueError, "should be 'classic' or 'consumer'"),
+        ({"group_remote_assignor": "range"}, ValueError, "is of no use without"),
+        (
+            {"group_id": "g", "group_remote_assignor": "range"},
+            ValueError,
+            "`group_remote_assignor` cannot be set with group_protocol='classic'",
+        ),
+        ({**MODERN, "group_remote_assignor": ""}, ValueError, "not empty"),
+        (
+            {**MODERN, "partition_assignment_strategy": [RangePartitionAssignor]},
+            ValueError,
+            "`partition_assignment_strategy` cannot be set with group_protocol='consumer'",
+        ),
+        ({**MODERN, "session_timeout_ms": 9000}, ValueError, "`session_timeout_ms` cannot be set"),
+        ({**MODERN, "heartbeat_interval_ms": 1}, ValueError, "`heartbeat_interval_ms` cannot be"),
+        (
+            {"group_id": "g", "session_timeout_ms": 6000, "heartbeat_interval_ms": 6000},
+            ValueError,
+            "`heartbeat_interval_ms` should be less than `session_timeout_ms`",
+        ),
+        ({"group_id": "g", "partition_assignment_strategy": ()}, ValueError, "assignor"),
+        ({"group_id": "g", "partition_assignment_strategy": [int]}, TypeError, "assignor"),
+        ({"partition_assignment_strategy": 1}, TypeError, "should be a list or tuple"),
+        ({"rebalance_timeout_ms": 0}, ValueError, "`rebalance_timeout_ms`"),
+        ({"enable_auto_commit": 1}, TypeError, "`enable_auto_commit` should be True or False"),
         ({"fetch_min_bytes": -1}, ValueError, "`fetch_min_bytes` should be at least 0"),
         ({"fetch_max_bytes": 0}, ValueError, "`fetch_max_bytes` should be at least 1"),
         ({"fetch_max_bytes": "1"}, TypeError, "`fetch_max_bytes` should be an integer"),
@@ -103,6 +137,37 @@ async def test_every_argument_of_aiokafka_is_known() -> None:
         client_rack="here",
     )
     await consumer.stop()
+
+
+def group_options(**arguments: Any) -> options.GroupOptions:
+    own: dict[str, Any] = {
+        name: value.default
+        for name, value in signature(AIOKafkaConsumer).parameters.items()
+        if name in signature(consumer_options).parameters
+    }
+    of_groups: dict[str, Any] = {
+        name: value.default
+        for name, value in signature(AIOKafkaConsumer).parameters.items()
+        if name in signature(arguments_of_groups).parameters
+    }
+    found = arguments_of_groups(consumer_options(**own), **{**of_groups, **arguments})
+    assert found is not None
+    return found
+
+
+def test_defaults_of_a_group() -> None:
+    classic = group_options(group_id="g").membership
+    assert (classic.session_timeout, classic.heartbeat_interval) == (10.0, 3.0)
+    assert classic.effective_rebalance_timeout == 10.0  # as in aiokafka
+    assert classic.max_poll_interval == 300.0
+    modern = group_options(**MODERN)
+    assert modern.modern
+    assert modern.membership.effective_rebalance_timeout == 300.0  # as in Java
+
+
+def test_a_short_session_alone_is_taken_with_quicker_heartbeats() -> None:
+    options = group_options(group_id="g", session_timeout_ms=3000).membership
+    assert options.heartbeat_interval == 1.0
 
 
 async def test_deprecated_arguments_warn() -> None:
