@@ -28,6 +28,7 @@ from aiokafka_lite.consumer.answers import Answers
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.fetch_session import SESSION_ERRORS, Answer, FetchSession
+from aiokafka_lite.consumer.flight import FetchFlight
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.consumer.waiters import Waiters
@@ -49,8 +50,8 @@ LONGEST_THROTTLE: Final = 60.0
 (a window of 11 s by default), far below what the field could say (25 days)."""
 
 FEW_BYTES: Final = 16 * 1024
-"""Who has waited for so little is given it before the next fetch leaves: a system call may cost more
-than all else on the way of a single record. With more there would be time lost for the broker."""
+"""Who has waited for so little is given it before the next fetch leaves: a system call may cost
+more than all else on the way of a single record. With more there would be time lost."""
 
 
 class FetchOwner(Protocol):
@@ -96,7 +97,8 @@ class BrokerFetch:
         self._loop = fetcher.loop
         self._session = FetchSession(fetcher.options)
         self._connection: Connection | None = None
-        self._in_flight: asyncio.Future[FetchResponse] | None = None
+        self._in_flight: FetchFlight | None = None
+        self._failure: BaseException | None = None  # what the task has to deal with
         self._partial = False  # whether the fetch in flight is a partial one
         self._not_before = 0.0  # throttled, or backing off after a failure, until then
         self._quiet_until = 0.0  # no partial fetch before then: the last one brought nothing
@@ -105,11 +107,15 @@ class BrokerFetch:
         self._answered_at = 0  # milliseconds since the epoch
         self._last_bytes = 0  # of the last response
         self._gives_way = False  # to the application, which has waited for the last response
+        self._closed = False
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
     def close(self) -> None:
         """End the task; an answer still to come is dropped."""
+        self._closed = True
+        if self._in_flight is not None:
+            self._in_flight.cancel()
         self._task.cancel()
 
     async def end_session(self) -> None:
@@ -164,20 +170,22 @@ class BrokerFetch:
     # --- the task
 
     def wake(self) -> None:
-        """Something changed: let the task look, in the next pass of the loop."""
-        self._changed.set()
+        """Something changed: let the task look, in the next pass of the loop. While a fetch is
+        under way there is nothing to look for; its answer will."""
+        if self._in_flight is None:
+            self._changed.set()
 
     def send(self) -> None:
         """Something changed: send the next fetch now if it can leave, else let the task look."""
-        if not self._gives_way:
-            self._maybe_send()
-        self._changed.set()
+        if self._in_flight is None and not self._gives_way and not self._maybe_send():
+            self._changed.set()
 
     async def _run(self) -> None:
         while True:
-            if self._in_flight is not None:
-                await self._receive(self._in_flight)
-            elif not self._maybe_send():
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                self._deal_with(failure)
+            elif self._in_flight is not None or self._gives_way or not self._maybe_send():
                 await self._wait()
 
     async def _wait(self) -> None:
@@ -185,7 +193,7 @@ class BrokerFetch:
         self._changed.clear()
         now = self._loop.time()
         until: float | None = None
-        if self.line:
+        if self.line and self._in_flight is None:
             if now < self._not_before:
                 until = self._not_before
             elif self._connection is None or self._connection.closed:
@@ -247,9 +255,17 @@ class BrokerFetch:
             wanted, self._fetcher.topic_ids, latest, max_wait=max_wait, max_bytes=max_bytes
         )
         self._sent_at = time.monotonic()
-        self._in_flight = connection.send(
-            request, session.version, timeout=self._options.request_timeout + max_wait
-        )
+        self._in_flight = flight = FetchFlight(request, self._on_answer, self._on_lost)
+        try:
+            connection.send_for(
+                flight,
+                flight,
+                session.version,
+                timeout=self._options.request_timeout + max_wait,
+            )
+        except BaseException:
+            self._in_flight = None
+            raise
         return True
 
     def _plan(self) -> tuple[Collection[PartitionState], int]:
@@ -268,29 +284,49 @@ class BrokerFetch:
         awaited = [state for state in self.line if self._fetcher.waiters.want(state)]
         return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
 
-    async def _receive(self, in_flight: asyncio.Future[FetchResponse]) -> None:
+    def _on_answer(self, response: FetchResponse) -> None:
+        """The answer, within the pass of the loop that brought it: nothing is raised here."""
+        self._in_flight = None
+        if self._closed:
+            return
         try:
-            response = await in_flight
             woken = self._on_response(response)
-            del response  # or its views would keep the memory from being used again
-        except SESSION_ERRORS as error:
-            self._on_session_refused(error)
+        except Exception as error:
+            self._on_lost(error)
             return
-        except KafkaError as error:
-            self._session.on_failure()
-            self._connection = None
-            self._on_failure(error)
-            return
-        finally:
-            self._in_flight = None
         self._failures = 0
         if woken:
             # The application goes first: what it drains now belongs into the next fetch.
             self._gives_way = self._last_bytes <= FEW_BYTES
-            try:
-                await asyncio.sleep(0)
-            finally:
-                self._gives_way = False
+            self._loop.call_soon(self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._gives_way = False
+        if self._closed:
+            return
+        try:
+            self.send()
+        except Exception as error:
+            self._on_lost(error)  # in the task, which is supervised
+
+    def _on_lost(self, error: BaseException) -> None:
+        """No answer will come, or it cannot be taken."""
+        self._in_flight = None
+        self._failure = error
+        self._changed.set()
+
+    def _deal_with(self, failure: BaseException) -> None:
+        """A fetch has failed; what is no error of Kafka's is a mistake, and ends the task."""
+        if isinstance(failure, SESSION_ERRORS):
+            self._on_session_refused(failure)
+        elif isinstance(failure, KafkaError):
+            self._session.on_failure()
+            self._connection = None
+            self._on_failure(failure)
+        else:
+            raise failure
 
     def _on_session_refused(self, error: KafkaError) -> None:
         """The broker does not go on with the session: begin a new one at once. Not so if it
