@@ -392,8 +392,9 @@ class Cluster:
             if broker is None:
                 break
             try:
-                # At the very beginning nobody is known who could be asked instead.
-                async with asyncio.timeout(PATIENCE if self.metadata.version else None):
+                # At the very beginning there may be nobody who could be asked instead.
+                others = self._brokers.next_to_ask((*errors, broker)) is not None
+                async with asyncio.timeout(PATIENCE if self.metadata.version or others else None):
                     response, api_version = await self._ask(broker, asked)
                 self._on_answer(broker, response, api_version, asked)
                 return

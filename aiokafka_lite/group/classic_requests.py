@@ -33,6 +33,7 @@ PROTOCOL_TYPE: Final = "consumer"
 """What tells consumers' groups from those of others, such as Connect's."""
 
 _LONGEST_REASON: Final = 255  # as in Java; brokers would take more
+_SHARE_OF_SESSION: Final = 2 / 3
 _AFTER_REBALANCE: Final = 5.0  # seconds that the answer may take once the rebalance must be over
 
 
@@ -126,6 +127,6 @@ def _patience(options: MembershipOptions) -> float:
 
 
 def _promptly(options: MembershipOptions) -> float:
-    """Seconds for a request that is answered at once: without an answer to a heartbeat within the
-    session timeout the membership is over anyway."""
-    return min(options.request_timeout, options.session_timeout)
+    """Seconds for a request that is answered at once. A heartbeat whose connection has silently
+    gone leaves time for another one, over a new connection, before the session ends."""
+    return min(options.request_timeout, options.session_timeout * _SHARE_OF_SESSION)

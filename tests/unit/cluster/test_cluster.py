@@ -99,6 +99,16 @@ class TestStart:
         asyncio.get_running_loop().call_later(0.1, kafka.brokers[1].speaking.set)
         await cluster_of(kafka).start()
 
+    async def test_a_silent_address_is_given_up_for_the_next(
+        self, tiny_kafka, cluster_of, soon, monkeypatch
+    ):
+        monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
+        kafka = await tiny_kafka(brokers=3)
+        kafka.brokers[1].speaking.clear()
+        kafka.brokers[2].speaking.clear()
+        for _ in range(5):  # the order is random
+            await cluster_of(kafka).start(soon())
+
     async def test_nobody_answers(self, cluster_of, dead_address):
         cluster = cluster_of([dead_address])
         with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):

@@ -169,6 +169,21 @@ async def test_connections_that_break_disturb_nothing(crew: Crew, kafka: FakeClu
     assert not losses(crew)
 
 
+async def test_a_heartbeat_that_is_swallowed_costs_no_session(
+    crew: Crew, kafka: FakeCluster
+) -> None:
+    """As by a connection that something on the way has forgotten."""
+    member = await crew.add(session_timeout=1.5, request_timeout=1.0)
+    await crew.until_settled()
+    api = ApiKey.CONSUMER_GROUP_HEARTBEAT if crew.options["modern"] else ApiKey.HEARTBEAT
+    fault = kafka.control(api, drop=True)
+    await fault.struck()
+    heartbeats = member.machine.counters.heartbeats
+    await until(lambda: member.machine.counters.heartbeats > heartbeats + 2, lambda: member)
+    assert crew.settled
+    assert not losses(crew)
+
+
 async def test_a_coordinator_that_moves_disturbs_nothing(crew: Crew, kafka: FakeCluster) -> None:
     for _ in range(2):
         await crew.add()
