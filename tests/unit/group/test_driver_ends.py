@@ -1,6 +1,7 @@
 """Listeners that are slow or fail, and the driver's end in every state, within its deadline."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -309,3 +310,20 @@ async def test_a_static_member_stays_or_goes_as_it_is_told(crew: Crew) -> None:
     await goes.stop(stay=False)
     await crew.until_settled()
     assert len(other.held) == 3
+
+
+async def test_a_process_that_was_stopped_for_longer_than_its_session(modern: bool) -> None:
+    """What it held is another's by then: the application is told before anything else."""
+    with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as kafka:
+        member = CrewMember(kafka.bootstrap_servers, "g", modern=modern, session_timeout=0.6)
+        try:
+            await member.start("t")
+            await until(lambda: member.stable and len(member.held) == 6, lambda: member)
+            member.log.clear()
+            # As SIGSTOP would, this stops all of this loop; the broker's is in another thread.
+            time.sleep(2.5 if modern else 1.0)  # noqa: ASYNC251  # it is the fault itself
+            await until(lambda: bool(member.log), lambda: member)
+            assert member.log[0][0] == "lost"
+            await until(lambda: member.stable and len(member.held) == 6, lambda: member)
+        finally:
+            await member.die()
