@@ -22,19 +22,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._tasks import TaskOwner
-from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.consumer.fetcher import Fetcher
-from aiokafka_lite.consumer.offsets import Found, PositionResolver, list_offsets
+from aiokafka_lite.consumer.offsets import PositionResolver
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions, OffsetReset
 from aiokafka_lite.consumer.positions import (
     NOWHERE,
@@ -54,7 +52,6 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -111,6 +108,7 @@ class ConsumerCore:
         self.positions = Positions(options.auto_offset_reset, options.max_partition_fetch_bytes)
         self.starting = False
         self.started = False
+        self.stopping = False  # or stopped
         self.closed = False
         self._lost = 0  # how often in a row metadata named no leader of something that is read
         self._asks_for_lost = False  # whether a timer runs that asks for it again
@@ -153,7 +151,7 @@ class ConsumerCore:
         )
         self.group = None if group is None else self._member(group)
         self._tracked: frozenset[str] | None = frozenset()
-        self._stopping = asyncio.Lock()  # who stops second waits for the first
+        self._one_by_one = asyncio.Lock()  # who stops second waits for the first
 
     def _member(self, options: GroupOptions) -> ConsumerGroup:
         from aiokafka_lite.consumer.group import ConsumerGroup
@@ -235,9 +233,10 @@ class ConsumerCore:
     async def stop(self) -> None:
         """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""
         deadline = self.loop.time() + STOP_WITHIN
+        self.stopping = True
         self.reader.stop()
         try:
-            async with self._stopping:
+            async with self._one_by_one:
                 if self.group is not None and not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)
                 if not self.closed:
@@ -253,7 +252,7 @@ class ConsumerCore:
         """End everything at once, without awaiting: also from a finalizer. Idempotent."""
         if self.closed:
             return
-        self.closed = True
+        self.closed = self.stopping = True
         self.assignment.active = False
         self.reader.stop()
         self.buffer.clear(self.positions)
@@ -352,53 +351,6 @@ class ConsumerCore:
                 raise state.error
             self._check_running()
             await self.resolver.wait([state], deadline)
-
-    # --- questions
-
-    async def offsets(
-        self, times: Mapping[TopicPartition, int], *, search: bool = False
-    ) -> dict[TopicPartition, Found]:
-        """The offsets at these times.
-
-        Raises:
-            KafkaTimeoutError: not all were told in time, or a partition does not exist.
-            UnsupportedVersionError: `search`, and a broker before 0.10.1.
-            KafkaError: a broker's answer about one of them.
-        """
-        told: dict[TopicPartition, Found | KafkaError] = {}
-        await list_offsets(
-            self.cluster,
-            times,
-            self.deadline(),
-            isolation=self.options.isolation_level,
-            on_found=told.__setitem__,
-            search=search,
-        )
-        found: dict[TopicPartition, Found] = {}
-        for tp in times:
-            answer = told[tp]
-            if isinstance(answer, KafkaError):
-                raise answer
-            found[tp] = answer
-        return found
-
-    async def topic_names(self) -> set[str]:
-        """All topics that this client may see, internal ones left out."""
-        response = await call(
-            self.cluster,
-            # An empty list means all of them in version 0 only, a null list from version 1 on.
-            PerVersion(
-                MetadataRequest,
-                lambda version: MetadataRequest(topics=None if version else []),
-            ),
-            ANY,
-            self.deadline(),
-        )
-        return {
-            topic.name
-            for topic in response.topics
-            if topic.name is not None and not topic.error_code and not topic.is_internal
-        }
 
     # --- what the parts tell one another
 

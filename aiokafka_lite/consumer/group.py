@@ -195,6 +195,12 @@ class ConsumerGroup:
         return self.driver.membership.group_metadata()
 
     @property
+    def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """How far the application had come in what it has given up, as long as it may be committed:
+        until its listener was told."""
+        return {} if self._parting is None else self._parting.offsets
+
+    @property
     def topics(self) -> frozenset[str]:
         """Topics whose metadata the membership needs besides the subscription's."""
         return self.driver.watched_topics if self._started else frozenset()
@@ -202,7 +208,8 @@ class ConsumerGroup:
     def on_metadata(self, metadata: Metadata) -> None:
         """New metadata: tell of topics that match now, and of all that the leader watches."""
         subscription = self._subscription
-        if subscription.shared and metadata.version > self._patience:
+        wanted = subscription.shared and self._close_by is None
+        if wanted and metadata.version > self._patience:
             by_broker = subscription.broker_pattern
             topics = subscription.topics if by_broker is None else frozenset()
             if (topics, by_broker) != self._told:

@@ -6,7 +6,7 @@ A base class of `AIOKafkaConsumer`, apart only to keep both readable.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aiokafka_lite._arguments import (
     INT64,
@@ -16,13 +16,16 @@ from aiokafka_lite._arguments import (
     offsets_to_commit,
     whole,
 )
-from aiokafka_lite.consumer.commits import Commits
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.consumer.questions import offsets_at, topic_names
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.consumer.group import ConsumerGroup
 
 _T = TypeVar("_T")
 
@@ -137,7 +140,8 @@ class OffsetCalls:
         Args:
             offsets: By partition the offset of the next record to read; with (offset, metadata)
                 any text of yours; an OffsetAndMetadata may carry a leader epoch. By default, what
-                was handed out of all assigned partitions.
+                was handed out of all assigned partitions. After `unsubscribe` those that it gave
+                up count as assigned until the listener has been told, which may commit them.
 
         Raises:
             IllegalOperation: there is no `group_id`.
@@ -154,17 +158,19 @@ class OffsetCalls:
 
         Cancellation: stops the wait; it may be committed all the same.
         """
-        commits = self._commits()
-        core = self._core
-        if not (core.subscription.manual or core.subscription.shared):
+        group = self._group()
+        core, commits, parting = self._core, group.commits, group.parting
+        if not (core.subscription.manual or core.subscription.shared or parting):
             raise IllegalStateError("Not subscribed to any topics")
-        if not len(core.positions) and not commits.member:
+        if not (len(core.positions) or commits.member or parting):
             raise IllegalStateError("No partitions assigned")
-        wanted = None
-        if offsets is not None:
+        if offsets is None:
+            wanted = {**parting, **commits.given()}
+        else:
             wanted = offsets_to_commit(offsets)
             for tp in wanted:
-                core.positions.state(tp)
+                if tp not in parting:
+                    core.positions.state(tp)
         await self._unless_stopped(commits.commit(wanted, core.deadline()))
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -184,7 +190,7 @@ class OffsetCalls:
 
         Cancellation: safe.
         """
-        commits = self._commits()
+        commits = self._group().commits
         tp = as_partition(partition)
         told = await self._unless_stopped(commits.committed([tp], self._core.deadline()))
         return told[tp].offset if tp in told else None
@@ -206,7 +212,7 @@ class OffsetCalls:
 
         Cancellation: safe; nothing has moved then.
         """
-        commits = self._commits()
+        commits = self._group().commits
         states = self._these_or_all(partitions)
         told = await self._unless_stopped(
             commits.committed([state.tp for state in states], self._core.deadline())
@@ -270,7 +276,7 @@ class OffsetCalls:
                     " The target time cannot be negative."
                 )
         self._check_running()
-        found = await self._unless_stopped(self._core.offsets(times, search=True))
+        found = await self._unless_stopped(self._offsets(times, search=True))
         return {tp: _offset_and_timestamp(found[tp]) for tp in times}
 
     async def topics(self) -> set[str]:
@@ -280,7 +286,7 @@ class OffsetCalls:
             KafkaTimeoutError: no broker answered within `request_timeout_ms`.
         """
         self._check_running()
-        return await self._unless_stopped(self._core.topic_names())
+        return await self._unless_stopped(topic_names(self._core.cluster, self._core.deadline()))
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """The partitions of a topic that is read: a new set; None if it is not known here."""
@@ -291,17 +297,17 @@ class OffsetCalls:
 
     # --- shared with the face
 
-    def _commits(self) -> Commits:
-        """The group's commits.
+    def _group(self) -> ConsumerGroup:
+        """The group.
 
         Raises:
-            IllegalOperation: there is no group.
+            IllegalOperation: there is none.
             ConsumerStoppedError: stopped before.
         """
         if self._core.group is None:
             raise IllegalOperation("Requires group_id")
         self._check_running()
-        return self._core.group.commits
+        return self._core.group
 
     def _check_running(self) -> None:
         if self._core.closed:
@@ -327,12 +333,21 @@ class OffsetCalls:
             raise IllegalStateError("No partitions are currently assigned")
         return states
 
+    async def _offsets(
+        self, times: Mapping[TopicPartition, int], *, search: bool = False
+    ) -> dict[TopicPartition, Found]:
+        core = self._core
+        isolation = core.options.isolation_level
+        return await offsets_at(
+            core.cluster, times, core.deadline(), isolation=isolation, search=search
+        )
+
     async def _ends(
         self, partitions: Iterable[TopicPartition], which: int
     ) -> dict[TopicPartition, int]:
         wanted = as_partitions(partitions)
         self._check_running()
-        found = await self._unless_stopped(self._core.offsets(dict.fromkeys(wanted, which)))
+        found = await self._unless_stopped(self._offsets(dict.fromkeys(wanted, which)))
         return {tp: max(found[tp].offset, 0) for tp in wanted}
 
 

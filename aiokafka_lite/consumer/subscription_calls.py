@@ -6,17 +6,13 @@ A base class of `AIOKafkaConsumer`, apart only to keep both readable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.subscription import SubscriptionPattern
-from aiokafka_lite.errors import IllegalOperation
+from aiokafka_lite.errors import ConsumerStoppedError
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.structs import TopicPartition
-
-if TYPE_CHECKING:
-    from aiokafka_lite.consumer.group import ConsumerGroup
 
 
 class SubscriptionCalls(OffsetCalls):
@@ -36,7 +32,7 @@ class SubscriptionCalls(OffsetCalls):
                 to judge.
             ConsumerStoppedError: stopped before.
         """
-        self._check_running()
+        self._check_wanted()
         self._core.assign(self._core.subscription.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
@@ -74,7 +70,7 @@ class SubscriptionCalls(OffsetCalls):
             IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
             ConsumerStoppedError: stopped before.
         """
-        self._check_running()
+        self._check_wanted()
         self._core.subscription.subscribe(topics, pattern, listener)
         self._core.subscribe()
 
@@ -115,6 +111,11 @@ class SubscriptionCalls(OffsetCalls):
         for state in self._states(partitions):
             self._core.assignment.resume(state)
 
+    def _check_wanted(self) -> None:
+        """Who is about to leave for good takes no more wishes; a listener may still commit then."""
+        if self._core.stopping:
+            raise ConsumerStoppedError()
+
     # --- the group
 
     def enforce_rebalance(self, reason: str = "") -> None:
@@ -129,7 +130,6 @@ class SubscriptionCalls(OffsetCalls):
             IllegalOperation: there is no group.
             ConsumerStoppedError: stopped before.
         """
-        self._check_running()
         self._group().enforce_rebalance(reason or "the application asked for it")
 
     def group_metadata(self) -> GroupMetadata:
@@ -141,10 +141,6 @@ class SubscriptionCalls(OffsetCalls):
 
         Raises:
             IllegalOperation: there is no group.
+            ConsumerStoppedError: stopped before.
         """
         return self._group().metadata
-
-    def _group(self) -> ConsumerGroup:
-        if self._core.group is None:
-            raise IllegalOperation("Requires group_id")
-        return self._core.group

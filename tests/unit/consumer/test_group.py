@@ -574,6 +574,32 @@ async def test_stop_ends_reads(make: Make) -> None:
         await consumer.getmany(timeout_ms=0)
 
 
+async def test_a_listener_commits_while_the_consumer_stops_but_wants_nothing_new(
+    make: Make, cluster: FakeCluster
+) -> None:
+    tp = TopicPartition("orders", 1)
+
+    class Listener(Diary):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:  # type: ignore[override]  # either is allowed
+            if revoked:
+                await consumer.commit({tp: 3})
+                for want in (
+                    lambda: consumer.subscribe(["other"]),
+                    lambda: consumer.assign([tp]),
+                ):
+                    with pytest.raises(ConsumerStoppedError):
+                        want()
+                self.told.append(("through", revoked))
+
+    diary = Listener()
+    consumer = make()
+    consumer.subscribe(["orders"], listener=diary)
+    await consumer.start()
+    await consumer.stop()
+    assert diary.told[-1] == ("through", orders(0, 1, 2, 3))
+    assert cluster.committed("g")[tp] == 3
+
+
 async def test_stop_within_its_time_without_a_coordinator(make: Make, cluster: FakeCluster) -> None:
     append(cluster, numbered(4))
     consumer = make("orders")
