@@ -396,6 +396,7 @@ class ConsumerCore:
 
     def _on_wait(self) -> None:
         self.fetcher.on_starved()
+        self.validation.on_starved()
         if self.group is not None:
             self.group.on_read(waiting=True)
 

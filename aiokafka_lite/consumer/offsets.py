@@ -12,7 +12,7 @@ Non-obvious:
 - A position that arrives for a partition that was sought meanwhile is dropped (its generation).
 - Whoever waits for the coordinator of the group holds up none of the others.
 
-Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207.
+Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
 """
 
 from __future__ import annotations
@@ -197,8 +197,14 @@ async def _ask(
         for tp in group:
             if tp in pending:
                 topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+                known = cluster.metadata.partition(*tp)
                 topic.partitions.append(
-                    ListOffsetsPartition(partition_index=tp.partition, timestamp=pending[tp])
+                    ListOffsetsPartition(
+                        partition_index=tp.partition,
+                        # A broker that does not know yet that it leads no more shall say so.
+                        current_leader_epoch=UNKNOWN_EPOCH if known is None else known.leader_epoch,
+                        timestamp=pending[tp],
+                    )
                 )
         return ListOffsetsRequest(
             replica_id=_CONSUMER,

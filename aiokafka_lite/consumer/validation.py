@@ -115,6 +115,7 @@ class Validation:
         self._on_moved = on_moved
         self._due: dict[PartitionState, None] = {}  # to be looked at in the next pass of the loop
         self._asked: set[PartitionState] = set()
+        self._held: set[PartitionState] = set()  # to be looked at when more was handed out
         self._outdated: dict[PartitionState, int] = {}  # how often metadata was found too old
 
     def close(self) -> None:
@@ -136,6 +137,13 @@ class Validation:
             self._loop.call_soon(self._look)
         self._due[state] = None
 
+    def on_starved(self) -> None:
+        """The application waits: what was held for it may have been given up meanwhile."""
+        if self._held:
+            held, self._held = self._held, set()
+            for state in held:
+                self.consider(state)
+
     # --- asking
 
     def _look(self) -> None:
@@ -147,9 +155,11 @@ class Validation:
                 or not state.unvalidated
                 or state in self._asked
                 or state.error is not None
-                or state.records is not None  # comes back when they are decoded
                 or self._positions.get(state.tp) is not state
             ):
+                continue
+            if state.records is not None:
+                self._held.add(state)  # comes back when they are decoded, too
                 continue
             offset, epoch = state.fetch_offset, state.fetch_epoch
             if state.remade:

@@ -451,3 +451,34 @@ def test_the_error_can_be_copied_and_says_where() -> None:
         "another log from offset 5 on), orders-4 (at offset 7, nothing of what was read is known "
         "to be there)"
     )
+
+
+async def test_what_was_given_up_of_a_paused_partition_holds_up_nothing(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    """It was paused with undecoded records, its leader changed, and others needed the memory."""
+    append(cluster, numbered(600))
+    append(cluster, numbered(600, 600))
+    consumer = await reader(make)
+    assert await read(consumer, 1) == numbers(0, 1)
+    state = consumer._core.positions.state(P0)
+    assert state.records is not None
+    consumer.pause(P0)
+    cluster.move_leader("orders", 0, 0)
+    await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+    assert state.unvalidated
+    consumer._core.buffer.evict_paused()
+    consumer.resume(P0)
+    assert await read(consumer, 1199) == numbers(1, 1200)
+
+
+async def test_a_leader_that_does_not_know_its_epoch_is_over_tells_no_offset(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make)
+    cluster.move_leader("orders", 0, 0)  # behind the metadata's back
+    asked = cluster.count(ApiKey.LIST_OFFSETS)
+    await consumer.seek_to_end(P0)
+    assert await consumer.position(P0) == 5
+    assert cluster.count(ApiKey.LIST_OFFSETS) == asked + 2  # fenced, then asked in the new epoch
