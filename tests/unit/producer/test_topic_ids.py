@@ -1,0 +1,95 @@
+"""Topics by their ids (Produce v13, KIP-516), and by their names where there are none."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import UnknownTopicIdError
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+
+Make = Callable[..., Any]
+Stored = Callable[[FakeCluster, str], dict[int, Any]]
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The version of every produce request that is sent."""
+    seen: list[int] = []
+    send_for = Connection.send_for
+
+    def note(self: Connection, promise: Any, request: Any, version: int, **more: Any) -> None:
+        seen.append(version)
+        send_for(self, promise, request, version, **more)
+
+    monkeypatch.setattr(Connection, "send_for", note)
+    return seen
+
+
+@pytest.mark.parametrize(("release", "version"), [(None, 13), ("3.9", 11), ("2.8", 9)])
+async def test_a_topic_is_named_by_its_id_if_the_broker_takes_that(
+    make_producer: Make,
+    stored: Stored,
+    versions: list[int],
+    release: str | None,
+    version: int,
+) -> None:
+    async with FakeCluster(topics={"orders": 2, "bills": 1}, version=release) as cluster:
+        producer = make_producer(cluster, linger_ms=20)
+        await producer.start()
+        acks = [
+            await producer.send("orders", b"a", partition=1),
+            await producer.send("bills", b"b"),
+            await producer.send("orders", b"c", partition=0),
+        ]
+        found = [(ack_of.topic, ack_of.partition) for ack_of in [await ack for ack in acks]]
+        assert found == [("orders", 1), ("bills", 0), ("orders", 0)]
+        assert set(versions) == {version}
+        assert [record.value for record in stored(cluster, "bills")[0]] == [b"b"]
+
+
+async def test_topics_without_an_id_are_named(
+    make_producer: Make,
+    stored: Stored,
+    versions: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"by id")
+        (outbox,) = producer._sender._outboxes.values()
+        monkeypatch.setattr(outbox, "_ids", {})
+        monkeypatch.setattr(outbox, "_learn_id", lambda topic, metadata: False)
+        await producer.send_and_wait("orders", b"by name")
+        assert versions == [13, 12]
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"by id", b"by name"]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_topic_that_was_made_again_has_another_id(
+    make_producer: Make, stored: Stored, idempotent: bool
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster, enable_idempotence=idempotent)
+        await producer.start()
+        for number in range(3):
+            assert (await producer.send_and_wait("orders", b"old")).offset == number
+        cluster.delete_topic("orders")
+        cluster.create_topic("orders")
+        assert (await producer.send_and_wait("orders", b"new")).offset == 0
+        assert (await producer.send_and_wait("orders", b"newer")).offset == 1
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"new", b"newer"]
+
+
+async def test_a_broker_that_does_not_know_the_id_yet_is_asked_again(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        cluster.control(ApiKey.PRODUCE, error=UnknownTopicIdError, times=2)
+        producer = make_producer(cluster)
+        await producer.start()
+        assert (await producer.send_and_wait("orders", b"once")).offset == 0
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"once"]
