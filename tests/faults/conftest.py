@@ -8,7 +8,7 @@ import uvloop
 
 QUICK = {
     *("test_chaos_embedded", "test_cancelling", "test_stop_in_time"),
-    *("test_cancelling_consumer", "test_stop_in_time_consumer"),
+    "test_cancelling_consumer",
 }
 
 

@@ -1,6 +1,7 @@
 """The processes of a consumers' chaos run, and what is done to them from outside: a stage."""
 
 import asyncio
+import heapq
 import signal
 import sys
 import time
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.faults.consumer_journal import Event, Place, Verb, follow
+from tests.faults.consumer_journal import Event, Place, Verb, follow, read
 from tests.faults.consumer_ledger import Interruption
 from tests.faults.consumer_worker import MemberPlan, Plan
 from tests.faults.schedule import Happenings
@@ -44,8 +45,7 @@ class Fleet:
     Attributes:
         plans: One a process.
         interruptions: So far.
-        events: All that they told so far; `look` goes on.
-        seen: Partition to the offset after the last one that anybody was given.
+        seen: Partition to the offset after the last one that anybody was given; `look` goes on.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class Fleet:
             for number in range(processes)
         ]
         self.interruptions: list[Interruption] = []
-        self.events: list[Event] = []
         self.seen: dict[Place, int] = {}
         self._children: dict[int, Child] = {}
         self._journals: list[Iterator[list[Event]]] = [
@@ -99,11 +98,15 @@ class Fleet:
     def look(self) -> None:
         """Read what was told since."""
         for journal in self._journals:
-            for event in next(journal):
-                self.events.append(event)
-                if event.verb is Verb.GIVEN:
-                    for place, (_, last) in event.spread.items():
-                        self.seen[place] = max(self.seen.get(place, 0), last + 1)
+            while events := next(journal):
+                for event in events:
+                    if event.verb is Verb.GIVEN:
+                        for place, (_, last) in event.spread.items():
+                            self.seen[place] = max(self.seen.get(place, 0), last + 1)
+
+    def events(self) -> Iterator[Event]:
+        """All that they told, by time."""
+        return heapq.merge(*(read(Path(plan.journal)) for plan in self.plans))
 
     def logs(self) -> str:
         """The last words of all processes."""

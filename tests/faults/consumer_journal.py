@@ -12,7 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Event", "Journal", "Spread", "Verb", "follow"]
+__all__ = ["Event", "Journal", "Place", "Spread", "Verb", "follow", "read"]
+
+AT_ONCE = 1 << 22  # bytes
 
 Place = tuple[str, int]
 """Topic and partition: either client's TopicPartition is one."""
@@ -90,14 +92,21 @@ class Journal:
 
 
 def follow(path: Path) -> Iterator[list[Event]]:
-    """Endless: each time the events that were written since the last one, whole lines only."""
+    """Endless: each time some of what was written since, in whole lines; nothing at the end."""
     while not path.exists():
         yield []
     rest = b""
     with path.open("rb") as file:
         while True:
-            *lines, rest = (rest + file.read()).split(b"\n")
+            *lines, rest = (rest + file.read(AT_ONCE)).split(b"\n")
             yield [_parse(line.decode()) for line in lines]
+
+
+def read(path: Path) -> Iterator[Event]:
+    """All that was written, up to the end of it now."""
+    journal = follow(path)
+    while events := next(journal):
+        yield from events
 
 
 def _parse(line: str) -> Event:

@@ -29,6 +29,10 @@ from tests.faults.consumer_journal import Journal, Place, Verb
 __all__ = ["MemberPlan", "Plan"]
 
 COMMIT_EVERY = 200  # records that are read one by one
+TELL_EVERY = (
+    100  # of those, of a member that commits itself: nobody counts on one before it is told
+)
+TELL_WITHIN = 0.05  # seconds
 ACTS = ("leave", "resubscribe", "doze", "pause", "leave")
 
 
@@ -142,12 +146,16 @@ class Member:
         self._draw = random.Random(f"{plan.seed} {member.name}")
         self._life = member.name
         self._handed: dict[Place, int] = {}  # the offset after the last one handed out
+        self._untold: dict[Any, tuple[int, int]] = {}  # partition: first and last offset
+        self._telling: asyncio.TimerHandle | None = None
         self._unsettled = 0  # records read since the last commit
         self._awake = asyncio.Event()
         self._awake.set()
         self._consumer: Any = None
 
     def tell(self, verb: Verb, spread: Any = (), number: int = 0, text: str = "") -> None:
+        if self._untold:
+            self._tell_given()
         self._journal.tell(self._life, verb, spread, number, text)
 
     async def live(self) -> None:
@@ -291,7 +299,7 @@ class Member:
 
     async def _read_records(self) -> None:
         async for record in self._consumer:
-            self._take({(record.topic, record.partition): [record]})
+            self._take_one(record)
             if self._unsettled >= COMMIT_EVERY:
                 await self._settle()
             if not self._awake.is_set():
@@ -304,7 +312,7 @@ class Member:
                 record = await self._consumer.getone()
         except TimeoutError:
             return
-        self._take({(record.topic, record.partition): [record]})
+        self._take_one(record)
         if self._unsettled >= COMMIT_EVERY:
             await self._settle()
 
@@ -321,8 +329,35 @@ class Member:
             self._handed[tp] = offset
             self._unsettled += len(records)
 
+    def _take_one(self, record: Any) -> None:
+        """Write it down, together with those after it unless somebody counts on it before."""
+        place, offset = (record.topic, record.partition), record.offset
+        if record.value[:12] != b"%012d" % offset:
+            self.tell(Verb.MISTAKE, text=f"{offset} of {place} is {record}")
+        first, last = self._untold.get(place, (offset, offset - 1))
+        if offset != last + 1:
+            self._tell_given()
+            first = offset
+        self._untold[place] = first, offset
+        self._handed[place] = offset + 1
+        self._unsettled += 1
+        if self._member.auto_commit or self._unsettled % TELL_EVERY == 0:
+            self._tell_given()
+        elif self._telling is None:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(TELL_WITHIN, self._tell_given)
+
+    def _tell_given(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        untold, self._untold = self._untold, {}
+        if untold:
+            self._journal.tell(self._life, Verb.GIVEN, untold)
+
     async def _settle(self) -> None:
         """What was read is processed: commit it, in one of the ways that there are."""
+        self._tell_given()
         self._unsettled = 0
         if self._member.auto_commit:
             return

@@ -114,7 +114,7 @@ async def play_group(
 
 def judge(fleet: Fleet, ends: dict[Place, int], mode: str, happenings: Happenings) -> list[str]:
     ledger = GroupLedger(fleet.interruptions, static=fleet.static, strict=CLIENT == "aiokafka_lite")
-    wrong = ledger.judge(sorted(fleet.events), ends)
+    wrong = ledger.judge(fleet.events(), ends)
     tally = ledger.tally
     happenings.tell(
         f"{mode}: {tally.records} records, {tally.given} given, {tally.generations} generations, "
