@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import (
     CommitFailedError,
@@ -398,6 +399,42 @@ async def test_what_is_given_up_is_committed(state: str, make: Make, cluster: Fa
     consumer.unsubscribe()
     assert consumer.assignment() == set()
     await until(lambda: cluster.committed("g").get(ORDERS) == 7)
+
+
+class Committing(ConsumerRebalanceListener):
+    """Commits what it is to give back."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, explicit: bool) -> None:
+        self.consumer = consumer
+        self.explicit = explicit
+        self.told: list[set[TopicPartition]] = []
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        if revoked:
+            await self.consumer.commit({ORDERS: 6} if self.explicit else None)
+            self.told.append(revoked)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("state", PROTOCOLS)
+async def test_a_listener_commits_what_is_given_up(
+    state: str, explicit: bool, make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(state)
+    listener = Committing(consumer, explicit)
+    consumer.subscribe(["orders", "other"], listener=listener)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000, max_records=7)
+    consumer.unsubscribe()
+    await until(lambda: bool(listener.told))
+    assert cluster.committed("g")[ORDERS] == (6 if explicit else 7)
+    # A moment later it has left, and there is nothing to commit any more.
+    await until(lambda: not consumer._core.group.parting)  # type: ignore[union-attr]  # it has one
+    with pytest.raises(IllegalStateError, match="Not subscribed"):
+        await consumer.commit()
 
 
 async def test_partitions_that_are_exchanged_by_hand_are_committed(
