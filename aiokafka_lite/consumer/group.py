@@ -67,10 +67,12 @@ class _Parting:
     Attributes:
         offsets: How far the application had come.
         listener: Who is to be told.
+        telling: The listener is told now, or was.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     listener: ConsumerRebalanceListener | None
+    telling: bool = False
 
 
 class ConsumerGroup:
@@ -196,9 +198,10 @@ class ConsumerGroup:
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """How far the application had come in what it has given up, as long as it may be committed:
-        until its listener was told."""
-        return {} if self._parting is None else self._parting.offsets
+        """How far the application had come in what it has given up, as long as it may commit that:
+        while its listener is told."""
+        parting = self._parting
+        return parting.offsets if parting is not None and parting.telling else {}
 
     @property
     def topics(self) -> frozenset[str]:
@@ -379,6 +382,7 @@ class ConsumerGroup:
         offsets = {tp: at for tp, at in parting.offsets.items() if tp in partitions}
         await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
+            parting.telling = True
             await self._call(parting.listener.on_partitions_revoked, partitions)
         if self.driver.membership.assignment.issubset(partitions):
             self._parting = None

@@ -140,8 +140,8 @@ class OffsetCalls:
         Args:
             offsets: By partition the offset of the next record to read; with (offset, metadata)
                 any text of yours; an OffsetAndMetadata may carry a leader epoch. By default, what
-                was handed out of all assigned partitions. After `unsubscribe` those that it gave
-                up count as assigned until the listener has been told, which may commit them.
+                was handed out of all assigned partitions. After `unsubscribe` the listener may
+                commit those that were given up.
 
         Raises:
             IllegalOperation: there is no `group_id`.

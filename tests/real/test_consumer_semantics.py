@@ -298,6 +298,20 @@ async def test_the_clock_commits(
         await asyncio.gather(reading, return_exceptions=True)
 
 
+async def test_a_commit_does_not_wait_behind_a_fetch(
+    make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
+) -> None:
+    name = topic(1)
+    tp = package.TopicPartition(name, 0)
+    async with started(make(name, group_id=group(), fetch_max_wait_ms=20_000)) as consumer:
+        reading = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0.3)  # for the fetch to be on its way
+        async with asyncio.timeout(10):
+            await consumer.commit({tp: 0})
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
 # --- row 9: classic and eager
 
 

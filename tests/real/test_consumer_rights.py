@@ -1,0 +1,95 @@
+"""Who may not read: what aiokafka's applications and ours are told, by a broker that has ACLs.
+
+Topics and groups whose name begins with "secret" are denied to everybody.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaClient
+from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from tools.kafka import KafkaCluster
+
+pytest.importorskip("aiokafka", reason="the interop extra is not installed")
+
+TOPIC, GROUP = 2, 3  # resource types
+READ, DENY, PREFIXED = 3, 2, 4
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """The address of a broker with such ACLs."""
+
+    async def forbid() -> None:
+        async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            acls = [
+                AclCreation(kind, "secret", PREFIXED, "User:*", "*", READ, DENY)
+                for kind in (TOPIC, GROUP)
+            ]
+            told = await client.send(cluster.node_ids[0], CreateAclsRequest(acls))
+            assert [result.error_code for result in told.results] == [0, 0]
+
+    with KafkaCluster(config=CONFIG, heap="256m") as cluster:
+        for name in ("open", "secret"):
+            cluster.create_topic(name, 1)
+        asyncio.run(forbid())
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture(params=["aiokafka", "aiokafka_lite"])
+def package(request: pytest.FixtureRequest) -> Any:
+    return import_module(request.param)
+
+
+@pytest.fixture
+def make(package: Any, guarded: str) -> Callable[..., Any]:
+    def make(*topics: str, **options: Any) -> Any:
+        return package.AIOKafkaConsumer(*topics, bootstrap_servers=guarded, **options)
+
+    return make
+
+
+async def test_a_group_that_may_not_be_read(make: Any, package: Any) -> None:
+    error = package.errors.GroupAuthorizationFailedError
+    consumer = make("open", group_id="secret-group")
+    with pytest.raises(error):
+        await asyncio.wait_for(consumer.start(), 20)
+    await consumer.stop()
+
+
+async def test_a_group_that_may_not_be_read_is_told_by_a_read(make: Any, package: Any) -> None:
+    consumer = make(group_id="secret-group")
+    await consumer.start()
+    consumer.subscribe(["open"])
+    with pytest.raises(package.errors.GroupAuthorizationFailedError):
+        await asyncio.wait_for(consumer.getone(), 20)
+    await consumer.stop()
+
+
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+async def test_ours_tells_it_again_and_of_both_protocols(guarded: str, group_protocol: str) -> None:
+    ours: Any = import_module("aiokafka_lite")
+    consumer = ours.AIOKafkaConsumer(
+        bootstrap_servers=guarded, group_id="secret-group", group_protocol=group_protocol
+    )
+    async with consumer:
+        consumer.subscribe(["open"])
+        for _ in range(2):
+            with pytest.raises(ours.errors.GroupAuthorizationFailedError):
+                await asyncio.wait_for(consumer.getone(), 20)
+
+
+@pytest.mark.parametrize("group_id", [None, "free"])
+async def test_a_topic_that_may_not_be_read(make: Any, package: Any, group_id: str | None) -> None:
+    consumer = make("secret", group_id=group_id)
+    with pytest.raises(package.errors.TopicAuthorizationFailedError):
+        await asyncio.wait_for(consumer.start(), 20)
+    await consumer.stop()
