@@ -126,7 +126,7 @@ class GroupDriver:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._tasks = tasks
         self._loop = loop
-        self._link = CoordinatorLink(cluster, options.group_id)
+        self._link = CoordinatorLink(cluster, options.group_id, self._spawn)
         self._briefing = Briefing(cluster, membership, options)
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()

@@ -2,24 +2,39 @@
 
 Who coordinates is remembered by the cluster, for the group's commits too. The connections are the
 broker's: ``GROUP`` for heartbeats and joins, ``COMMIT`` for what must not queue behind those.
+
+A coordinator may be long to answer a join: or it is frozen, its connection stands, and another
+broker has taken its place. So while an answer does not come, others are asked who coordinates.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Final
 
 from aiokafka_lite.cluster.broker import Broker, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf
-from aiokafka_lite.errors import GroupCoordinatorNotAvailableError, KafkaConnectionError
+from aiokafka_lite.cluster.retry import CoordinatorOf, find_coordinator
+from aiokafka_lite.errors import (
+    GroupCoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+)
 from aiokafka_lite.group.membership import Send
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.message import Response
 
 __all__ = ["CoordinatorLink"]
 
-_PURPOSES = (Purpose.GROUP, Purpose.COMMIT)
+log: Final = logging.getLogger(__name__)
+
+DOUBT_AFTER: Final = 5.0
+"""Seconds without an answer after which, again and again, others are asked who coordinates."""
+
+_PURPOSES: Final = (Purpose.GROUP, Purpose.COMMIT)
 
 
 class CoordinatorLink:
@@ -28,12 +43,20 @@ class CoordinatorLink:
     Args:
         cluster: Where the group is.
         group_id: Its name.
+        spawn: Starts a task of this name.
     """
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        spawn: Callable[[Coroutine[object, object, None], str], object],
+    ) -> None:
         self._cluster = cluster
         self._group_id = group_id
+        self._spawn = spawn
         self._broker: Broker | None = None
+        self._doubting = False
         self._connections: dict[Purpose, Connection] = {}  # those used last
 
     @property
@@ -90,9 +113,32 @@ class CoordinatorLink:
             ) from None
         self._connections[purpose] = connection
         version = connection.version_of(step.request_class, oldest=step.oldest)
-        return await connection.request(
+        answer = connection.send(
             step.request_for(version), version, timeout=max(deadline - loop.time(), 0.0)
         )
+        try:
+            while not answer.done():
+                await asyncio.wait({answer}, timeout=DOUBT_AFTER)
+                if not answer.done() and not self._doubting:
+                    self._doubting = True
+                    self._spawn(self._ask_around(broker), "ask who coordinates")
+            return answer.result()
+        finally:
+            answer.cancel()
+
+    async def _ask_around(self, broker: Broker) -> None:
+        """See whether this broker still coordinates, and leave it if not."""
+        cluster, deadline = self._cluster, asyncio.get_running_loop().time() + DOUBT_AFTER
+        try:
+            node = await find_coordinator(cluster, self._group_id, CoordinatorKind.GROUP, deadline)
+            if node.node_id != broker.node_id:
+                cluster.learn_node(node)
+                cluster.coordinators.set(CoordinatorKind.GROUP, self._group_id, node.node_id)
+                self._leave(broker)
+        except KafkaError as error:
+            log.debug("Nobody tells who coordinates group %s: %s", self._group_id, error)
+        finally:
+            self._doubting = False
 
     def _leave(self, broker: Broker) -> None:
         """Another broker coordinates now: do not wait for answers of this one, which may be silent

@@ -267,15 +267,16 @@ def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
 
 
 def read_fetch(
-    response: OffsetFetchResponse, asked: Collection[str], ids: TopicIds
+    response: OffsetFetchResponse, version: int, asked: Collection[str], ids: TopicIds
 ) -> dict[str, GroupAnswer]:
     """What an answer says of each group.
 
     Args:
+        version: In which it was asked.
         asked: The groups; the answer of an old broker does not name its one.
         ids: As they were asked with.
     """
-    if response.groups:
+    if version >= _GROUPS_FROM:
         return {
             group.group_id: GroupAnswer(
                 group.error_code,

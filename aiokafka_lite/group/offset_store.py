@@ -198,15 +198,18 @@ class OffsetStore:
         found: dict[TopicPartition, Committed] = {}
         lasting: KafkaError | None = None
         by_id = pending is not None and ids.cover({tp.topic for tp in pending})
+        spoken = OLDEST
 
         def build(version: int) -> OffsetFetchRequest:
+            nonlocal spoken
+            spoken = version
             member = identity() if callable(identity) else identity
             asked = {self.group_id: GroupQuestion(pending, member)}
             return fetch_request(asked, ids, version, require_stable=require_stable)
 
         def check(response: OffsetFetchResponse) -> None:
             nonlocal lasting
-            told = read_fetch(response, [self.group_id], ids).get(self.group_id)
+            told = read_fetch(response, spoken, [self.group_id], ids).get(self.group_id)
             if told is None:
                 raise KafkaProtocolError(f"the coordinator did not answer for {self.group_id}")
             if told.error_code:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
@@ -18,6 +19,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.group import link as link_module
 from aiokafka_lite.group.link import CoordinatorLink
 from aiokafka_lite.group.membership import Send
 from aiokafka_lite.net.options import ConnectionOptions
@@ -43,10 +45,19 @@ async def cluster(kafka: FakeCluster) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def link(cluster: Cluster) -> CoordinatorLink:
-    link = CoordinatorLink(cluster, "g")
-    await link.find(soon())
-    return link
+async def lost_link(cluster: Cluster) -> AsyncIterator[CoordinatorLink]:
+    """It has found nobody yet."""
+    mistakes: list[BaseException] = []
+    tasks = TaskOwner("link", lambda name, error: mistakes.append(error))
+    yield CoordinatorLink(cluster, "g", tasks.spawn)
+    assert not await tasks.close(soon())
+    assert not mistakes
+
+
+@pytest.fixture
+async def link(lost_link: CoordinatorLink) -> CoordinatorLink:
+    await lost_link.find(soon())
+    return lost_link
 
 
 def soon(seconds: float = 10.0) -> float:
@@ -64,9 +75,9 @@ def heartbeat(timeout: float = 10.0, oldest: int = 0, *, apart: bool = False) ->
     )
 
 
-async def test_nobody_is_asked_before_somebody_is_found(cluster: Cluster) -> None:
+async def test_nobody_is_asked_before_somebody_is_found(lost_link: CoordinatorLink) -> None:
     with pytest.raises(GroupCoordinatorNotAvailableError):
-        await CoordinatorLink(cluster, "g").ask(heartbeat())
+        await lost_link.ask(heartbeat())
 
 
 async def test_what_is_apart_goes_over_another_connection(
@@ -156,6 +167,49 @@ async def test_the_old_one_is_not_waited_for(
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
+async def test_others_are_asked_when_no_answer_comes(
+    kafka: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is frozen says nothing; who has taken its place is known elsewhere."""
+    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.2)
+    await link.ask(heartbeat())
+    searches = kafka.count(ApiKey.FIND_COORDINATOR)
+    kafka.control(ApiKey.HEARTBEAT, drop=True)
+    asking = asyncio.create_task(link.ask(heartbeat(60.0)))
+    await until(lambda: kafka.count(ApiKey.FIND_COORDINATOR) >= searches + 2)
+    assert not asking.done()  # it coordinates still
+    kafka.move_coordinator("g", 1)
+    with pytest.raises(KafkaConnectionError, match="coordinates group g no more"):
+        await asyncio.wait_for(asking, 10)
+    searches = kafka.count(ApiKey.FIND_COORDINATOR)
+    await link.find(soon())
+    assert kafka.count(ApiKey.FIND_COORDINATOR) == searches  # it was told already
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_nobody_knows_better(
+    kafka: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.1)
+    kafka.control(ApiKey.HEARTBEAT, delay=1.0)
+    kafka.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_one_who_does_not_wait_any_more_gets_nothing(
+    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+) -> None:
+    await link.ask(heartbeat())
+    fault = kafka.control(ApiKey.HEARTBEAT, delay=0.2)
+    asking = asyncio.create_task(link.ask(heartbeat()))
+    await fault.struck()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+    assert not link.lost
+
+
 async def test_it_stays_where_it_was_found_again(
     cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
 ) -> None:
@@ -166,18 +220,16 @@ async def test_it_stays_where_it_was_found_again(
     assert isinstance(await asking, HeartbeatResponse)
 
 
-async def test_none_is_found(cluster: Cluster, kafka: FakeCluster) -> None:
-    link = CoordinatorLink(cluster, "g")
+async def test_none_is_found(lost_link: CoordinatorLink, kafka: FakeCluster) -> None:
     kafka.control(ApiKey.FIND_COORDINATOR, times=None, error=15)
     with pytest.raises(KafkaTimeoutError, match="Coordinator"):
-        await link.find(soon(0.2))
+        await lost_link.find(soon(0.2))
 
 
-async def test_it_may_not_be_found(cluster: Cluster, kafka: FakeCluster) -> None:
-    link = CoordinatorLink(cluster, "g")
+async def test_it_may_not_be_found(lost_link: CoordinatorLink, kafka: FakeCluster) -> None:
     kafka.control(ApiKey.FIND_COORDINATOR, error=30)
     with pytest.raises(GroupAuthorizationFailedError):
-        await link.find(soon())
+        await lost_link.find(soon())
 
 
 @pytest.mark.parametrize("method", ["ask", "find"])
