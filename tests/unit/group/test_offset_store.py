@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
+from tests.unit.lies import LIES, NEEDS_PATIENCE
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 COMMIT, FETCH = ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH
@@ -390,3 +392,26 @@ async def test_an_offset_that_is_not_answered_for(store: Store) -> None:
     store.fake.control(FETCH, edit=lambda response: response.groups[0].topics.clear())
     with pytest.raises(KafkaProtocolError, match="did not answer for"):
         await store.offsets()
+    store.fake.control(FETCH, respond_with=OffsetFetchResponse())
+    with pytest.raises(KafkaProtocolError, match="did not answer for"):
+        await store.store.fetch(None, require_stable=True, deadline=store.soon)
+
+
+@pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in NEEDS_PATIENCE])
+async def test_what_cannot_be_an_answer(lie: str, store: Store) -> None:
+    """Some are asked about again, some are told; none is believed, or spoils what comes next."""
+    fault = store.fake.control(COMMIT, after_handling=True, tamper=LIES[lie])
+    with suppress(KafkaProtocolError):
+        await store.commit(5, 6)
+    assert fault.hits == 1
+    await store.commit(7, 8)
+    fault = store.fake.control(FETCH, after_handling=True, tamper=LIES[lie])
+    with suppress(KafkaProtocolError):
+        assert await store.offsets() == {ORDERS[0]: 7, ORDERS[1]: 8}
+    assert fault.hits == 1
+    fault = store.fake.control(FETCH, after_handling=True, tamper=LIES[lie])
+    with suppress(KafkaProtocolError):
+        found = await store.store.fetch(None, require_stable=True, deadline=store.soon)
+        assert found.keys() == set(ORDERS[:2])
+    assert fault.hits == 1
+    assert await store.offsets() == {ORDERS[0]: 7, ORDERS[1]: 8}
