@@ -106,7 +106,7 @@ class BrokerFetch:
         self._sent_at = 0.0  # the fetch in flight, or the last one
         self._answered_at = 0  # milliseconds since the epoch
         self._last_bytes = 0  # of the last response
-        self._gives_way = False  # to the application, which has waited for the last response
+        self._gives_way = False  # to an answer being taken, and to who has waited for it
         self._closed = False
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
@@ -171,8 +171,8 @@ class BrokerFetch:
 
     def wake(self) -> None:
         """Something changed: let the task look, in the next pass of the loop. While a fetch is
-        under way there is nothing to look for; its answer will."""
-        if self._in_flight is None:
+        under way, or about to leave, there is nothing to look for; its answer will."""
+        if self._in_flight is None and not self._gives_way:
             self._changed.set()
 
     def send(self) -> None:
@@ -289,9 +289,11 @@ class BrokerFetch:
         self._in_flight = None
         if self._closed:
             return
+        self._gives_way = True
         try:
             woken = self._on_response(response)
         except Exception as error:
+            self._gives_way = False
             self._on_lost(error)
             return
         self._failures = 0
