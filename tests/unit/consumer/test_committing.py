@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -476,3 +477,24 @@ async def test_who_crashes_repeats_what_was_not_committed(
     async with asyncio.timeout(15):
         await second.start()
         assert (await second.getone()).offset == 7
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_commit_is_cancelled_at_each_await(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    """Whether it was carried out or not, the next ones are, and in their order."""
+    consumer = make(state)
+    await consumer.start()
+    for passes in range(40):
+        if passes % 4 == 0:
+            cluster.control(ApiKey.OFFSET_COMMIT, error=14)
+        for call in (consumer.commit({ORDERS: 2 * passes}), consumer.committed(ORDERS)):
+            task = asyncio.ensure_future(call)
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await consumer.commit({ORDERS: 2 * passes + 1})
+        assert await consumer.committed(ORDERS) == 2 * passes + 1
