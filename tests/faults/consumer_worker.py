@@ -16,7 +16,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import uvloop
 from tests.faults.acts import LogCounter
 from tests.faults.consumer_journal import Journal, Place, Verb
 
-__all__ = ["MemberPlan", "Plan"]
+__all__ = ["Client", "Member", "MemberPlan", "Plan"]
 
 COMMIT_EVERY = 200  # records that are read one by one
 TELL_EVERY = (
@@ -62,6 +62,8 @@ class Plan:
         calm: Mean seconds between two acts of a member.
         session: Seconds; of the classic protocol.
         max_poll: Seconds.
+        pace: What all other times are multiplied by.
+        acts: What a member does by itself.
     """
 
     bootstrap_servers: str
@@ -75,6 +77,8 @@ class Plan:
     calm: float
     session: float
     max_poll: float
+    pace: float = 1.0
+    acts: Sequence[str] = ACTS
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))
@@ -102,9 +106,9 @@ class Client:
             "group_instance_id": member.instance,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": member.auto_commit,
-            "auto_commit_interval_ms": 500,
-            "metadata_max_age_ms": 5_000,
-            "request_timeout_ms": 5_000,
+            "auto_commit_interval_ms": int(500 * plan.pace),
+            "metadata_max_age_ms": int(5_000 * plan.pace),
+            "request_timeout_ms": int(5_000 * plan.pace),
             "max_poll_interval_ms": int(plan.max_poll * 1000),
         }
         if plan.protocol == "consumer":
@@ -177,7 +181,7 @@ class Member:
     async def _rest(self, seconds: float) -> bool:
         """Wait, or for the end; whether the end has come."""
         try:
-            await asyncio.wait_for(self._ends.wait(), seconds)
+            await asyncio.wait_for(self._ends.wait(), seconds * self._plan.pace)
         except TimeoutError:
             return False
         return True
@@ -202,11 +206,13 @@ class Member:
             self.tell(Verb.STARTED)
             reading = asyncio.create_task(self._read(), name=f"reader of {self._life}")
             while not await self._rest(self._draw.uniform(0.3, 1.7) * plan.calm):
-                act = self._draw.choice(ACTS)
+                act = self._draw.choice(self._plan.acts)
                 self.tell(Verb.ACT, text=act)
                 if act == "leave":
                     break
                 await getattr(self, f"_{act}")()
+                if act == "crash":
+                    break
         finally:
             self._awake.set()
             self.tell(Verb.STOPPING)
@@ -244,8 +250,12 @@ class Member:
 
     async def _doze(self) -> None:
         self._awake.clear()
-        await self._rest(self._plan.max_poll * 1.3)
+        await self._rest(self._plan.max_poll * 1.3 / self._plan.pace)
         self._awake.set()
+
+    async def _crash(self) -> None:
+        """As far as that can be without the process: no more bytes to anybody, and another life."""
+        self._consumer._core.abort()
 
     async def _pause(self) -> None:
         held = sorted(self._consumer.assignment())
@@ -289,7 +299,7 @@ class Member:
 
     async def _read_lists(self) -> None:
         most = self._draw.choice([None, 20, 300])
-        lists = await self._consumer.getmany(timeout_ms=500, max_records=most)
+        lists = await self._consumer.getmany(timeout_ms=500 * self._plan.pace, max_records=most)
         if not lists:
             return
         self._take(lists)
