@@ -172,6 +172,7 @@ class Commits:
             state.tp: _reached(state, position)
             for state in states
             if state is not None
+            and not state.remade  # what is handed out is of a topic that is gone
             and (position := state.position) is not None
             and (settled or not is_settled(state, position))
         }

@@ -459,6 +459,15 @@ async def test_a_commit_tells_the_leader_epoch_of_the_last_record(rig: Rig) -> N
     assert rig.commits.given([B, TopicPartition("gone", 0)]) == {}
 
 
+async def test_nothing_is_committed_of_a_topic_that_was_made_again(rig: Rig) -> None:
+    """It would be where the group begins in the new one."""
+    rig.give(A, 5).remade = True
+    rig.give(B, 1)
+    await rig.commits.commit(None, rig.soon)
+    await rig.commits.at_close(rig.soon)
+    assert rig.store.offsets == [{B: 1}]
+
+
 # --- as whom
 
 THEY_ARE_OUT = """
