@@ -71,7 +71,8 @@ _TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
 
 
 class _AskAgain(KafkaError):
-    """A code by which nothing is found yet. Java's consumer asks again after any but two."""
+    """A code by which nothing is found yet. Java's consumer asks again after any but two, and has
+    the metadata refreshed: its leader epoch may be that of a topic that was made again since."""
 
     retriable = True
     invalid_metadata = True
@@ -226,7 +227,7 @@ async def _ask(
                 elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
                     settle(tp, Found(_NONE, _NONE))  # no record of this log can be found by time
                 elif tp == first:
-                    raise error if error.retriable else _AskAgain(str(error)) from error
+                    raise error if error.invalid_metadata else _AskAgain(str(error)) from error
         if first in pending:  # asking again at once would go on for ever
             settle(first, KafkaProtocolError(f"the leader of {first} did not tell its offset"))
 
