@@ -102,8 +102,7 @@ class Reader:
         """
         delivery = self._buffer.delivery
         while True:
-            await self._breathe()
-            self._check()
+            await self._begin()
             chunk = self._buffer.next_chunk(self._chunk, self._states(among))
             if chunk is None:
                 await self._wait(among, None)
@@ -147,8 +146,7 @@ class Reader:
         Cancellation: safe at every point; nothing is lost.
         """
         loop = asyncio.get_running_loop()
-        self._check()
-        await self._breathe()
+        await self._begin()
         deadline: float | None = None
         while not self.stopped:
             self._check()
@@ -173,9 +171,8 @@ class Reader:
 
         Cancellation: safe at every point; nothing is lost.
         """
-        await self._breathe()
         while True:
-            self._check()
+            await self._begin()
             taken = take()
             if taken is not None:
                 return taken
@@ -202,14 +199,23 @@ class Reader:
         states = (self._positions.get(tp) for tp in among)
         return {state for state in states if state is not None}
 
-    async def _breathe(self) -> None:
-        """Let the loop run, if reading has kept it from that for long."""
-        if monotonic() >= self._buffer.delivery.until:
-            await self._let_loop_run()
+    async def _begin(self) -> None:
+        """Before something is taken: raise what there is to raise, and let the loop run if reading
+        has kept it from that for long. A read that will find nothing waits anyway."""
+        try:
+            self._check()
+        except Exception:
+            await self._breathe()  # who reads on and on, whatever is raised, starves nobody
+            raise
+        if self._buffer.waiting and await self._breathe():
+            self._check()
 
-    async def _let_loop_run(self) -> None:
+    async def _breathe(self) -> bool:
+        if monotonic() < self._buffer.delivery.until:
+            return False
         await asyncio.sleep(0)
         self._buffer.delivery.until = monotonic() + LOOP_BREATH
+        return True
 
     async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
         try:
