@@ -107,7 +107,7 @@ class Fates:
             await asyncio.sleep(0.002)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kind", ["eager", "cooperative", "modern"])
 async def test_whatever_happens(kind: str, seed: int) -> None:
     async with FakeCluster(NODES, {"t": PARTITIONS}, broker_configs=CONFIGS, seed=seed) as kafka:
