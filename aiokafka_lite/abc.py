@@ -24,8 +24,10 @@ class ConsumerRebalanceListener(abc.ABC):
     """Told when the group gives partitions to this consumer or takes them away.
 
     Each method may be a plain function or a coroutine function; the consumer awaits it, inside the
-    rebalance, before it goes on. Only for consumers that ``subscribe``: an ``assign`` is nobody
-    else's to change.
+    rebalance, before it goes on. What one raises is logged, and the rebalance goes on; one that takes
+    too long is cancelled when the consumer stops. The consumer may be used in it, but for reading:
+    nothing is handed out of partitions that come or go. Only for consumers that ``subscribe``: an
+    ``assign`` is nobody else's to change.
     """
 
     @abc.abstractmethod
@@ -34,19 +36,20 @@ class ConsumerRebalanceListener(abc.ABC):
 
         This is the place to commit what was processed, or to store offsets elsewhere: no other
         member gets the partitions before this returns (unless the session times out meanwhile).
+        It is told by `stop` and `unsubscribe`, too.
 
         Args:
-            revoked: The partitions that go.
+            revoked: The partitions that go; in an eager rebalance all, at the first join none.
         """
 
     @abc.abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions were given to this consumer, and fetching them has not begun.
+        """Partitions were given to this consumer, and nothing of them has been handed out.
 
         This is the place to ``seek``. Every member's ``on_partitions_revoked`` for them has ended.
 
         Args:
-            assigned: The partitions that came.
+            assigned: The partitions that came; in an eager rebalance, as by default, all.
         """
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> Awaitable[None] | None:

@@ -39,7 +39,7 @@ from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.coordinator.strategy import assignors_of
 from aiokafka_lite.errors import ConsumerStoppedError, FencedInstanceIdError, KafkaError
-from aiokafka_lite.group.classic import ClassicMembership
+from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.driver import GroupDriver
 from aiokafka_lite.group.membership import GroupMetadata, Membership
 from aiokafka_lite.group.modern import ModernMembership
@@ -167,7 +167,7 @@ class ConsumerGroup:
 
     def subscribe(self) -> None:
         """The subscription is another one now."""
-        self.failure = None
+        self._forgive()
         self._told = None
         if self._subscription.pattern is not None:
             # The topics known here may be a few of those that match.
@@ -176,15 +176,22 @@ class ConsumerGroup:
 
     def unsubscribe(self) -> None:
         """Leave; in the background, the partitions are gone at once."""
-        self.failure = None
+        self._forgive()
         self._told = None
         if not self._started:
             return
-        if self._parting is None:
+        if self._parting is None and self.driver.membership.assignment:
             self._parting = _Parting(self.commits.given(), self._subscription.listener)
         self._assigned = False
+        self._changed.set()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
         self.driver.wake()
+
+    def _forgive(self) -> None:
+        """Tell no more of what let the last subscription fail, unless it does not pass: a classic
+        member that another one has replaced stays out."""
+        if self.driver.membership.state is not ClassicState.FENCED:
+            self.failure = None
 
     def enforce_rebalance(self, reason: str) -> None:
         """Have the group rebalance (KIP-568)."""

@@ -13,6 +13,7 @@ import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 import pytest
@@ -114,6 +115,24 @@ async def one(consumer: Any, *partitions: Any) -> bytes:
 def test_where_names_are_found(package: Any, module: str, names: str) -> None:
     found = import_module(package.__name__ + module)
     assert not [name for name in names.split() if not hasattr(found, name)]
+
+
+def test_signatures() -> None:
+    """All public methods of aiokafka's, with its arguments and defaults."""
+    ours = import_module("aiokafka_lite").AIOKafkaConsumer
+    for name, method in vars(aiokafka.AIOKafkaConsumer).items():
+        if name.startswith("_") or not callable(method):
+            continue
+        assert (
+            signature(getattr(ours, name)).parameters.keys() == signature(method).parameters.keys()
+        )
+        assert iscoroutinefunction(getattr(ours, name)) == iscoroutinefunction(method), name
+    known = signature(ours).parameters
+    for name, argument in signature(aiokafka.AIOKafkaConsumer).parameters.items():
+        if name not in ("client_id", "partition_assignment_strategy"):
+            assert known[name].default == argument.default, name
+    (default,) = known["partition_assignment_strategy"].default
+    assert default.name == "roundrobin"
 
 
 def test_which_errors_are_kafkas(errors: Any) -> None:

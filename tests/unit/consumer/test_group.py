@@ -12,8 +12,13 @@ import pytest
 from aiokafka_lite import SubscriptionPattern
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyPartitionAssignor,
+)
+from aiokafka_lite.coordinator.protocol import (
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
 )
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
@@ -23,6 +28,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     InvalidSessionTimeoutError,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
 )
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
@@ -526,6 +532,122 @@ async def test_a_fenced_member_stays_so(make: Make, cluster: FakeCluster, protoc
         with pytest.raises(FencedInstanceIdError):
             async with asyncio.timeout(5):
                 await first.getone()
+
+
+async def test_a_fenced_member_cannot_subscribe_again(
+    make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    if protocol == "modern":
+        pytest.skip("it asks for its place, and is told that another one has it")
+    first = make("orders", group_instance_id="i")
+    await first.start()
+    cluster.control(ApiKey.HEARTBEAT, error=82)
+    with pytest.raises(FencedInstanceIdError):
+        await asyncio.wait_for(first.getone(), 5)
+    first.unsubscribe()
+    first.subscribe(["other"])
+    with pytest.raises(FencedInstanceIdError):
+        await asyncio.wait_for(first.getone(), 5)
+
+
+async def test_a_listener_that_unsubscribes(make: Make, cluster: FakeCluster) -> None:
+    class Listener(Diary):
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            super().on_partitions_assigned(assigned)
+            consumer.unsubscribe()
+
+    diary = Listener()
+    consumer = make()
+    consumer.subscribe(["orders"], listener=diary)
+    async with asyncio.timeout(5):
+        await consumer.start()
+    await until(lambda: cluster.group("g").members == {})
+    assert diary.told[-2:] == [
+        ("assigned", orders(0, 1, 2, 3)),
+        ("revoked", orders(0, 1, 2, 3)),
+    ]
+    assert consumer.assignment() == set()
+
+
+async def test_an_assignor_of_the_applications(cluster: FakeCluster) -> None:
+    class FirstTakesAll(AbstractPartitionAssignor):
+        name = "first-takes-all"
+
+        @classmethod
+        def assign(cls, cluster: Any, members: Any) -> Any:
+            first = min(members)
+            everything = [
+                (topic, sorted(cluster.partitions_for_topic(topic)))
+                for topic in members[first].subscription
+            ]
+            return {
+                member: ConsumerProtocolMemberAssignment(
+                    0, everything if member == first else [], b""
+                )
+                for member in members
+            }
+
+        @classmethod
+        def metadata(cls, topics: Any) -> Any:
+            return ConsumerProtocolMemberMetadata(0, list(topics), b"")
+
+        @classmethod
+        def on_assignment(cls, assignment: Any) -> None:
+            received.append(
+                {TopicPartition(topic, p) for topic, ps in assignment.assignment for p in ps}
+            )
+
+    received: list[Any] = []
+    options: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "g",
+        "partition_assignment_strategy": [FirstTakesAll],
+        "heartbeat_interval_ms": 100,
+    }
+    async with (
+        AIOKafkaConsumer("orders", **options) as first,
+        AIOKafkaConsumer("orders", **options) as second,
+    ):
+        await until(lambda: len(first.assignment() | second.assignment()) == 4)
+        assert not (first.assignment() and second.assignment())
+    assert orders(0, 1, 2, 3) in received
+
+
+@pytest.mark.parametrize(
+    ("version", "group_protocol"),
+    [("0.9", "classic"), ("0.10.0", "classic"), ("2.3", "classic"), ("4.0", "consumer")],
+)
+async def test_old_brokers(version: str, group_protocol: str) -> None:
+    async with FakeCluster(topics=["t"], version=version) as cluster:
+        options: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "g",
+            "group_protocol": group_protocol,
+            "enable_auto_commit": False,
+        }
+        tp = TopicPartition("t", 0)
+        async with AIOKafkaConsumer("t", **options) as consumer:
+            assert consumer.assignment() == {tp}
+            await consumer.commit({tp: 5})
+        async with AIOKafkaConsumer("t", **options) as consumer:
+            assert await consumer.position(tp) == 5
+
+
+@pytest.mark.parametrize(
+    ("version", "group_protocol", "words"),
+    [("0.8.2", "classic", "JoinGroup"), ("2.8", "consumer", "it needs Kafka 4.0")],
+)
+async def test_brokers_without_such_groups(version: str, group_protocol: str, words: str) -> None:
+    async with FakeCluster(topics=["t"], version=version) as cluster:
+        consumer = AIOKafkaConsumer(
+            "t",
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id="g",
+            group_protocol=group_protocol,
+        )
+        with pytest.raises(UnsupportedVersionError, match=words):
+            await consumer.start()
+        await consumer.stop()
 
 
 async def test_a_static_member_comes_back_to_what_it_had(
