@@ -24,10 +24,10 @@ class ConsumerRebalanceListener(abc.ABC):
     """Told when the group gives partitions to this consumer or takes them away.
 
     Each method may be a plain function or a coroutine function; the consumer awaits it, inside the
-    rebalance, before it goes on. What one raises is logged, and the rebalance goes on; one that takes
-    too long is cancelled when the consumer stops. The consumer may be used in it, but for reading:
-    nothing is handed out of partitions that come or go. Only for consumers that ``subscribe``: an
-    ``assign`` is nobody else's to change.
+    rebalance, before it goes on. What one raises is logged, and the rebalance goes on; when the
+    consumer stops, one that takes too long is cancelled. The consumer may be used in it, but for
+    reading: nothing is handed out of partitions that come or go. Only for consumers that
+    ``subscribe``: an ``assign`` is nobody else's to change.
     """
 
     @abc.abstractmethod

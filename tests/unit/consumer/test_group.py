@@ -705,12 +705,10 @@ async def test_a_listener_commits_while_the_consumer_stops_but_wants_nothing_new
         async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:  # type: ignore[override]  # either is allowed
             if revoked:
                 await consumer.commit({tp: 3})
-                for want in (
-                    lambda: consumer.subscribe(["other"]),
-                    lambda: consumer.assign([tp]),
-                ):
-                    with pytest.raises(ConsumerStoppedError):
-                        want()
+                with pytest.raises(ConsumerStoppedError):
+                    consumer.subscribe(["other"])
+                with pytest.raises(ConsumerStoppedError):
+                    consumer.assign([tp])
                 self.told.append(("through", revoked))
 
     diary = Listener()
