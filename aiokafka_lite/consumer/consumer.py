@@ -283,6 +283,7 @@ class AIOKafkaConsumer(BulkCalls):
             TopicAuthorizationFailedError: the topics may not be read.
             GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
                 others: the group does not take this member.
+            KafkaTimeoutError: the group has no coordinator for `request_timeout_ms`.
             UnknownTopicOrPartitionError: a topic is not there after `request_timeout_ms`.
             IllegalStateError: started before, or stopped.
 

@@ -30,6 +30,7 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.client import ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.commits import Commits
@@ -38,7 +39,12 @@ from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.coordinator.strategy import assignors_of
-from aiokafka_lite.errors import ConsumerStoppedError, FencedInstanceIdError, KafkaError
+from aiokafka_lite.errors import (
+    ConsumerStoppedError,
+    FencedInstanceIdError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.driver import GroupDriver
 from aiokafka_lite.group.membership import GroupMetadata, Membership
@@ -281,9 +287,12 @@ class ConsumerGroup:
         """Wait for the first assignment of the subscription, its listener included.
 
         Raises:
+            KafkaTimeoutError: the group has no coordinator, a request's timeout long. (The other
+                members may take as long as they are allowed to.)
             KafkaError: the membership has failed.
             ConsumerStoppedError: stopped meanwhile.
         """
+        group_id, patience = self.options.group_id, self.options.request_timeout
         # The application cannot poll before its start has ended.
         self.driver.poll(waiting=True)
         try:
@@ -292,7 +301,15 @@ class ConsumerGroup:
                     raise ConsumerStoppedError()
                 self.raise_failure()
                 self._changed.clear()
-                await self._changed.wait()
+                try:
+                    async with asyncio.timeout(patience):
+                        await self._changed.wait()
+                except TimeoutError:
+                    coordinators = self._cluster.coordinators
+                    if coordinators.get(CoordinatorKind.GROUP, group_id) is None:
+                        raise KafkaTimeoutError(
+                            f"No coordinator of group {group_id} was found in {patience:g} s"
+                        ) from None
         finally:
             self.driver.poll()
 

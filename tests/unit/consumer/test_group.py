@@ -27,6 +27,7 @@ from aiokafka_lite.errors import (
     IllegalOperation,
     IllegalStateError,
     InvalidSessionTimeoutError,
+    KafkaTimeoutError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
@@ -505,6 +506,33 @@ async def test_the_group_may_not_be_read(make: Make, cluster: FakeCluster, proto
     fault.remove()
     append(cluster, [b"x"])
     assert await take(consumer, 1) == [b"x"]
+
+
+async def test_a_group_without_a_coordinator(make: Make, cluster: FakeCluster) -> None:
+    fault = cluster.control(ApiKey.FIND_COORDINATOR, times=None, error=15)  # not available
+    consumer = make("orders", request_timeout_ms=500)
+    with pytest.raises(KafkaTimeoutError, match="No coordinator of group g"):
+        await consumer.start()
+    await consumer.stop()
+    fault.remove()
+    async with make("orders", request_timeout_ms=500) as again:
+        assert again.assignment() == orders(0, 1, 2, 3)
+
+
+async def test_a_start_waits_for_a_slow_rebalance(make: Make, protocol: str) -> None:
+    if protocol == "modern":
+        pytest.skip("nobody waits for the others in this protocol")
+
+    class Slow(Diary):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:  # type: ignore[override]  # either is allowed
+            await asyncio.sleep(1)
+
+    first = make(request_timeout_ms=500)
+    first.subscribe(["orders"], listener=Slow())
+    second = make("orders", request_timeout_ms=500)
+    await first.start()
+    await second.start()  # longer than a request takes
+    await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
 
 
 async def test_the_topic_may_not_be_read(make: Make, cluster: FakeCluster) -> None:
