@@ -78,7 +78,8 @@ class GroupLedger:
         interruptions: Of its processes.
         static: Whether a member's next life takes its partitions over in the same generation.
         strict: Whether nothing may be handed out of partitions that are not held, and partitions
-            that another member owns already are told as lost (aiokafka promises neither).
+            that another member owns already are told as lost (aiokafka promises neither). Not by
+            a member that ends, or unsubscribes, by itself: it need not know yet.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class GroupLedger:
         self._claims: dict[tuple[int, Place], str] = {}
         self._generations: set[int] = set()
         self._taken: dict[tuple[str, Place], Event] = {}
+        self._parting: set[str] = set()  # members that give everything back by themselves
 
     def judge(self, events: Iterable[Event], ends: Mapping[Place, int]) -> list[str]:
         """Everything that is wrong, in words; nothing where all is well.
@@ -133,7 +135,15 @@ class GroupLedger:
     def _on_mistake(self, event: Event) -> None:
         self.wrong.append(f"a mistake: {event}")
 
+    def _on_stopping(self, event: Event) -> None:
+        self._parting.add(event.member)
+
+    def _on_act(self, event: Event) -> None:
+        if event.text == "resubscribe":
+            self._parting.add(event.member)
+
     def _on_assigned(self, event: Event) -> None:
+        self._parting.discard(event.member)
         for place in event.spread:
             for holder in self._holders[place] - {event.member}:
                 self._taken.setdefault((holder, place), event)
@@ -171,7 +181,8 @@ class GroupLedger:
             taken = self._taken.pop((event.member, place), None)
             if stint is None or taken is None:
                 continue
-            if orderly and self._strict and not self._interrupted(event, stint):
+            excused = event.member in self._parting or self._interrupted(event, stint)
+            if orderly and self._strict and not excused:
                 self._blame(f"let go in order, yet owned already: {taken}", event, place)
             else:
                 self.tally.overlaps += 1

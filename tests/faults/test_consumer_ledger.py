@@ -59,6 +59,9 @@ WELL: dict[str, list[Told]] = {
         *(*owned(A), given(A, 0, 5), *owned(B, 2), given(B, 0, 9)),
         (A, Verb.LOST, at(P0)),
     ],
+    "stopped before it knew": [
+        *(*owned(A), given(A, 0, 9), *owned(B, 2), (A, Verb.STOPPING, {}), revoked(A)),
+    ],
     "its commit was told late": [
         *(*owned(A), given(A, 0, 5), revoked(A), *owned(B, 2), committed(A, 4)),
         given(B, 0, 9),
