@@ -226,15 +226,13 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._wake()
 
     def _write_now(self, pieces: list[Buffer]) -> int:
-        """Give the kernel as much as it takes, past the event loop if that has nothing to send."""
+        """Give the kernel as much as it takes, past the event loop if that has nothing to send.
+
+        The loop may be closing the socket; it stays open until `connection_lost`, where it is
+        forgotten here.
+        """
         transport = self._transport
-        if (
-            self._paused
-            or self._waiting
-            or transport is None
-            or transport.is_closing()
-            or transport.get_write_buffer_size()
-        ):
+        if self._paused or self._waiting or transport is None or transport.get_write_buffer_size():
             return 0
         try:
             return os.writev(self._file, pieces)

@@ -27,11 +27,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Metadata, Node
+from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -42,35 +42,13 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.wire import (
-    FIRST_VERSION,
-    TOPIC_IDS_FROM,
-    AllStored,
-    BatchesRequest,
-    Place,
-    topic_name,
-)
-from aiokafka_lite.protocol.message import RequestOf
-from aiokafka_lite.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from aiokafka_lite.protocol.primitives import Buffer
-from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.record.legacy import convert
+from aiokafka_lite.producer.requests import Part, Requests
+from aiokafka_lite.producer.wire import FIRST_VERSION, AllStored, Place
+from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
 __all__ = ["Outbox", "Returns"]
 
 log = logging.getLogger(__name__)
-
-_V2_FROM: Final = 3  # Produce version that takes record batches (Kafka 0.11)
-_V1_FROM: Final = 2  # message format v1 (Kafka 0.10)
-_ZSTD_FROM: Final = 7  # KIP-110 (Kafka 2.1)
-
-Part = tuple[PartitionQueue, ProducerBatch]
 
 
 class Returns(Protocol):
@@ -130,15 +108,10 @@ class Outbox:
         self._returns = returns
         self._metrics = metrics
         self.loop = accumulator.loop
+        self._requests = Requests(node_id, cluster, options)
+        self._timeout = options.request_timeout
+        self._expects_response = options.acks != 0
         self._connection: Connection | None = None  # as it was found last
-        self._version_of: Connection | None = None  # that `_version` was looked up for
-        self._version = 0  # of Produce
-        # How the topics are named in versions that name them by ids, as of some metadata:
-        self._named_by: Metadata | None = None
-        self._ids: dict[str, bytes] = {}
-        self._topics: dict[bytes, str] = {}
-        self._acks = options.acks
-        self._timeout_ms = round(options.request_timeout * 1000)
         self._max_in_flight = options.max_in_flight
         self._alone = False  # the last request carried a single record
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
@@ -178,9 +151,12 @@ class Outbox:
         A record that seems to be alone, as the one before it was, has no neighbours to wait for.
         """
         if self._alone and not self.in_flight and not self._pass_is_due:
+            waited = bool(self.ready)
             queue.listed = True
             self.ready.append(queue)
             self._look()
+            if self.ready and not waited:
+                self._moved_at = self.loop.time()
         else:
             self.offer(queue)
 
@@ -249,114 +225,48 @@ class Outbox:
         while self.ready and self.in_flight < self._max_in_flight:
             parts = self._accumulator.collect(self.ready, now)
             if parts:
-                self._post(connection, parts)
+                self._post(connection, parts, now)
 
-    def _post(self, connection: Connection, parts: Sequence[Part]) -> None:
+    def _post(self, connection: Connection, parts: Sequence[Part], now: float) -> None:
         """Send one request."""
         try:
-            version = self._version_for(connection)
+            version = self._requests.version_for(connection)
         except UnsupportedVersionError as error:
             self._fail(parts, error)
             return
-        request: BatchesRequest | RequestOf[ProduceResponse]
-        if version >= FIRST_VERSION:
-            version, request = self._batches(version, parts)
-        else:
-            parts, request = self._old_request(version, parts)
-            if not parts:
-                return
-        now = self.loop.time()
-        self._metrics.on_request(parts, now)
-        self._alone = len(parts) == 1 and parts[0][1].count == 1
-        self.in_flight += 1
-        self._moved_at = now
-        sent, timeout, answered = _Sent(self, parts, now), self._options.request_timeout, self._acks
-        if isinstance(request, BatchesRequest):
-            connection.send_for(
-                sent, request, version, timeout=timeout, expect_response=answered != 0
-            )
-        elif answered:
+        if version < FIRST_VERSION:
+            self._post_old(connection, version, parts, now)
+            return
+        version, request = self._requests.make(version, parts)
+        connection.send_for(
+            self._note_sent(parts, now),
+            request,
+            version,
+            timeout=self._timeout,
+            expect_response=self._expects_response,
+        )
+
+    def _post_old(
+        self, connection: Connection, version: int, parts: Sequence[Part], now: float
+    ) -> None:
+        request, parts, refused = self._requests.make_old(version, parts)
+        for (queue, batch), error in refused:
+            self._returns.on_error(queue, batch, error)
+        if not parts:
+            return
+        sent, timeout = self._note_sent(parts, now), self._timeout
+        if self._expects_response:
             connection.send(request, version, timeout=timeout).add_done_callback(sent.on_future)
         else:
             written = connection.send(request, version, timeout=timeout, expect_response=False)
             written.add_done_callback(sent.on_future)
 
-    def _version_for(self, connection: Connection) -> int:
-        """The version to speak, looked up once a connection.
-
-        Raises:
-            UnsupportedVersionError: There is none, or none that can say what is to be said.
-        """
-        if connection is not self._version_of:
-            version = connection.version_of(ProduceRequest)
-            self._check_codec(version)
-            self._version, self._version_of = version, connection
-        return self._version
-
-    def _batches(self, version: int, parts: Sequence[Part]) -> tuple[int, BatchesRequest]:
-        """A request of a version that every broker since 2.4 speaks, and the version."""
-        metadata = self._cluster.metadata
-        if metadata is not self._named_by:
-            self._named_by = metadata
-            # New ones: requests in flight refer to the old.
-            self._ids, self._topics = {}, {}
-        if version >= TOPIC_IDS_FROM:
-            for queue, _ in parts:
-                topic = queue.topic_partition[0]
-                if topic not in self._ids and not self._learn_id(topic, metadata):
-                    version = TOPIC_IDS_FROM - 1  # every topic is named by its id, or none
-                    break
-        timeout = self._timeout_ms
-        if version >= TOPIC_IDS_FROM:
-            return version, BatchesRequest(self._acks, timeout, parts, self._ids, self._topics)
-        names = {queue.topic_partition[0]: b"" for queue, _ in parts}
-        names = {topic: topic_name(topic) for topic in names}
-        return version, BatchesRequest(self._acks, timeout, parts, names)
-
-    def _learn_id(self, topic: str, metadata: Metadata) -> bool:
-        """Note a topic's id; whether it has one."""
-        known = metadata.topics.get(topic)
-        if known is None or known.topic_id is None:
-            return False
-        self._ids[topic] = topic_id = known.topic_id.bytes
-        self._topics[topic_id] = topic
-        return True
-
-    def _old_request(
-        self, version: int, parts: Sequence[Part]
-    ) -> tuple[Sequence[Part], ProduceRequest]:
-        """A request for a broker before 2.4, and those of the parts that it can carry."""
-        topics: dict[str, list[tuple[int, Buffer]]] = {}
-        sent: list[Part] = []
-        for queue, batch in parts:
-            payload = batch.payload
-            if version < _V2_FROM:
-                try:
-                    payload = convert(payload, 1 if version >= _V1_FROM else 0)
-                except KafkaError as error:
-                    self._returns.on_error(queue, batch, error)
-                    continue
-            topic, partition = queue.topic_partition
-            topics.setdefault(topic, []).append((partition, payload))
-            sent.append((queue, batch))
-        request = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=self._timeout_ms,
-            topic_data=[
-                TopicProduceData(
-                    name=name, partition_data=[PartitionProduceData(*batch) for batch in batches]
-                )
-                for name, batches in topics.items()
-            ],
-        )
-        return sent, request
-
-    def _check_codec(self, version: int) -> None:
-        if self._options.compression is Compression.ZSTD and version < _ZSTD_FROM:
-            raise UnsupportedVersionError(
-                f"compression_type='zstd' needs Produce v{_ZSTD_FROM} (Kafka 2.1); broker "
-                f"{self.node_id} speaks v{version}"
-            )
+    def _note_sent(self, parts: Sequence[Part], now: float) -> "_Sent":
+        self._metrics.on_request(parts, now)
+        self._alone = len(parts) == 1 and parts[0][1].count == 1
+        self.in_flight += 1
+        self._moved_at = now
+        return _Sent(self, parts, now)
 
     def on_response(
         self, parts: Sequence[Part], sent_at: float, response: ProduceResponse | AllStored

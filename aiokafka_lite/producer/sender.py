@@ -21,26 +21,22 @@ from typing import Final
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata, Node
-from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.errors import (
-    ClusterAuthorizationFailedError,
-    IllegalStateError,
     KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     ProducerClosed,
-    UnsupportedVersionError,
     for_code,
 )
 from aiokafka_lite.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.id_source import IdSource
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.outbox import Outbox
 from aiokafka_lite.producer.outcomes import Verdict, delivery_timed_out, explain, verdict
-from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
 from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse
 
 __all__ = ["Sender"]
@@ -48,10 +44,6 @@ __all__ = ["Sender"]
 log = logging.getLogger(__name__)
 
 _SWEEP: Final = 1.0  # seconds; how late a delivery timeout may be noticed, at most
-_NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProducerId has no use for
-_NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
-"""Why a producer that was not told to be idempotent goes on without: brokers before 0.11, and those
-before 2.8 that want IDEMPOTENT_WRITE on the cluster."""
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
@@ -97,11 +89,13 @@ class Sender:
         self._outboxes: dict[int, Outbox] = {}
         self._running: list[asyncio.Task[None]] = []  # every task ever started: a few
         self._tasks = TaskOwner(name, self._on_task_error, loop)
+        self._ids = IdSource(
+            cluster, self._identity, options, name, self._tasks, self._on_settled, self._refuse
+        )
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._changes = 1  # of the metadata, counted
         self._used: set[str] = set()  # topics whose use the cluster is told of by the next sweep
-        self._asking_id = False
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
         self.closed = False
@@ -109,7 +103,7 @@ class Sender:
     def start(self) -> None:
         """Follow the cluster's metadata; get a producer id, if one is wanted."""
         self._cluster.add_listener(self._on_metadata)
-        self._want_id()
+        self._ids.want()
 
     def metric_values(self) -> dict[str, float]:
         """The producer's metrics as they are, by Kafka's names."""
@@ -190,6 +184,7 @@ class Sender:
         if not self._loop.is_closed():
             for task in self._running:
                 task.cancel()
+            self._ids.cancel()
 
     # Where batches go
 
@@ -371,7 +366,7 @@ class Sender:
         elif what is Verdict.RENEW:
             queue.sequences.broken = True
             self._identity.renew()
-        self._want_id()
+        self._ids.want()
         log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
         batch.last_error = error
         self.accumulator.put_back(queue, batch)
@@ -493,48 +488,12 @@ class Sender:
         if self.accumulator.active:
             self._arm_sweep()
 
-    # The producer id
+    # The end of it
 
-    def _want_id(self) -> None:
-        if not self._identity.settled and not self._asking_id and not self.closed:
-            self._asking_id = True
-            self._running.append(self._tasks.spawn(self._get_id(), "get a producer id"))
-
-    async def _get_id(self) -> None:
-        """Ask for a producer id until there is one, or the cluster has none to give."""
-        try:
-            while not self._identity.settled:
-                await self._ask_id()
-        finally:
-            self._asking_id = False
+    def _on_settled(self) -> None:
+        """There is a producer id, or there need be none."""
         for queue in list(self.accumulator.active):
             self._go_on(queue)
-
-    async def _ask_id(self) -> None:
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=_NEVER_ENDING_TXN
-        )
-        deadline = self._loop.time() + self._options.request_timeout
-        try:
-            response = await call(self._cluster, request, ANY, deadline)
-        except KafkaTimeoutError as error:
-            log.warning("%s gets no producer id yet: %s", self._name, error)
-        except KafkaProtocolError as error:
-            # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
-            log.warning("%s gets no producer id yet: %s", self._name, error)
-            await asyncio.sleep(self._options.retry_backoff.delay(1))
-        except IllegalStateError:
-            self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
-        except KafkaError as error:
-            if self._options.idempotence_required or not isinstance(error, _NOT_TO_BE_HAD):
-                self._refuse(error)
-            else:
-                expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
-                level = logging.INFO if expected else logging.WARNING
-                log.log(level, "%s goes on without idempotence: %s", self._name, error)
-            self._identity.on_unavailable()
-        else:
-            self._identity.on_assigned(response.producer_id, response.producer_epoch)
 
     def _refuse(self, error: KafkaError) -> None:
         """The producer can do nothing that it was asked for: every record fails with ``error``."""

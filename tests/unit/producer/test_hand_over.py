@@ -97,9 +97,9 @@ async def test_errors_reach_the_thread(make_producer: Make) -> None:
         refused = producer.send_threadsafe("orders", b"v")
         wrong = producer.send_threadsafe("orders", "text")
         unknown = producer.send_threadsafe("orders", b"v", partition=9)
-        good = producer.send_threadsafe("orders", b"v")
         with pytest.raises(TopicAuthorizationFailedError):
             await asyncio.wrap_future(refused)
+        good = producer.send_threadsafe("orders", b"v")  # not before: it would share its batch
         with pytest.raises(TypeError, match="bytes"):
             await asyncio.wrap_future(wrong)
         with pytest.raises(ValueError, match="partition 9"):

@@ -61,8 +61,8 @@ async def test_topics_without_an_id_are_named(
         await producer.start()
         await producer.send_and_wait("orders", b"by id")
         (outbox,) = producer._sender._outboxes.values()
-        monkeypatch.setattr(outbox, "_ids", {})
-        monkeypatch.setattr(outbox, "_learn_id", lambda topic, metadata: False)
+        monkeypatch.setattr(outbox._requests, "_ids", {})
+        monkeypatch.setattr(outbox._requests, "_learn_id", lambda topic, metadata: False)
         await producer.send_and_wait("orders", b"by name")
         assert versions == [13, 12]
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"by id", b"by name"]
