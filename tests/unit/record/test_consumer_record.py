@@ -133,3 +133,37 @@ def test_native_is_outside_the_collector_and_freed(native):
     assert gone() is not None
     del record
     assert gone() is None
+
+
+@pytest.mark.parametrize("name", ["key", "value", "headers"])
+def test_slots_are_written_and_read(record, name):
+    """The native ones are read without a call; what they held is let go of."""
+    for _ in range(100):  # so that the interpreter has specialized the access
+        old, new = getattr(record, name), object()
+        setattr(record, name, new)
+        assert getattr(record, name) is new
+        setattr(record, name, old)
+        assert getattr(record, name) is old
+    alive = weakref.ref(held := Held())
+    setattr(record, name, held)
+    del held
+    assert alive() is not None
+    setattr(record, name, None)
+    assert alive() is None
+
+
+def test_nothing_of_a_native_record_can_be_deleted(record):
+    if type(record).__module__.endswith("_python"):
+        pytest.skip("a dataclass lets its fields be deleted")
+    for name in FIELDS:
+        with pytest.raises(AttributeError):
+            delattr(record, name)
+    with pytest.raises(AttributeError):
+        type(record).value.__delete__(record)
+    with pytest.raises(AttributeError):
+        type(record).value.__set__(record, 5)  # past __setattr__
+    assert record.value is None
+
+
+class Held:
+    """Something that can be watched."""
