@@ -29,7 +29,7 @@ def _consume(
         (
             Row(OURS, "ours", kind),
             Row(UVLOOP, "ours", kind, {"loop": "uvloop"}),
-            Row("confluent", "confluent", kind, {"records": records // 2}),
+            Row("confluent", "confluent", kind),
             Row("aiokafka", "aiokafka_peer", kind, {"records": records * 3 // 10}),
         ),
         options,
