@@ -37,7 +37,15 @@ from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
 from aiokafka_lite.cluster.coordinators import Coordinators
-from aiokafka_lite.cluster.metadata import EMPTY, Metadata, Node, Partition, merge, metadata_request
+from aiokafka_lite.cluster.large import MetadataAnswer, MetadataQuestion, read_on
+from aiokafka_lite.cluster.metadata import (
+    EMPTY,
+    Merging,
+    Metadata,
+    Node,
+    Partition,
+    metadata_request,
+)
 from aiokafka_lite.cluster.refresh import RefreshSchedule
 from aiokafka_lite.cluster.topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
@@ -396,7 +404,11 @@ class Cluster:
                 others = self._brokers.next_to_ask((*errors, broker)) is not None
                 async with asyncio.timeout(PATIENCE if self.metadata.version or others else None):
                     response, api_version = await self._ask(broker, asked)
-                self._on_answer(broker, response, api_version, asked)
+                merging = Merging(
+                    self.metadata, api_version=api_version, asked=asked, keep=self._topics.wants
+                )
+                await read_on(response, merging, api_version)
+                self._on_answer(broker, response, merging, asked)
                 return
             except KafkaError as error:
                 errors[broker] = error
@@ -414,19 +426,21 @@ class Cluster:
 
     async def _ask(
         self, broker: Broker, asked: frozenset[str] | None
-    ) -> tuple[MetadataResponse, int]:
+    ) -> tuple[MetadataAnswer, int]:
         connection = await broker.connection(Purpose.GENERAL)
         api_version = connection.version_of(MetadataRequest)
         request = metadata_request(asked, api_version, self._allow_auto_create_topics)
-        return await connection.request(request, api_version), api_version
+        return await connection.request(MetadataQuestion(request), api_version), api_version
 
     def _on_answer(
         self,
         broker: Broker,
         response: MetadataResponse,
-        api_version: int,
+        merging: Merging,
         asked: frozenset[str] | None,
     ) -> None:
+        if self.closed:
+            return
         if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
             raise for_code(response.error_code)(f"{broker} does not answer for the cluster")
         expected = self.metadata.cluster_id
@@ -436,15 +450,7 @@ class Cluster:
                 f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
             )
         now = asyncio.get_running_loop().time()
-        told = merge(
-            self.metadata,
-            response,
-            now,
-            version=self._schedule.number,
-            api_version=api_version,
-            asked=asked,
-            keep=self._topics.wants,
-        )
+        told = merging.finish(response, now, version=self._schedule.number, current=self.metadata)
         self._topics.on_answer(now)
         unsettled = {
             name

@@ -220,30 +220,144 @@ def merge(
             Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
             first topic is made, so with Metadata v0 an empty beginning is believed.)
     """
-    if not response.brokers and (old.brokers or api_version > 0):
-        raise MetadataEmptyBrokerList("The broker's metadata names no broker")
-    if None not in (old.cluster_id, response.cluster_id) and old.cluster_id != response.cluster_id:
-        old = EMPTY
-    topics: dict[str, Topic] = {}
-    if asked is not None:
-        topics = {name: topic for name, topic in old.topics.items() if keep(name)}
-        for name in asked:
-            topics[name] = _with_error(name, old.topics.get(name), UnknownTopicOrPartitionError)
-    for told in response.topics:
+    merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
+    merging.add_all(response)
+    return merging.finish(response, now, version=version)
+
+
+class Merging:
+    """Makes a snapshot of an answer, partition by partition: a large one need not be taken at once.
+
+    Args:
+        old, api_version, asked, keep: As of `merge`.
+
+    Call `add_all`, or: `begin`; for each topic `begin_topic`, `add_partition` for each of its
+    partitions, and `end_topic`. Then `finish`.
+    """
+
+    def __init__(
+        self,
+        old: Metadata,
+        *,
+        api_version: int,
+        asked: Collection[str] | None,
+        keep: Callable[[str], bool],
+    ) -> None:
+        self._old = old
+        self._api_version = api_version
+        self._asked = asked
+        self._keep = keep
+        self._topics: dict[str, Topic] = {}
+        self._told: MetadataResponseTopic | None = None  # the topic begun, unless it is skipped
+        self._before: Mapping[int, Partition] = {}  # its partitions in the old snapshot
+        self._partitions: dict[int, Partition] = {}
+
+    def add_all(self, response: MetadataResponse) -> None:
+        """The whole answer, at once."""
+        self.begin(response.cluster_id)
+        for told in response.topics:
+            self.begin_topic(told)
+            for partition in told.partitions:
+                self.add_partition(partition)
+            self.end_topic()
+
+    def begin(self, cluster_id: str | None) -> None:
+        """The answer comes from this cluster (None: not told)."""
+        if None not in (self._old.cluster_id, cluster_id) and self._old.cluster_id != cluster_id:
+            self._old = EMPTY
+        known, asked = self._old.topics, self._asked
+        if asked is not None:
+            self._topics = {name: topic for name, topic in known.items() if self._keep(name)}
+            for name in asked:
+                self._topics[name] = _with_error(
+                    name, known.get(name), UnknownTopicOrPartitionError
+                )
+
+    def begin_topic(self, told: MetadataResponseTopic) -> None:
+        """The answer tells about a topic (its partitions are added one by one)."""
+        self._partitions = {}
+        self._told = None
         # Metadata v0 answers with all topics where none was asked for: those are skipped.
-        if told.name is not None and (asked is None or told.name in asked):
-            topics[told.name] = _merge_topic(
-                told.name, old.topics.get(told.name), told, api_version
+        if told.name is None or (self._asked is not None and told.name not in self._asked):
+            return
+        self._told = told
+        self._before = {}
+        old = self._old.topics.get(told.name)
+        if old is not None and not _made_again(old, _topic_id(told)):
+            self._before = old.partitions
+
+    def add_partition(self, told: MetadataResponsePartition) -> None:
+        """A partition of the topic begun."""
+        if self._told is not None:
+            known = self._before.get(told.partition_index)
+            self._partitions[told.partition_index] = _newer(
+                known, _partition(told, self._api_version)
             )
-    return Metadata(
-        version=version,
-        refreshed_at=now,
-        brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
-        controller_id=response.controller_id,
-        cluster_id=response.cluster_id or old.cluster_id,
-        topics=topics,
-        topic_names={t.topic_id: t.name for t in topics.values() if t.topic_id is not None},
-    )
+
+    def end_topic(self) -> None:
+        """All partitions of the topic were added."""
+        told = self._told
+        if told is None or told.name is None:
+            return
+        name = told.name
+        if told.error_code:
+            error = for_code(told.error_code)
+            self._topics[name] = _with_error(name, self._old.topics.get(name), error)
+        else:
+            self._topics[name] = Topic(
+                name=name,
+                topic_id=_topic_id(told),
+                error=None,
+                is_internal=told.is_internal,
+                partitions=self._partitions,
+            )
+
+    def finish(
+        self,
+        response: MetadataResponse,
+        now: float,
+        *,
+        version: int,
+        current: Metadata | None = None,
+    ) -> Metadata:
+        """The snapshot.
+
+        Args:
+            response: The answer; its topics are not looked at.
+            current: The snapshot in force, if it may have become another one meanwhile, by leaders
+                told in passing: those that are newer than the answer count.
+
+        Raises:
+            MetadataEmptyBrokerList: see `merge`.
+        """
+        old = self._old
+        if not response.brokers and (old.brokers or self._api_version > 0):
+            raise MetadataEmptyBrokerList("The broker's metadata names no broker")
+        if current is not None and old is not EMPTY:
+            self._believe(current)
+        topics = self._topics
+        return Metadata(
+            version=version,
+            refreshed_at=now,
+            brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
+            controller_id=response.controller_id,
+            cluster_id=response.cluster_id or old.cluster_id,
+            topics=topics,
+            topic_names={t.topic_id: t.name for t in topics.values() if t.topic_id is not None},
+        )
+
+    def _believe(self, current: Metadata) -> None:
+        """What was told in passing since the answer began to be read."""
+        for name, topic in current.topics.items():
+            told = self._topics.get(name)
+            if told is None or topic is self._old.topics.get(name):
+                continue
+            if not _made_again(topic, told.topic_id):
+                partitions = {
+                    index: _newer(topic.partitions.get(index), partition)
+                    for index, partition in told.partitions.items()
+                }
+                self._topics[name] = replace(told, partitions=partitions)
 
 
 def metadata_request(
@@ -265,27 +379,13 @@ def metadata_request(
     )
 
 
-def _merge_topic(
-    name: str, old: Topic | None, told: MetadataResponseTopic, api_version: int
-) -> Topic:
-    if told.error_code:
-        return _with_error(name, old, for_code(told.error_code))
-    topic_id = None if told.topic_id == ZERO_UUID else told.topic_id
-    recreated = (
-        old is not None
-        and old.topic_id is not None
-        and topic_id is not None
-        and old.topic_id != topic_id
-    )
-    before: Mapping[int, Partition] = {} if old is None or recreated else old.partitions
-    partitions = (_partition(partition, api_version) for partition in told.partitions)
-    return Topic(
-        name=name,
-        topic_id=topic_id,
-        error=None,
-        is_internal=told.is_internal,
-        partitions={p.partition: _newer(before.get(p.partition), p) for p in partitions},
-    )
+def _topic_id(told: MetadataResponseTopic) -> UUID | None:
+    return None if told.topic_id == ZERO_UUID else told.topic_id
+
+
+def _made_again(old: Topic, topic_id: UUID | None) -> bool:
+    """Whether the id is another topic's of the same name."""
+    return old.topic_id is not None and topic_id is not None and old.topic_id != topic_id
 
 
 def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) -> Topic:

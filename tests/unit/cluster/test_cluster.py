@@ -663,15 +663,15 @@ class TestSenselessAnswers:
         kafka.topics["t"] = {0: (1, 0)}
         cluster = cluster_of(kafka)
         await cluster.start()
-        merge, left = cluster_module.merge, [2]
+        merging, left = cluster_module.Merging, [2]
 
         def stumble(*args, **more):
             if left[0]:
                 left[0] -= 1
                 raise LookupError("what is this?")
-            return merge(*args, **more)
+            return merging(*args, **more)
 
-        monkeypatch.setattr(cluster_module, "merge", stumble)
+        monkeypatch.setattr(cluster_module, "Merging", stumble)
         assert 0 in await cluster.partitions_of("t", soon())
         assert left == [0]
 
