@@ -323,12 +323,12 @@ class Outbox:
 
     def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
         """Wake those who wait for these batches, as a pass of the loop would."""
-        for position, batch in enumerate(woken):
+        for batch in woken:
             try:
                 batch.wake()
-            except BaseException:  # SystemExit, which stops the loop, not what it has to do
-                self.loop.call_soon(self._wake_all, woken[position + 1 :])
-                raise
+            except (SystemExit, KeyboardInterrupt) as error:
+                # It stops the loop; not from here, where the connection has frames in its hands.
+                self.loop.call_soon(_raise, error)
 
     def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         topic, partition = queue.topic_partition
@@ -412,3 +412,7 @@ class _Sent:
 
     def exception(self) -> None:
         """Nobody has to look: the failure is always told."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -578,3 +578,39 @@ async def test_aiokafka_s_arguments_are_taken(room: dict[str, ModuleType]) -> No
             sasl_oauth_token_provider=None,
         )
     await producer.stop()
+
+
+def test_what_stops_the_loop_leaves_the_connection_whole(room: dict[str, ModuleType]) -> None:
+    """A task that an answer wakes is run by the pass that brought it; what it raises is not the
+    connection's."""
+
+    async def begin() -> tuple[Any, Any]:
+        cluster = FakeCluster(topics=["orders"])
+        await cluster.__aenter__()
+        producer = room["producer"].AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+        await producer.start()
+        warm = [producer.send_and_wait("orders", b"warm") for _ in range(2)]
+        await asyncio.gather(*warm)  # in one request: what comes next waits for its neighbours
+        return cluster, producer
+
+    async def interrupt(stored: Any) -> None:
+        await stored
+        raise KeyboardInterrupt
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        cluster, producer = runner.run(begin())
+        first = loop.create_task(interrupt(producer.send_and_wait("orders", b"first")))
+        others = [loop.create_task(producer.send_and_wait("orders", b"same")) for _ in range(3)]
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        assert isinstance(first.exception(), KeyboardInterrupt)
+        for offset, task in enumerate(others, 3):
+            assert loop.run_until_complete(task).offset == offset
+        (outbox,) = producer._sender._outboxes.values()
+        connection = outbox._connection
+        assert loop.run_until_complete(producer.send_and_wait("orders", b"last")).offset == 6
+        assert outbox._connection is connection
+        assert not connection.closed
+        runner.run(producer.stop())
+        runner.run(cluster.__aexit__(None, None, None))
