@@ -28,11 +28,22 @@ TopicFactory = Callable[..., str]
 ABSENT = b"nothing"
 
 
-@pytest.fixture(params=["aiokafka", "aiokafka_lite"])
-def package(request: pytest.FixtureRequest) -> Any:
-    """One of the two packages."""
-    module: Any = import_module(request.param)
-    import_module(f"{request.param}.abc")
+@pytest.fixture(params=["aiokafka", "aiokafka_lite", "aiokafka_lite, consumer protocol"])
+def subject(request: pytest.FixtureRequest) -> str:
+    """One of the two packages, and ours once more where the broker assigns (KIP-848)."""
+    return str(request.param)
+
+
+@pytest.fixture
+def modern(subject: str) -> bool:
+    return "," in subject
+
+
+@pytest.fixture
+def package(subject: str) -> Any:
+    name = subject.partition(",")[0]
+    module: Any = import_module(name)
+    import_module(f"{name}.abc")
     return module
 
 
@@ -42,7 +53,7 @@ def errors(package: Any) -> Any:
 
 
 @pytest.fixture
-def make(package: Any, kafka: RealKafka) -> Callable[..., Any]:
+def make(package: Any, modern: bool, kafka: RealKafka) -> Callable[..., Any]:
     """Makes consumers of the package."""
 
     def make(*topics: str, **options: Any) -> Any:
@@ -50,7 +61,7 @@ def make(package: Any, kafka: RealKafka) -> Callable[..., Any]:
             "bootstrap_servers": kafka.bootstrap_servers,
             "auto_offset_reset": "earliest",
             "metadata_max_age_ms": 1000,
-            "heartbeat_interval_ms": 200,
+            **({"group_protocol": "consumer"} if modern else {"heartbeat_interval_ms": 200}),
         }
         return package.AIOKafkaConsumer(*topics, **{**defaults, **options})
 
@@ -335,8 +346,10 @@ async def test_a_commit_does_not_wait_behind_a_fetch(
 
 
 async def test_a_session_out_of_the_brokers_range(
-    make: Any, errors: Any, topic: TopicFactory
+    make: Any, errors: Any, modern: bool, topic: TopicFactory
 ) -> None:
+    if modern:
+        pytest.skip("the session is the group's own setting")
     consumer = make(topic(1), group_id=group(), session_timeout_ms=200, heartbeat_interval_ms=100)
     with pytest.raises(errors.InvalidSessionTimeoutError):
         await asyncio.wait_for(consumer.start(), 30)
@@ -345,8 +358,10 @@ async def test_a_session_out_of_the_brokers_range(
 
 @pytest.mark.parametrize("coroutine", [False, True])
 async def test_listeners_get_the_full_sets(
-    make: Any, package: Any, topic: TopicFactory, coroutine: bool
+    make: Any, package: Any, modern: bool, topic: TopicFactory, coroutine: bool
 ) -> None:
+    if modern:
+        pytest.skip("its listeners are told what changes")
     name = topic(2)
     name_of_group = group()
     both = {package.TopicPartition(name, i) for i in range(2)}
