@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyPartitionAssignor,
+)
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
@@ -217,6 +220,67 @@ async def test_reads_are_cancelled_at_random_while_brokers_misbehave(
         await reading.rest(total)
         reading.assert_each_once(total)
     await assert_no_task_is_left(before)
+
+
+GROUPS: dict[str, dict[str, Any]] = {
+    "eager": KINDS["classic"],
+    "cooperative": {
+        **KINDS["classic"],
+        "partition_assignment_strategy": [CooperativeStickyPartitionAssignor],
+    },
+    "consumer": KINDS["consumer"],
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("protocol", GROUPS)
+async def test_reads_are_cancelled_at_random_while_the_group_rebalances(
+    cluster: FakeCluster, producer: AIOKafkaProducer, protocol: str, seed: int
+) -> None:
+    """What was given is committed when partitions change hands: each record is given once."""
+    draw = random.Random(seed)
+    total = 1_000
+    group = {
+        **GROUPS[protocol],
+        "group_id": "readers",
+        "enable_auto_commit": True,
+        "auto_commit_interval_ms": 60_000,
+    }
+    given: list[Reading] = []
+
+    async def read_for(reading: Reading, seconds: float) -> None:
+        ends = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < ends:
+            await cancelled_after(draw.randrange(40), draw.choice(READS)(reading))
+            await asyncio.sleep(draw.random() * 0.003)
+
+    async def guest() -> None:
+        while True:
+            async with make(cluster, "alone", **group) as consumer:
+                given.append(Reading(consumer))
+                await read_for(given[-1], draw.random() * 0.3)
+
+    async def writing() -> None:
+        for first in range(0, total, 20):
+            await write(producer, first, 20)
+            await asyncio.sleep(draw.random() * 0.06)
+
+    async with make(cluster, "alone", **group) as host:
+        given.append(Reading(host))
+        visits = asyncio.create_task(guest())
+        written = asyncio.create_task(writing())
+        while not written.done():
+            await read_for(given[0], 0.05)
+        await written
+        visits.cancel()
+        await asyncio.wait([visits])
+        assert visits.cancelled(), visits.exception()
+        async with asyncio.timeout(10):
+            while sum(each.count for each in given) < total:
+                await given[0].many()
+    assert len(given) > 2, "nobody came"
+    values = [int(v) for each in given for some in each.values.values() for v in some]
+    assert sorted(values) == list(range(total))
 
 
 # --- all else that can be awaited
