@@ -251,6 +251,8 @@ class Merging:
         self._told: MetadataResponseTopic | None = None  # the topic begun, unless it is skipped
         self._before: Mapping[int, Partition] = {}  # its partitions in the old snapshot
         self._partitions: dict[int, Partition] = {}
+        self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
+        """One tuple for all partitions of the same replicas: there are few, and many partitions."""
 
     def add_all(self, response: MetadataResponse) -> None:
         """The whole answer, at once."""
@@ -291,7 +293,7 @@ class Merging:
         if self._told is not None:
             known = self._before.get(told.partition_index)
             self._partitions[told.partition_index] = _newer(
-                known, _partition(told, self._api_version)
+                known, _partition(told, self._api_version, self._replicas)
             )
 
     def end_topic(self) -> None:
@@ -403,19 +405,25 @@ def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) 
 
 
 def _newer(old: Partition | None, told: Partition) -> Partition:
-    """What to believe of a partition: what is told, unless its epoch is older than the known."""
-    if old is not None and UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch:
-        return old
-    return told
+    """What to believe of a partition: what is told, unless its epoch is older than the known. The
+    old object if it says the same: so the garbage collector has nothing to look through."""
+    if old is None or old == told:
+        return told if old is None else old
+    return old if UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch else told
 
 
-def _partition(told: MetadataResponsePartition, api_version: int) -> Partition:
+def _partition(
+    told: MetadataResponsePartition,
+    api_version: int,
+    shared: dict[tuple[int, ...], tuple[int, ...]],
+) -> Partition:
+    replicas, isr = tuple(told.replica_nodes), tuple(told.isr_nodes)
     return Partition(
         partition=told.partition_index,
         leader=told.leader_id,
         leader_epoch=told.leader_epoch if api_version >= RELIABLE_EPOCHS_FROM else UNKNOWN_EPOCH,
-        replicas=tuple(told.replica_nodes),
-        isr=tuple(told.isr_nodes),
+        replicas=shared.setdefault(replicas, replicas),
+        isr=shared.setdefault(isr, isr),
         offline=tuple(told.offline_replicas),
         error=for_code(told.error_code) if told.error_code else None,
     )
