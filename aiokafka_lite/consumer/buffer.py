@@ -232,7 +232,7 @@ class FetchBuffer:
                 start = state.position
                 taken = self._take(state, limit)
                 if taken and start is not None and state.position is not None:
-                    return RecordBatch(state.tp, start, state.position, taken)
+                    return RecordBatch(state.tp, start, state.position, state.position_epoch, taken)
             return None
         finally:
             self._tell_drained()
@@ -254,7 +254,9 @@ class FetchBuffer:
                 else:
                     self._raise_error(state)
                 if columns is not None and start is not None and state.position is not None:
-                    return ColumnBatch(state.tp, start, state.position, columns)
+                    return ColumnBatch(
+                        state.tp, start, state.position, state.position_epoch, columns
+                    )
             return None
         finally:
             self._tell_drained()

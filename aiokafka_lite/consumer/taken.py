@@ -4,8 +4,8 @@
         store(batch.records)
         await consumer.commit(batch.offsets)
 
-Both kinds tell the offset after the run, past the control records and gaps behind it: what to
-commit once the run is processed.
+Both kinds tell the offset after the run, past the control records and gaps behind it, and the epoch
+of the leader that wrote what is before it: what to commit once the run is processed (KIP-320).
 """
 
 from __future__ import annotations
@@ -14,35 +14,57 @@ from collections.abc import Iterator
 
 from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.record.columns import Columns
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["ColumnBatch", "RecordBatch"]
 
 
-class RecordBatch:
-    """Consecutive records of one partition.
+class _Taken:
+    """Whose, and from where to where.
 
     Attributes:
         topic_partition: Whose.
-        start: The consumer's position before them.
-        next_offset: Its position after them.
-        records: The records, in offset order, never empty; the application's to keep or change.
+        start: The consumer's position before the run.
+        next_offset: Its position after the run.
+        leader_epoch: Of the leader that wrote the last record; -1 unknown.
     """
 
-    __slots__ = ("next_offset", "records", "start", "topic_partition")
+    __slots__ = ("leader_epoch", "next_offset", "start", "topic_partition")
 
     def __init__(
-        self, topic_partition: TopicPartition, start: int, next_offset: int, records: list[Record]
+        self, topic_partition: TopicPartition, start: int, next_offset: int, leader_epoch: int
     ) -> None:
         self.topic_partition = topic_partition
         self.start = start
         self.next_offset = next_offset
-        self.records = records
+        self.leader_epoch = leader_epoch
 
     @property
-    def offsets(self) -> dict[TopicPartition, int]:
-        """What to commit once they are processed."""
-        return {self.topic_partition: self.next_offset}
+    def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit once the run is processed."""
+        epoch = None if self.leader_epoch < 0 else self.leader_epoch
+        return {self.topic_partition: OffsetAndMetadata(self.next_offset, "", epoch)}
+
+
+class RecordBatch(_Taken):
+    """Consecutive records of one partition.
+
+    Attributes:
+        records: In offset order, never empty; the application's to keep or change.
+    """
+
+    __slots__ = ("records",)
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        start: int,
+        next_offset: int,
+        leader_epoch: int,
+        records: list[Record],
+    ) -> None:
+        super().__init__(topic_partition, start, next_offset, leader_epoch)
+        self.records = records
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -54,32 +76,27 @@ class RecordBatch:
         return f"<{len(self)} records of {self.topic_partition} to {self.next_offset}>"
 
 
-class ColumnBatch:
+class ColumnBatch(_Taken):
     """Consecutive records of one partition as columns: numbers and ranges of bytes.
 
     The columns refer to the memory of the fetch response; whoever keeps them keeps that too.
 
     Attributes:
-        topic_partition: Whose.
-        start: The consumer's position before them.
-        next_offset: Its position after them.
         columns: A column a field; see `aiokafka_lite.record.columns.Columns`.
     """
 
-    __slots__ = ("columns", "next_offset", "start", "topic_partition")
+    __slots__ = ("columns",)
 
     def __init__(
-        self, topic_partition: TopicPartition, start: int, next_offset: int, columns: Columns
+        self,
+        topic_partition: TopicPartition,
+        start: int,
+        next_offset: int,
+        leader_epoch: int,
+        columns: Columns,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.start = start
-        self.next_offset = next_offset
+        super().__init__(topic_partition, start, next_offset, leader_epoch)
         self.columns = columns
-
-    @property
-    def offsets(self) -> dict[TopicPartition, int]:
-        """What to commit once they are processed."""
-        return {self.topic_partition: self.next_offset}
 
     def __len__(self) -> int:
         return self.columns.count

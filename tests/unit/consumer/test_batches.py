@@ -38,7 +38,7 @@ async def test_every_record_once_in_order(cluster: FakeCluster, make: MakeConsum
             assert 1 <= len(batch_) <= 1000
             assert {r.partition for r in batch_} == {batch_.topic_partition.partition}
             assert batch_.start == batch_.records[0].offset
-            assert batch_.offsets == {batch_.topic_partition: batch_.records[-1].offset + 1}
+            assert batch_.offsets == {batch_.topic_partition: (batch_.records[-1].offset + 1, "")}
             assert await consumer.position(batch_.topic_partition) == batch_.next_offset
             seen[batch_.topic_partition] += [r.offset for r in batch_]
             if sum(map(len, seen.values())) == 15000:
@@ -52,7 +52,18 @@ async def test_next_offset_is_past_control_records(
     append(cluster, numbered(3))
     append_batch(cluster, control_batch(3), "orders", 0)
     async with make("orders") as consumer, consumer.batches() as batches:
-        assert (await anext(batches)).offsets == {TP0: 4}
+        assert (await anext(batches)).offsets == {TP0: (4, "")}
+
+
+@pytest.mark.parametrize("columns", [False, True])
+async def test_what_is_committed_has_the_leaders_epoch(
+    cluster: FakeCluster, make: MakeConsumer, columns: bool
+) -> None:
+    append(cluster, numbered(3))
+    async with make("orders") as consumer, consumer.batches(columns=columns) as batches:
+        batch_ = await anext(batches)
+        (told,) = batch_.offsets.values()
+        assert told.leader_epoch == batch_.leader_epoch == 0
 
 
 @pytest.mark.parametrize("left_by", [ValueError, asyncio.CancelledError])
