@@ -50,35 +50,40 @@ class OffsetOutOfRangeError(BrokerResponseError, code=1):
 class LogTruncationError(OffsetOutOfRangeError):
     """Records that were read are no longer in the log, and others may stand at their offsets: the
     leader was elected among replicas that did not have them, or the topic was made again. Raised
-    with ``auto_offset_reset="none"``, until the application seeks (KIP-320; ours).
-
-    Args:
-        offsets: By partition, the offset of the next record that would have been read.
-        divergent_offsets: By partition, the first offset from which on the log is another one than
-            was read: what to seek to in order to miss nothing. A partition is left out where no
-            broker can tell it.
+    with ``auto_offset_reset="none"``, until the application seeks (KIP-320; ours). The arguments
+    are `offsets` and `divergent_offsets`.
     """
 
-    def __init__(
-        self,
-        offsets: Mapping[tuple[str, int], int],
-        divergent_offsets: Mapping[tuple[str, int], int],
-    ) -> None:
-        super().__init__(dict(offsets), dict(divergent_offsets))
-        self.offsets = dict(offsets)
-        self.divergent_offsets = dict(divergent_offsets)
+    @property
+    def offsets(self) -> dict[tuple[str, int], int]:
+        """By partition, the offset of the next record that would have been read."""
+        return self._told(0)
+
+    @property
+    def divergent_offsets(self) -> dict[tuple[str, int], int]:
+        """By partition, the first offset from which on the log is another one than was read: what
+        to seek to in order to miss nothing. Left out where no broker can tell it."""
+        return self._told(1)
+
+    def _told(self, index: int) -> dict[tuple[str, int], int]:
+        told = self.args[index] if index < len(self.args) else None
+        return dict(told) if isinstance(told, Mapping) else {}
 
     def __str__(self) -> str:
-        where = ", ".join(
-            f"{topic}-{partition} (at offset {offset}, "
-            + (
-                f"another log from offset {self.divergent_offsets[topic, partition]} on)"
-                if (topic, partition) in self.divergent_offsets
-                else "nothing of what was read is known to be there)"
+        if not self.offsets:
+            return super().__str__()
+        where = []
+        for (topic, partition), offset in self.offsets.items():
+            divergent = self.divergent_offsets.get((topic, partition))
+            what = (
+                "nothing of what was read is known to be there"
+                if divergent is None
+                else f"another log from offset {divergent} on"
             )
-            for (topic, partition), offset in self.offsets.items()
+            where.append(f"{topic}-{partition} (at offset {offset}, {what})")
+        return f"[Error 1] {type(self).__name__}: records that were read are gone: " + ", ".join(
+            where
         )
-        return f"[Error 1] {type(self).__name__}: records that were read are gone: {where}"
 
 
 class CorruptRecordException(BrokerResponseError, code=2):
