@@ -40,6 +40,7 @@ from aiokafka_lite.cluster.coordinators import Coordinators
 from aiokafka_lite.cluster.large import MetadataAnswer, MetadataQuestion, read_on
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
+    LeaderHint,
     Merging,
     Metadata,
     Node,
@@ -301,7 +302,11 @@ class Cluster:
             Whether it told something new; then listeners have been called. `metadata.version`
             stays: no refresh took place.
         """
-        told = self.metadata.with_leader(topic, partition, leader, epoch, node)
+        return self.apply_leader_hints([LeaderHint(topic, partition, leader, epoch, node)])
+
+    def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
+        """The same for all that one response told: the listeners are called once."""
+        told = self.metadata.with_leaders(hints)
         if told is self.metadata:
             return False
         self._adopt(told)

@@ -23,7 +23,7 @@ Source: MetadataResponse.json, KIP-320, KIP-516, KIP-951.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -87,6 +87,21 @@ class Partition(NamedTuple):
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     error: type[BrokerResponseError] | None = None
+
+
+class LeaderHint(NamedTuple):
+    """A leader told in passing by a produce or fetch response (KIP-951).
+
+    Attributes:
+        epoch: Only an epoch newer than the known one is believed.
+        node: The leader's address, if the hint brought it.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    epoch: int
+    node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,19 +184,32 @@ class Metadata:
 
         Source: KIP-951.
         """
-        known_topic = self.topics.get(topic)
-        known = self.partition(topic, partition)
-        if known_topic is None or known is None or epoch <= known.leader_epoch:
+        return self.with_leaders([LeaderHint(topic, partition, leader, epoch, node)])
+
+    def with_leaders(self, hints: Iterable[LeaderHint]) -> Metadata:
+        """The same for many: a broker that loses its leaderships tells all of them at once."""
+        topics: dict[str, dict[int, Partition]] = {}
+        brokers: dict[int, Node] = {}
+        for topic, partition, leader, epoch, node in hints:
+            known_topic = self.topics.get(topic)
+            known = None if known_topic is None else known_topic.partitions.get(partition)
+            if known_topic is None or known is None or epoch <= known.leader_epoch:
+                continue
+            if node is not None:
+                brokers[node.node_id] = node
+            elif leader not in self.brokers:
+                continue
+            partitions = topics.get(topic)
+            if partitions is None:
+                partitions = topics[topic] = dict(known_topic.partitions)
+            partitions[partition] = known._replace(leader=leader, leader_epoch=epoch, error=None)
+        if not topics:
             return self
-        if node is None and leader not in self.brokers:
-            return self
-        led = known._replace(leader=leader, leader_epoch=epoch, error=None)
-        topics = {
-            **self.topics,
-            topic: replace(known_topic, partitions={**known_topic.partitions, partition: led}),
+        changed = {
+            name: replace(self.topics[name], partitions=partitions)
+            for name, partitions in topics.items()
         }
-        brokers = self.brokers if node is None else {**self.brokers, node.node_id: node}
-        return replace(self, topics=topics, brokers=brokers)
+        return replace(self, topics={**self.topics, **changed}, brokers={**self.brokers, **brokers})
 
     def with_node(self, node: Node) -> Metadata:
         """The snapshot that knows one node more (a coordinator may be found before a refresh)."""

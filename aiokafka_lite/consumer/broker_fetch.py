@@ -14,27 +14,28 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import copy
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.cluster.metadata import LeaderHint, Node
 from aiokafka_lite.consumer.answers import Answers
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.fetch_session import SESSION_ERRORS, Answer, FetchSession
+from aiokafka_lite.consumer.fetch_session import SESSION_ERRORS, FetchSession
 from aiokafka_lite.consumer.flight import FetchFlight
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
+from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch
+from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ LONGEST_THROTTLE: Final = 60.0
 FEW_BYTES: Final = 16 * 1024
 """Who has waited for so little is given it before the next fetch leaves: a system call may cost
 more than all else on the way of a single record. With more there would be time lost."""
+
+
+PartitionHint: TypeAlias = tuple[TopicPartition, LeaderIdAndEpoch]
+"""Who leads a partition, as a broker that does not tells."""
 
 
 class FetchOwner(Protocol):
@@ -356,6 +361,7 @@ class BrokerFetch:
         self.bytes += size
         self._last_bytes = size
         fed = False
+        hints: list[PartitionHint] = []
         fetcher = self._fetcher
         try:
             for answer in answers:
@@ -364,10 +370,12 @@ class BrokerFetch:
                     if answer.asked.state in self.line:
                         self.line.move_to_end(answer.asked.state)
                 if answer.data.current_leader.leader_id >= 0:
-                    self._on_leader_hint(answer, response)
+                    hints.append((answer.asked.state.tp, answer.data.current_leader))
         finally:
             if body.parts == 0:
                 self._on_released(size)
+        if hints:
+            self._on_leader_hints(hints, response)
         self._answered_at = int(time.time() * 1000)
         throttle, instant = response.throttle_time_ms / 1000, time.monotonic()
         fetcher.buffer.metrics.on_fetch(size, instant - self._sent_at, throttle, instant)
@@ -378,20 +386,15 @@ class BrokerFetch:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
         return fed and fetcher.waiters.wake()
 
-    def _on_leader_hint(self, answer: Answer, response: FetchResponse) -> None:
-        """Believe the leader that the broker names in passing (KIP-951)."""
-        hint = answer.data.current_leader
-        node = next(
-            (
-                Node(each.node_id, each.host, each.port, each.rack)
-                for each in response.node_endpoints
-                if each.node_id == hint.leader_id
-            ),
-            None,
-        )
-        topic, partition = answer.asked.state.tp
-        self._fetcher.cluster.apply_leader_hint(
-            topic, partition, hint.leader_id, hint.leader_epoch, node
+    def _on_leader_hints(self, hints: Iterable[PartitionHint], response: FetchResponse) -> None:
+        """Believe the leaders that the broker names in passing (KIP-951)."""
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack)
+            for each in response.node_endpoints
+        }
+        self._fetcher.cluster.apply_leader_hints(
+            LeaderHint(*tp, hint.leader_id, hint.leader_epoch, nodes.get(hint.leader_id))
+            for tp, hint in hints
         )
 
     def _on_released(self, size: int) -> None:

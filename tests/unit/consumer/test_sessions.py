@@ -361,6 +361,29 @@ async def test_any_sequence_of_fates(seed: int) -> None:
                     await read_some()
 
 
+async def test_a_broker_that_loses_all_its_partitions_is_heard_once() -> None:
+    """Each is refused with its new leader (KIP-951): one look at all partitions, not one each."""
+    async with FakeCluster(brokers=2, topics={"orders": 300}) as cluster:
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=20,
+            retry_backoff_ms=20,
+        )
+        async with consumer:
+            await until(lambda: all(p.highwater is not None for p in consumer._core.positions))
+            heard: list[int] = []
+            consumer._core.cluster.add_listener(lambda metadata: heard.append(metadata.version))
+            for partition in range(300):
+                cluster.move_leader("orders", partition, 1)
+            append(cluster, numbered(1), 7)
+            append(cluster, numbered(1), 8)
+            assert sorted(await take(consumer, 2)) == [(7, 0), (8, 0)]
+            await until(lambda: all(p.node == 1 for p in consumer._core.positions))
+            assert len(heard) < 20
+
+
 # --- the end of a session
 
 
