@@ -12,7 +12,7 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
 from .conftest import MakeConsumer
-from .makers import append, append_batch, batch, control_batch, numbered
+from .makers import append, append_batch, batch, control_batch, numbered, until
 
 TP0, TP1, TP2 = (TopicPartition("orders", p) for p in range(3))
 
@@ -118,7 +118,7 @@ async def test_cancelled_while_waiting_nothing_is_lost(
 ) -> None:
     async with make("orders") as consumer, consumer.batches() as batches:
         waiting = asyncio.ensure_future(anext(batches))
-        await asyncio.sleep(0.01)
+        await until(lambda: bool(consumer._core._waiters))
         waiting.cancel()
         await asyncio.wait([waiting])
         append(cluster, numbered(3))
@@ -133,7 +133,7 @@ async def test_stop_ends_the_iteration(cluster: FakeCluster, make: MakeConsumer)
         return len([each async for each in consumer.batches()])
 
     reading = asyncio.ensure_future(read())
-    await asyncio.sleep(0.01)
+    await until(lambda: bool(consumer._core._waiters))
     await consumer.stop()
     assert await reading == 0
     with pytest.raises(errors.ConsumerStoppedError):
