@@ -17,12 +17,12 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.merging import merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     NO_LEADER,
     Metadata,
     Node,
-    merge,
     metadata_request,
 )
 from aiokafka_lite.cluster.retry import ANY, call, find_coordinator

@@ -38,10 +38,10 @@ from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
 from aiokafka_lite.cluster.coordinators import Coordinators
 from aiokafka_lite.cluster.large import MetadataAnswer, MetadataQuestion, read_on
+from aiokafka_lite.cluster.merging import Merging
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     LeaderHint,
-    Merging,
     Metadata,
     Node,
     Partition,

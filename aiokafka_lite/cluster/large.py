@@ -17,7 +17,7 @@ import asyncio
 from time import perf_counter
 from typing import ClassVar, Final, Self
 
-from aiokafka_lite.cluster.metadata import Merging
+from aiokafka_lite.cluster.merging import Merging
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,

@@ -1,29 +1,15 @@
-"""What a client knows of the cluster: an immutable snapshot, and how an answer changes it.
+"""What a client knows of the cluster: an immutable snapshot.
 
-A `Metadata` never changes; `merge` makes the next one from the last and one MetadataResponse.
-So whoever holds a snapshot may read it across awaits, and a listener may compare the old one
-with the new one. Nothing here waits, sends or looks at a clock.
-
-What merging promises:
-
-- An older leader epoch never wins (KIP-320). A broker that lags may still answer with the leader
-  before the last; believing it would send requests in circles. Two things end the memory: the
-  topic id changed (KIP-516: the topic was deleted and made again), or the answer comes from
-  another cluster (its cluster id differs).
-- Before Metadata v9 the epochs in an answer are not reliable while partitions are reassigned
-  (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is compared with nothing.
-- A topic that has a passing error keeps the partitions known before, with the error told beside
-  them: a broker that has just started answers UNKNOWN_TOPIC_OR_PARTITION for a moment, and that
-  must not stop a producer that knows the leaders. A lasting error (authorization, bad name) takes
-  them away.
-- A topic that was asked for and is missing from the answer is an unknown topic, said so.
+A `Metadata` never changes; `merging` makes the next one from the last and an answer. So whoever
+holds a snapshot may read it across awaits, and a listener may compare the old one with the new
+one. Nothing here waits, sends or looks at a clock.
 
 Source: MetadataResponse.json, KIP-320, KIP-516, KIP-951.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -31,26 +17,16 @@ from uuid import UUID
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InvalidTopicError,
-    MetadataEmptyBrokerList,
     TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
 )
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
-from aiokafka_lite.protocol.primitives import ZERO_UUID
 
 NO_LEADER = -1
 UNKNOWN_EPOCH = -1
 NO_CONTROLLER = -1
-
-# The first Metadata version whose leader epochs may be relied upon (Kafka 2.4).
-RELIABLE_EPOCHS_FROM = 9
 
 
 # What a broker says against a topic that will not pass by itself. Anything else may, an unexpected
@@ -222,174 +198,6 @@ class Metadata:
 EMPTY = Metadata()
 
 
-def merge(
-    old: Metadata,
-    response: MetadataResponse,
-    now: float,
-    *,
-    version: int,
-    api_version: int,
-    asked: Collection[str] | None,
-    keep: Callable[[str], bool],
-) -> Metadata:
-    """The snapshot after one answer.
-
-    Args:
-        old: The snapshot so far.
-        response: The broker's answer.
-        now: When it came (monotonic seconds).
-        version: The number of the refresh it answers.
-        api_version: The version of the Metadata API it was spoken in.
-        asked: The names asked for, or None when all topics were.
-        keep: Of topics known before and not asked for now: whether to remember them.
-
-    Raises:
-        MetadataEmptyBrokerList: the answer names no broker: the one that gave it is just starting.
-            Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
-            first topic is made, so with Metadata v0 an empty beginning is believed.)
-    """
-    merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
-    merging.add_all(response)
-    return merging.finish(response, now, version=version)
-
-
-class Merging:
-    """Makes a snapshot of an answer, partition by partition: a large one need not be taken at once.
-
-    Args:
-        old, api_version, asked, keep: As of `merge`.
-
-    Call `add_all`, or: `begin`; for each topic `begin_topic`, `add_partition` for each of its
-    partitions, and `end_topic`. Then `finish`.
-    """
-
-    def __init__(
-        self,
-        old: Metadata,
-        *,
-        api_version: int,
-        asked: Collection[str] | None,
-        keep: Callable[[str], bool],
-    ) -> None:
-        self._old = old
-        self._api_version = api_version
-        self._asked = asked
-        self._keep = keep
-        self._topics: dict[str, Topic] = {}
-        self._told: MetadataResponseTopic | None = None  # the topic begun, unless it is skipped
-        self._before: Mapping[int, Partition] = {}  # its partitions in the old snapshot
-        self._partitions: dict[int, Partition] = {}
-        self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """One tuple for all partitions of the same replicas: there are few, and many partitions."""
-
-    def add_all(self, response: MetadataResponse) -> None:
-        """The whole answer, at once."""
-        self.begin(response.cluster_id)
-        for told in response.topics:
-            self.begin_topic(told)
-            for partition in told.partitions:
-                self.add_partition(partition)
-            self.end_topic()
-
-    def begin(self, cluster_id: str | None) -> None:
-        """The answer comes from this cluster (None: not told)."""
-        if None not in (self._old.cluster_id, cluster_id) and self._old.cluster_id != cluster_id:
-            self._old = EMPTY
-        known, asked = self._old.topics, self._asked
-        if asked is not None:
-            self._topics = {name: topic for name, topic in known.items() if self._keep(name)}
-            for name in asked:
-                self._topics[name] = _with_error(
-                    name, known.get(name), UnknownTopicOrPartitionError
-                )
-
-    def begin_topic(self, told: MetadataResponseTopic) -> None:
-        """The answer tells about a topic (its partitions are added one by one)."""
-        self._partitions = {}
-        self._told = None
-        # Metadata v0 answers with all topics where none was asked for: those are skipped.
-        if told.name is None or (self._asked is not None and told.name not in self._asked):
-            return
-        self._told = told
-        self._before = {}
-        old = self._old.topics.get(told.name)
-        if old is not None and not _made_again(old, _topic_id(told)):
-            self._before = old.partitions
-
-    def add_partition(self, told: MetadataResponsePartition) -> None:
-        """A partition of the topic begun."""
-        if self._told is not None:
-            known = self._before.get(told.partition_index)
-            self._partitions[told.partition_index] = _newer(
-                known, _partition(told, self._api_version, self._replicas)
-            )
-
-    def end_topic(self) -> None:
-        """All partitions of the topic were added."""
-        told = self._told
-        if told is None or told.name is None:
-            return
-        name = told.name
-        if told.error_code:
-            error = for_code(told.error_code)
-            self._topics[name] = _with_error(name, self._old.topics.get(name), error)
-        else:
-            self._topics[name] = Topic(
-                name=name,
-                topic_id=_topic_id(told),
-                error=None,
-                is_internal=told.is_internal,
-                partitions=self._partitions,
-            )
-
-    def finish(
-        self,
-        response: MetadataResponse,
-        now: float,
-        *,
-        version: int,
-        current: Metadata | None = None,
-    ) -> Metadata:
-        """The snapshot.
-
-        Args:
-            response: The answer; its topics are not looked at.
-            current: The snapshot in force, if it may have become another one meanwhile, by leaders
-                told in passing: those that are newer than the answer count.
-
-        Raises:
-            MetadataEmptyBrokerList: see `merge`.
-        """
-        old = self._old
-        if not response.brokers and (old.brokers or self._api_version > 0):
-            raise MetadataEmptyBrokerList("The broker's metadata names no broker")
-        if current is not None and old is not EMPTY:
-            self._believe(current)
-        topics = self._topics
-        return Metadata(
-            version=version,
-            refreshed_at=now,
-            brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
-            controller_id=response.controller_id,
-            cluster_id=response.cluster_id or old.cluster_id,
-            topics=topics,
-            topic_names={t.topic_id: t.name for t in topics.values() if t.topic_id is not None},
-        )
-
-    def _believe(self, current: Metadata) -> None:
-        """What was told in passing since the answer began to be read."""
-        for name, topic in current.topics.items():
-            told = self._topics.get(name)
-            if told is None or topic is self._old.topics.get(name):
-                continue
-            if not _made_again(topic, told.topic_id):
-                partitions = {
-                    index: _newer(topic.partitions.get(index), partition)
-                    for index, partition in told.partitions.items()
-                }
-                self._topics[name] = replace(told, partitions=partitions)
-
-
 def metadata_request(
     asked: Collection[str] | None, api_version: int, auto_create: bool
 ) -> MetadataRequest:
@@ -406,52 +214,4 @@ def metadata_request(
         topics=topics,
         # Older versions cannot say no; the brokers do as their configuration says.
         allow_auto_topic_creation=auto_create or api_version < 4,
-    )
-
-
-def _topic_id(told: MetadataResponseTopic) -> UUID | None:
-    return None if told.topic_id == ZERO_UUID else told.topic_id
-
-
-def _made_again(old: Topic, topic_id: UUID | None) -> bool:
-    """Whether the id is another topic's of the same name."""
-    return old.topic_id is not None and topic_id is not None and old.topic_id != topic_id
-
-
-def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) -> Topic:
-    """The topic after a broker spoke against it."""
-    if old is None or error in LASTING_ERRORS:
-        return Topic(name, None if old is None else old.topic_id, error)
-    partitions = old.partitions
-    if old.topic_id is None and error is UnknownTopicOrPartitionError:
-        # Without a topic id, a topic made again under this name could not be told from the one
-        # that is gone, and its epochs begin anew: the remembered ones must not stand in its way.
-        partitions = {
-            p: known._replace(leader_epoch=UNKNOWN_EPOCH) for p, known in partitions.items()
-        }
-    return replace(old, error=error, partitions=partitions)
-
-
-def _newer(old: Partition | None, told: Partition) -> Partition:
-    """What to believe of a partition: what is told, unless its epoch is older than the known. The
-    old object if it says the same: so the garbage collector has nothing to look through."""
-    if old is None or old == told:
-        return told if old is None else old
-    return old if UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch else told
-
-
-def _partition(
-    told: MetadataResponsePartition,
-    api_version: int,
-    shared: dict[tuple[int, ...], tuple[int, ...]],
-) -> Partition:
-    replicas, isr = tuple(told.replica_nodes), tuple(told.isr_nodes)
-    return Partition(
-        partition=told.partition_index,
-        leader=told.leader_id,
-        leader_epoch=told.leader_epoch if api_version >= RELIABLE_EPOCHS_FROM else UNKNOWN_EPOCH,
-        replicas=shared.setdefault(replicas, replicas),
-        isr=shared.setdefault(isr, isr),
-        offline=tuple(told.offline_replicas),
-        error=for_code(told.error_code) if told.error_code else None,
     )

@@ -8,7 +8,8 @@ import pytest
 from aiokafka_lite.cluster import large
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.large import MetadataAnswer, read_on
-from aiokafka_lite.cluster.metadata import EMPTY, Merging, Metadata, merge
+from aiokafka_lite.cluster.merging import Merging, merge
+from aiokafka_lite.cluster.metadata import EMPTY, Metadata
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import (

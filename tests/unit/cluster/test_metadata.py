@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from aiokafka_lite.cluster.merging import merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     Metadata,
     Node,
     Partition,
-    merge,
     metadata_request,
 )
 from aiokafka_lite.errors import (
