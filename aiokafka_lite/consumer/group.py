@@ -446,12 +446,20 @@ class ConsumerGroup:
 
     async def _limited(self, told: Awaitable[None]) -> None:
         """Let a listener run; when the end has come, not longer than its share of the time."""
-        async with asyncio.timeout_at(self._listener_deadline()) as limit:
-            self._listening = limit
-            try:
-                await told
-            finally:
-                self._listening = None
+        try:
+            async with asyncio.timeout_at(self._listener_deadline()) as limit:
+                self._listening = limit
+                try:
+                    await told
+                finally:
+                    self._listening = None
+        except TimeoutError:
+            if not limit.expired():
+                raise  # its own
+            log.warning(
+                "A listener of group %s was not through when the consumer stopped",
+                self.options.group_id,
+            )
 
     def _log_failed(self, method: Told) -> None:
         log.exception("%r of group %s failed", method, self.options.group_id)

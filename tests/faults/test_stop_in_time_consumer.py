@@ -325,3 +325,20 @@ async def test_another_takes_over_what_stop_let_go(cluster: FakeCluster, kind: s
     await second.stop()
     assert len(seen | more) == 60
     assert kind == "alone" or not seen & more
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+async def test_a_listener_that_is_cut_short_is_told_as_that(
+    cluster: FakeCluster, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has not failed: no traceback is of use."""
+    consumer = make(cluster, kind)
+    listener = Listener()
+    consumer.subscribe(["orders"], listener=listener)
+    await consumer.start()
+    listener.lasts = "revoked"
+    await consumer.stop()
+    told = [record for record in caplog.records if record.name.endswith("consumer.group")]
+    assert [record.levelname for record in told] == ["WARNING"]
+    assert "was not through when the consumer stopped" in told[0].getMessage()
+    assert told[0].exc_info is None
