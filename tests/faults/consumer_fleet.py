@@ -12,7 +12,6 @@ from pathlib import Path
 from tests.faults.consumer_journal import Event, Place, Verb, follow, read
 from tests.faults.consumer_ledger import Interruption
 from tests.faults.consumer_worker import MemberPlan, Plan
-from tests.faults.schedule import Happenings
 from tools.kafka.process import Child
 
 __all__ = ["FLEET_FAULTS", "Fleet", "lagging", "member_plans"]
@@ -38,9 +37,10 @@ class Fleet:
     """Four processes with two members each.
 
     Args:
-        plan: Of each of them, but for journal, members and seed.
+        plan: Of each of them, but for client, journal, members and seed.
         folder: For their files.
         seed: Of what they do by themselves.
+        clients: Packages that they use in turn.
 
     Attributes:
         plans: One a process.
@@ -49,12 +49,13 @@ class Fleet:
     """
 
     def __init__(
-        self, plan: Plan, folder: Path, seed: int, happenings: Happenings, processes: int = 4
+        self, plan: Plan, folder: Path, seed: int, clients: Sequence[str], processes: int = 4
     ) -> None:
-        self._folder, self._happenings = folder, happenings
+        self._folder = folder
         self.plans = [
             replace(
                 plan,
+                client=clients[number % len(clients)],
                 journal=str(folder / f"{plan.group}-{number}.journal"),
                 members=member_plans(number),
                 seed=f"{seed} {number} {'odd' if number % 2 else 'even'}",

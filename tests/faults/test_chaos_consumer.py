@@ -7,8 +7,9 @@ connections. Everything that a member is given, commits and is told is written d
 judged in the end. Once each with the eager, the cooperative and the consumer protocol.
 
 CHAOS_SEED repeats a schedule; CHAOS_MINUTES (2 by default) is how long records flow, all
-protocols together, CHAOS_RECORDS how many; CHAOS_MODES names the protocols, CHAOS_CLIENT the
-package ("aiokafka" calibrates the harness). `make chaos-consumer SEED=7 RECORDS=20000000`.
+protocols together, CHAOS_RECORDS how many; CHAOS_MODES names the protocols, CHAOS_CLIENTS the
+packages that the processes use in turn ("aiokafka" alone calibrates the harness; of both,
+MODES=eager makes one group). `make chaos-consumer SEED=7 RECORDS=20000000`.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from tests.faults.stages import Real, real_stage
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "2"))
 RECORDS = int(os.environ.get("CHAOS_RECORDS", "300000"))
-CLIENT = os.environ.get("CHAOS_CLIENT", "aiokafka_lite")
+CLIENTS = os.environ.get("CHAOS_CLIENTS", "aiokafka_lite").split(",")
 MODES = os.environ.get("CHAOS_MODES", "eager,cooperative,consumer").split(",")
 SECONDS = MINUTES * 60 / len(MODES)
 
@@ -72,7 +73,7 @@ async def play_group(
     stage.topics = topics
     plan = Plan(
         stage.bootstrap_servers,
-        CLIENT,
+        CLIENTS[0],
         topics,
         f"readers-{mode}",
         mode,
@@ -84,7 +85,7 @@ async def play_group(
         max_poll=8.0,
     )
     seed = SEED * 100 + number
-    fleet = Fleet(plan, folder, seed, happenings)
+    fleet = Fleet(plan, folder, seed, CLIENTS)
     count = RECORDS // len(MODES)
     load = Load(stage.bootstrap_servers, topics, rate=count / SECONDS, count=count)
     nodes, end = stage.kafka.node_ids, asyncio.Event()
@@ -113,7 +114,9 @@ async def play_group(
 
 
 def judge(fleet: Fleet, ends: dict[Place, int], mode: str, happenings: Happenings) -> list[str]:
-    ledger = GroupLedger(fleet.interruptions, static=fleet.static, strict=CLIENT == "aiokafka_lite")
+    ledger = GroupLedger(
+        fleet.interruptions, static=fleet.static, strict=CLIENTS == ["aiokafka_lite"]
+    )
     wrong = ledger.judge(fleet.events(), ends)
     tally = ledger.tally
     happenings.tell(
@@ -135,7 +138,7 @@ def judge(fleet: Fleet, ends: dict[Place, int], mode: str, happenings: Happening
 
 
 async def test_every_record_is_seen_and_no_committed_one_twice(tmp_path: Path) -> None:
-    print(f"\nseed {SEED}, {MINUTES:g} minutes, {RECORDS} records, {CLIENT}, {MODES}")
+    print(f"\nseed {SEED}, {MINUTES:g} minutes, {RECORDS} records, {CLIENTS}, {MODES}")
     happenings = Happenings()
     wrong: list[str] = []
     async with real_stage(SEED, BROKER_CONFIG, heap="256m") as stage:
