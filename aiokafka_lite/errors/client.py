@@ -33,6 +33,7 @@ __all__ = [
     "RecordTooLargeError",
     "StaleMetadata",
     "TooManyInFlightRequests",
+    "TransactionAbortedError",
     "UnrecognizedBrokerVersion",
     "UnsupportedCodecError",
 ]
@@ -187,6 +188,10 @@ class RecordTooLargeError(KafkaError):
 
 class ProducerClosed(KafkaError):
     """The producer was closed before, or while, the record was waiting."""
+
+
+class TransactionAbortedError(KafkaError):
+    """The record was not sent: its transaction was aborted first (KIP-654). (ours; Java has it)"""
 
 
 class ConsumerStoppedError(Exception):

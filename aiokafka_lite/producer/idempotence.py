@@ -20,12 +20,22 @@ Non-obvious:
   any first number, so a second batch in flight could overtake a first one that was refused.
 - Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
   alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
+- A transactional producer's epoch is its coordinator's to bump, for all partitions together. The
+  partitions written to under the old one are told to begin anew when nothing of them is in flight.
 """
 
 from enum import Enum
 from typing import Final
 
-__all__ = ["IN_FLIGHT_LIMIT", "LAST_SEQUENCE", "ProducerIdentity", "Sequences"]
+from aiokafka_lite.errors import IllegalStateError
+
+__all__ = [
+    "IN_FLIGHT_LIMIT",
+    "LAST_SEQUENCE",
+    "ProducerIdentity",
+    "Sequences",
+    "TransactionalIdentity",
+]
 
 IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker can tell duplicates of
 LAST_SEQUENCE: Final = 0x7FFFFFFF
@@ -51,6 +61,9 @@ class ProducerIdentity:
         settled: Whether batches may be sent: there is an id, or there need be none.
         numbering: Whether batches carry numbers.
     """
+
+    transactional = False
+    """Ids and epochs come from a transaction coordinator, and from nowhere else."""
 
     def __init__(self, wanted: bool) -> None:
         self._become(IdentityState.WANTED if wanted else IdentityState.OFF)
@@ -78,6 +91,29 @@ class ProducerIdentity:
         """The id is of no more use (its epochs ran out, or a broker disowns it): get another."""
         if self.state is IdentityState.KNOWN:
             self._become(IdentityState.WANTED)
+
+
+class TransactionalIdentity(ProducerIdentity):
+    """The identity of a transactional producer: its coordinator gives it, again and again."""
+
+    transactional = True
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Producer id and epoch; -1 both before there are any."""
+        return self.producer_id, self.epoch
+
+    def take(self, stamp: tuple[int, int]) -> None:
+        """The coordinator gave an id, or a new epoch."""
+        self.producer_id, self.epoch = stamp
+        self._become(IdentityState.KNOWN)
+
+    def renew(self) -> None:
+        """Nobody but the coordinator can do that."""
+        raise IllegalStateError("a transactional producer keeps its id until it is given another")
 
 
 class Sequences:
@@ -120,7 +156,7 @@ class Sequences:
 
     def restart(self) -> None:
         """Begin a new numbering; call it only while nothing of the partition is in flight."""
-        if self.producer_id != self._identity.producer_id:
+        if self._identity.transactional or self.producer_id != self._identity.producer_id:
             self.stamp = (self._identity.producer_id, self._identity.epoch)
         elif self.broken and self.epoch < _LAST_EPOCH:
             self.stamp = (self.producer_id, self.epoch + 1)

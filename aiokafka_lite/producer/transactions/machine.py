@@ -1,0 +1,518 @@
+"""A transactional producer's state, and what is asked next: sans-IO (KIP-98, 360, 447, 691, 890).
+
+The application begins and ends transactions; the sender tells which partitions have something to
+send, and which batches failed; a driver asks for the next step, has a coordinator carry it out, and
+hands back what came of it. One step is under way at a time. Instants are seconds of a monotonic
+clock, handed in.
+
+There are two generations of the protocol. In the older one a partition (or a group, for its
+offsets) is added to the transaction before anything is written there, and the epoch stays from one
+transaction to the next. With ``transaction.version`` 2 (KIP-890) the first batch itself adds its
+partition, and each end gives a new epoch, so that what comes late is told from the next
+transaction. A transaction is ended in the generation that it was begun in.
+
+Non-obvious:
+- A coordinator that knows of nothing refuses to end a transaction of the older generation. So with
+  nothing added, nothing is asked at all. Where an answer was lost, something may have been added:
+  then an abort is asked for, and its refusal says that there was nothing. (Java adds again first.)
+- A batch that failed after it was numbered leaves a gap that the next one would be refused for. In
+  the older generation the client bumps the epoch then, after the abort (KIP-360); brokers before
+  2.5 cannot do that, and the producer is at its end. Java is laxer there, at the price of guessing
+  whether the batch was stored.
+- An abort that a coordinator will not hear of ends the producer: there is nothing left to try.
+- ``drained`` means that no batch waits and no request with one is in flight, overdue ones included:
+  so nothing of a transaction can arrive after its end.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    ClusterAuthorizationFailedError,
+    CommitFailedError,
+    ConcurrentTransactions,
+    IllegalOperation,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    KafkaProtocolError,
+    OperationNotAttempted,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+    TransactionAbortedError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedVersionError,
+    for_code,
+)
+from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.producer.idempotence import TransactionalIdentity
+from aiokafka_lite.producer.transactions.reactions import Reaction, error_of, reaction
+from aiokafka_lite.producer.transactions.states import ENDING, FOLLOWING, OPEN, TransactionState
+from aiokafka_lite.producer.transactions.steps import (
+    AddOffsets,
+    AddPartitions,
+    Answer,
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducer,
+    OffsetsOrder,
+    Place,
+    Step,
+)
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["TransactionMachine"]
+
+IMPLICIT_FROM: Final = 2
+"""Level of ``transaction.version`` that the newer generation begins with."""
+
+_SOON: Final = 0.02
+"""Seconds until the first add of a transaction is tried again, while the one before is still being
+ended by the brokers: as in Java."""
+
+_TOPIC_REFUSED: Final = TopicAuthorizationFailedError.errno
+_NO_TRANSACTION: Final = InvalidTxnState.errno
+_CONCURRENT: Final = ConcurrentTransactions.errno
+_NOT_ATTEMPTED: Final = OperationNotAttempted.errno
+
+_S = TransactionState
+_R = Reaction
+
+_ENDS_PRODUCER: Final = (
+    ClusterAuthorizationFailedError,
+    InvalidProducerIdMapping,
+    ProducerFenced,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedVersionError,
+)
+
+_GRAVITY: Final = {
+    _R.RETRY: 0,
+    _R.FIND: 1,
+    _R.ABORT: 2,
+    _R.MISMATCH: 3,
+    _R.BUMP: 4,
+    _R.FATAL: 5,
+    _R.FENCED: 6,
+}
+
+
+class TransactionMachine:
+    """One producer's transactions.
+
+    Args:
+        transactional_id: Its name.
+        identity: The producer's, which this machine gives its ids and epochs.
+        backoff: Before a step is tried again.
+
+    Attributes:
+        state: Where it stands.
+        error: Why, in ABORTABLE_ERROR and FATAL_ERROR.
+        implicit: The open transaction is of the newer generation.
+        transitions: Counts changes of the state.
+    """
+
+    def __init__(
+        self, transactional_id: str, identity: TransactionalIdentity, backoff: Backoff
+    ) -> None:
+        self.state = _S.UNINITIALIZED
+        self.error: KafkaError | None = None
+        self.implicit = False
+        self.transitions = 0
+        self._place: Place = (CoordinatorKind.TRANSACTION, transactional_id)
+        self._identity = identity
+        self._backoff = backoff
+        self._level = 0  # of transaction.version, as the coordinator told it last
+        self._can_bump = False  # the coordinator knows KIP-360
+        self._found: set[Place] = set()
+        self._under_way: Step | None = None
+        self._failures = 0  # in a row
+        self._retry_at = 0.0
+        # Of the open transaction:
+        self._started = False  # the coordinator knows of it, or will by what is being written
+        self._to_add: dict[TopicPartition, None] = {}
+        self._added: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+        self._doubt = False  # whether something was added is not known: an answer was lost
+        self._orders: deque[OffsetsOrder] = deque()
+        self._bump = False  # the client is to bump the epoch after the end
+
+    # What the application does
+
+    def initialize(self) -> None:
+        """Get a producer id; whoever else has the transactional id is fenced by it."""
+        self._become(_S.INITIALIZING)
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            KafkaError: The producer is at its end, or the transaction before has to be aborted.
+            IllegalOperation: One is open, or is being ended.
+        """
+        self._check("begin a transaction", _S.READY)
+        self.implicit = self._level >= IMPLICIT_FROM
+        self._become(_S.IN_TRANSACTION)
+
+    def commit(self) -> None:
+        """Commit the open transaction, as soon as all is written. The state tells the outcome.
+
+        Raises:
+            KafkaError: The producer is at its end, or the transaction can only be aborted.
+            IllegalOperation: None is open.
+        """
+        self._check("commit", _S.IN_TRANSACTION)
+        self._become(_S.COMMITTING)
+
+    def abort(self) -> None:
+        """Abort the open transaction. The state tells the outcome.
+
+        Raises:
+            KafkaError: The producer is at its end.
+            IllegalOperation: None is open.
+        """
+        if self.state is not _S.ABORTABLE_ERROR:
+            self._check("abort", _S.IN_TRANSACTION)
+        self._become(_S.ABORTING)
+        self._to_add.clear()
+        self._retry_at = 0.0
+        self._drop_orders(TransactionAbortedError("the transaction is aborted"))
+
+    def add_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> OffsetsOrder:
+        """Commit offsets with the open transaction; the order tells when they are part of it.
+
+        Raises:
+            KafkaError: The producer is at its end, or the transaction can only be aborted.
+            IllegalOperation: None is open.
+        """
+        self._check("send offsets", _S.IN_TRANSACTION)
+        order = OffsetsOrder(group, dict(offsets))
+        self._orders.append(order)
+        return order
+
+    # What the sender tells
+
+    def admit(self, partition: TopicPartition) -> bool:
+        """Whether what waits for a partition may be sent now; if not yet, it is being added."""
+        if self.implicit:
+            self._started = True
+            return self.state is not _S.FATAL_ERROR
+        if partition in self._added:
+            return self.state is not _S.FATAL_ERROR
+        if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
+            self._to_add[partition] = None
+        return False
+
+    def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch of the open transaction will not be written, or nobody knows whether it was.
+
+        Args:
+            numbered: It had a sequence number.
+        """
+        if self.state not in OPEN:
+            return
+        if isinstance(error, _ENDS_PRODUCER):
+            self._fail(error)
+            return
+        if numbered and not self.implicit:
+            if not self._can_bump:
+                self._fail(error)
+                return
+            self._bump = True
+        self._spoil(error)
+
+    # Steps
+
+    def next_step(self, now: float, *, drained: bool) -> Step | None:
+        """What is to be asked at this moment, if anything. It is under way then, until one of
+        ``on_answer``, ``on_found`` and ``on_error`` is called.
+
+        Args:
+            drained: Nothing of the transaction waits to be sent, or is in flight.
+        """
+        if self._under_way is not None or now < self._retry_at:
+            return None
+        step = self._wanted(drained)
+        if step is not None and step.place not in self._found:
+            step = FindCoordinator(step.place)
+        self._under_way = step
+        if isinstance(step, CommitOffsets) and step.implicit:
+            self._started = True
+        return step
+
+    def next_wakeup(self) -> float | None:
+        """When ``next_step`` may have more to say though nothing happened; None: never."""
+        return self._retry_at if self._under_way is None and self._retry_at else None
+
+    def _wanted(self, drained: bool) -> Step | None:
+        if self.state in ENDING and drained and self._nothing_to_end:
+            self._complete()
+        place, identity = self._place, self._identity.stamp
+        if self.state is _S.INITIALIZING:
+            return InitProducer(place, identity)
+        if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
+            if self._to_add:
+                return AddPartitions(place, identity, frozenset(self._to_add))
+            if self._orders:
+                return self._carry_out(self._orders[0])
+        if self.state in ENDING and drained:
+            return EndTransaction(place, identity, self.state is _S.COMMITTING, self.implicit)
+        return None
+
+    @property
+    def _nothing_to_end(self) -> bool:
+        """The coordinator knows of no transaction, and is not to know of one."""
+        return not (self._started or self._doubt or self._to_add or self._orders)
+
+    def _carry_out(self, order: OffsetsOrder) -> Step:
+        identity, group_id = self._identity.stamp, order.group.group_id
+        if not self.implicit and group_id not in self._groups:
+            return AddOffsets(self._place, identity, group_id)
+        place = (CoordinatorKind.GROUP, group_id)
+        return CommitOffsets(place, identity, order, dict(order.left), self.implicit)
+
+    # What came of a step
+
+    def on_coordinator(self, level: int, can_bump: bool) -> None:
+        """What the transactional id's coordinator knows; tell it with each connection to it.
+
+        Args:
+            level: Of the finalized feature ``transaction.version``; 0 without.
+            can_bump: It takes InitProducerId with an epoch (v3, KIP-360).
+        """
+        self._level = level
+        self._can_bump = can_bump
+
+    def on_found(self, step: FindCoordinator) -> None:
+        """A coordinator was found."""
+        self._land(step)
+        self._found.add(step.place)
+
+    def on_answer(self, step: Step, answer: Answer, now: float) -> None:
+        """A coordinator answered."""
+        self._land(step)
+        if self.state is _S.FATAL_ERROR:
+            return
+        if answer.code:
+            self._on_code(step, answer.code, now)
+            return
+        match step:
+            case InitProducer():
+                self._on_identity(answer)
+            case AddPartitions():
+                self._on_partitions(step, answer.partitions, now)
+            case AddOffsets(group_id=group_id):
+                self._groups.add(group_id)
+                self._started = True
+                self._failures = 0
+            case CommitOffsets():
+                self._on_offsets(step, answer.partitions, now)
+            case EndTransaction():
+                self._on_ended(answer)
+            case FindCoordinator():
+                raise TypeError("on_found tells of a coordinator")
+
+    def on_error(self, step: Step, error: KafkaError, now: float) -> None:
+        """Nobody answered, or the answer cannot be read."""
+        self._land(step)
+        if self.state is _S.FATAL_ERROR:
+            return
+        if isinstance(error, BrokerResponseError):
+            self._on_code(step, error.errno, now)
+        elif error.retriable or isinstance(error, KafkaProtocolError):
+            self._found.discard(step.place)  # it may have moved with the broker's end
+            self._doubt |= isinstance(step, AddPartitions | AddOffsets)
+            self._pause(now)
+        else:
+            self._fail(error)
+
+    def _land(self, step: Step) -> None:
+        if step is not self._under_way:
+            raise ValueError(f"{step} is not under way")
+        self._under_way = None
+        self._retry_at = 0.0
+
+    def _on_identity(self, answer: Answer) -> None:
+        if answer.identity is None:
+            raise ValueError("InitProducerId is answered by an identity")
+        self._failures = 0
+        self._bump = False
+        self._identity.take(answer.identity)
+        self._become(_S.READY)
+
+    def _on_partitions(
+        self, step: AddPartitions, codes: Mapping[TopicPartition, int], now: float
+    ) -> None:
+        left_out = step.partitions - codes.keys()
+        failed = {tp: code for tp, code in codes.items() if code and tp in step.partitions}
+        if not failed and not left_out:
+            for tp in step.partitions:
+                self._to_add.pop(tp, None)
+            self._added |= step.partitions
+            self._started = True
+            self._failures = 0
+        elif failed:
+            self._on_codes(step, failed, now)
+        else:
+            self._pause(now)  # the answer is not about what was asked
+
+    def _on_offsets(
+        self, step: CommitOffsets, codes: Mapping[TopicPartition, int], now: float
+    ) -> None:
+        order = step.order
+        for tp in step.offsets:
+            if codes.get(tp) == 0:
+                order.left.pop(tp, None)
+        failed = {tp: code for tp, code in codes.items() if code and tp in step.offsets}
+        if not order.left:
+            order.done = True
+            if self._orders and self._orders[0] is order:
+                self._orders.popleft()
+            self._failures = 0
+        elif failed:
+            self._on_codes(step, failed, now)
+        else:
+            self._pause(now)
+
+    def _on_ended(self, answer: Answer) -> None:
+        if answer.identity is not None:
+            self._identity.take(answer.identity)
+        self._complete()
+
+    def _complete(self) -> None:
+        """The transaction has ended as it was to."""
+        if not self.implicit and self._level >= IMPLICIT_FROM and self._started:
+            # What was written under this epoch must not be taken for the newer generation's.
+            self._bump |= self._can_bump
+        self._forget()
+        self._become(_S.INITIALIZING if self._bump else _S.READY)
+
+    def _forget(self) -> None:
+        self._started = False
+        self._to_add.clear()
+        self._added.clear()
+        self._groups.clear()
+        self._doubt = False
+        self._failures = 0
+        self._retry_at = 0.0
+
+    # Refusals
+
+    def _on_codes(self, step: Step, codes: Mapping[TopicPartition, int], now: float) -> None:
+        """Some partitions were refused: the gravest reaction counts."""
+        told = [code for code in codes.values() if code != _NOT_ATTEMPTED] or [_NOT_ATTEMPTED]
+        worst = max(told, key=lambda code: _GRAVITY[reaction(step, code)])
+        what = reaction(step, worst)
+        if what is _R.ABORT:
+            topics = {tp.topic for tp, code in codes.items() if code == _TOPIC_REFUSED}
+            error: KafkaError | None = None
+            if topics:
+                error = TopicAuthorizationFailedError(*sorted(topics))
+            self._on_code(step, worst, now, error)
+        else:
+            self._on_code(step, worst, now)
+
+    def _on_code(self, step: Step, code: int, now: float, error: KafkaError | None = None) -> None:
+        what = reaction(step, code)
+        if isinstance(step, AddPartitions | AddOffsets):
+            self._doubt |= for_code(code).ambiguous
+        if isinstance(step, EndTransaction) and code == _NO_TRANSACTION and self._may_be_nothing:
+            self._complete()
+            return
+        if error is None:
+            error = error_of(code, what, step)
+        match what:
+            case _R.RETRY:
+                self._pause(now, soon=code == _CONCURRENT and self._opens(step))
+            case _R.FIND:
+                self._found.discard(step.place)
+                self._pause(now)
+            case _R.FENCED | _R.FATAL:
+                self._fail(error)
+            case _:
+                self._on_abortable(step, what, error)
+
+    def _on_abortable(self, step: Step, what: Reaction, error: KafkaError) -> None:
+        if self.state is _S.INITIALIZING or (
+            isinstance(step, EndTransaction) and self.state is _S.ABORTING
+        ):
+            self._fail(error)
+            return
+        if what is _R.BUMP and not self.implicit:
+            if not self._can_bump:
+                self._fail(error)
+                return
+            self._bump = True
+        if what is _R.MISMATCH:
+            mismatch = CommitFailedError(f"the consumer is not in its group as it was: {error}")
+            mismatch.__cause__ = error
+            error = mismatch
+        self._spoil(error)
+
+    def _opens(self, step: Step) -> bool:
+        """Whether a step makes the coordinator's transaction begin."""
+        return not self._started and isinstance(step, AddPartitions | AddOffsets | CommitOffsets)
+
+    @property
+    def _may_be_nothing(self) -> bool:
+        return self.state is _S.ABORTING and self._doubt and not self._started
+
+    def _pause(self, now: float, *, soon: bool = False) -> None:
+        self._failures += 1
+        delay = self._backoff.delay(self._failures)
+        self._retry_at = now + (min(_SOON, delay) if soon else delay)
+
+    # States
+
+    def _spoil(self, error: KafkaError) -> None:
+        """The open transaction can only be aborted."""
+        if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
+            self.error = error
+            self._become(_S.ABORTABLE_ERROR)
+            self._to_add.clear()
+            self._drop_orders(error)
+
+    def _fail(self, error: KafkaError) -> None:
+        """The producer can only be closed."""
+        if self.state is not _S.FATAL_ERROR:
+            self.error = error
+            self._become(_S.FATAL_ERROR)
+            self._forget()
+            self._drop_orders(error)
+
+    def close(self, error: KafkaError) -> None:
+        """The producer is closed, whatever is open."""
+        self._fail(error)
+
+    def _drop_orders(self, error: KafkaError) -> None:
+        while self._orders:
+            order = self._orders.popleft()
+            order.error = error
+            order.done = True
+
+    def _check(self, what: str, wanted: TransactionState) -> None:
+        if self.state is wanted:
+            return
+        if self.error is not None:
+            raise copy.copy(self.error)
+        if wanted is _S.READY:
+            raise IllegalOperation(f"Can't {what}: the producer is {self.state.value}")
+        raise IllegalOperation(
+            f"Not in the middle of a transaction: can't {what} while {self.state.value}"
+        )
+
+    def _become(self, state: TransactionState) -> None:
+        if state not in FOLLOWING[self.state]:
+            raise ValueError(f"{self.state} is not followed by {state}")
+        self.state = state
+        self.transitions += 1
+        if state is not _S.ABORTABLE_ERROR and state is not _S.FATAL_ERROR:
+            self.error = None
