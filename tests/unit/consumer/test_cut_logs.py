@@ -11,6 +11,7 @@ import random
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import LogTruncationError, OffsetOutOfRangeError
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -54,7 +55,12 @@ class Walk:
 
     async def read(self, timeout_ms: int = 5) -> None:
         limit = self.random.choice([1, 2, 300, 1000])
-        lists = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=limit)
+        try:
+            lists = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=limit)
+        except OffsetOutOfRangeError as error:  # without a policy: begin where the logs part
+            divergent = error.divergent_offsets if isinstance(error, LogTruncationError) else {}
+            self.consumer.seek(P0, divergent.get(P0, 0))
+            return
         for record in lists.get(P0, ()):
             self.seen[record.offset] = record.value
 
@@ -101,13 +107,20 @@ class Walk:
         return {record.offset: record.value for record in records}
 
 
+@pytest.mark.parametrize("policy", ["earliest", "none"])
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_in_the_end_all_that_is_there_was_read(make: MakeConsumer, seed: int) -> None:
+async def test_in_the_end_all_that_is_there_was_read(
+    make: MakeConsumer, seed: int, policy: str
+) -> None:
     async with FakeCluster(brokers=3, topics={"orders": 1}) as cluster:
         consumer = make(
-            bootstrap_servers=cluster.bootstrap_servers, fetch_max_wait_ms=5, retry_backoff_ms=1
+            bootstrap_servers=cluster.bootstrap_servers,
+            fetch_max_wait_ms=5,
+            retry_backoff_ms=1,
+            auto_offset_reset=policy,
         )
         consumer.assign([P0])
+        consumer.seek(P0, 0)
         await consumer.start()
         walk = Walk(cluster, consumer, seed)
         for _ in range(STEPS):
