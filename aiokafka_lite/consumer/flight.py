@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from aiokafka_lite.protocol.framing import RequestInPieces, decode_response, encode_request
+from aiokafka_lite.consumer.fetch_reading import read_fetch_response
+from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.primitives import Buffer
 
@@ -55,7 +56,7 @@ class FetchFlight(RequestInPieces):
         return [encode_request(self._request, version, correlation_id, client_id)]
 
     def read_response(self, frame: Buffer, version: int) -> FetchResponse:
-        return decode_response(frame, FetchResponse, version)[1]
+        return read_fetch_response(frame, version)
 
     # the promise
 
