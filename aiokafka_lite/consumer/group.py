@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from aiokafka_lite._tasks import TaskOwner
@@ -35,6 +35,7 @@ from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.commits import Commits
 from aiokafka_lite.consumer.delivery import Delivery
+from aiokafka_lite.consumer.listeners import SHARE, ListenerCalls
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
@@ -53,13 +54,6 @@ from aiokafka_lite.group.offset_store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
-
-Told = Callable[[set[TopicPartition]], Awaitable[None] | None]
-"""A method of a listener."""
-
-SHARE = 0.6
-"""Of the time that is left at the end, a listener or the last commit takes as much at most: what
-comes after it, the LeaveGroup not least, wants its own."""
 
 
 LOOKS = 8
@@ -162,7 +156,7 @@ class ConsumerGroup:
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
         self._close_by: float | None = None
-        self._listening: asyncio.Timeout | None = None  # the limit of a listener that runs
+        self._listeners = ListenerCalls(self.options.group_id, loop)
         self._delivery = delivery
         self._waiting = False  # a read, for records
         self._taken = (0, 0)  # which chunk was read, and how far, when it was looked last
@@ -325,8 +319,7 @@ class ConsumerGroup:
     async def close(self, deadline: float) -> None:
         """Commit what was given, tell the listener, leave; all by `deadline`."""
         self._close_by = deadline
-        if self._listening is not None:
-            self._listening.reschedule(self._listener_deadline())
+        self._listeners.end_by(deadline)
         if self._started:
             await self.driver.close(deadline)
         await self.commits.at_close(deadline)
@@ -357,7 +350,7 @@ class ConsumerGroup:
         await self.commits.before_revoke(partitions, self._commit_deadline())
         listener = self._subscription.listener
         if listener is not None:
-            await self._call(listener.on_partitions_revoked, partitions)
+            await self._listeners.tell(listener.on_partitions_revoked, partitions)
         self._take_away(partitions)
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
@@ -366,7 +359,7 @@ class ConsumerGroup:
         parting = self._parting
         listener = self._subscription.listener if parting is None else parting.listener
         if listener is not None:
-            await self._call(listener.on_partitions_lost, partitions)
+            await self._listeners.tell(listener.on_partitions_lost, partitions)
         if parting is None:
             self._take_away(partitions)
         elif self.driver.membership.assignment.issubset(partitions):
@@ -383,7 +376,7 @@ class ConsumerGroup:
         self._subscription.on_assigned(all)
         self._track_topics()
         if listener is not None:
-            await self._call(listener.on_partitions_assigned, added)
+            await self._listeners.tell(listener.on_partitions_assigned, added)
             self._assignment.release(added)
         self._assigned = self._parting is None
         self._changed.set()
@@ -407,7 +400,7 @@ class ConsumerGroup:
         await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
             parting.telling = True
-            await self._call(parting.listener.on_partitions_revoked, partitions)
+            await self._listeners.tell(parting.listener.on_partitions_revoked, partitions)
         if self.driver.membership.assignment.issubset(partitions):
             self._parting = None
 
@@ -422,44 +415,3 @@ class ConsumerGroup:
         if self._close_by is not None:
             patience = min(patience, SHARE * max(0.0, self._close_by - now))
         return now + patience
-
-    def _listener_deadline(self) -> float | None:
-        """Until when a listener may run: but for the end, as long as it likes."""
-        if self._close_by is None:
-            return None
-        now = self._loop.time()
-        return now + SHARE * max(0.0, self._close_by - now)
-
-    async def _call(self, method: Told, partitions: Collection[TopicPartition]) -> None:
-        """Tell the listener, and log what it raises."""
-        try:
-            told = method(set(partitions))
-            if told is not None:
-                await self._limited(told)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._log_failed(method)  # something it awaited was cancelled, not this
-        except Exception:
-            self._log_failed(method)
-
-    async def _limited(self, told: Awaitable[None]) -> None:
-        """Let a listener run; when the end has come, not longer than its share of the time."""
-        try:
-            async with asyncio.timeout_at(self._listener_deadline()) as limit:
-                self._listening = limit
-                try:
-                    await told
-                finally:
-                    self._listening = None
-        except TimeoutError:
-            if not limit.expired():
-                raise  # its own
-            log.warning(
-                "A listener of group %s was not through when the consumer stopped",
-                self.options.group_id,
-            )
-
-    def _log_failed(self, method: Told) -> None:
-        log.exception("%r of group %s failed", method, self.options.group_id)

@@ -1,0 +1,76 @@
+"""Telling an application's rebalance listener: plain or coroutine, logged if it fails, in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeAlias
+
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+SHARE: Final = 0.6
+"""Of the time that is left at the end, a listener or the last commit takes as much at most: what
+comes after it, the LeaveGroup not least, wants its own."""
+
+Told: TypeAlias = Callable[[set[TopicPartition]], Awaitable[None] | None]
+"""A method of a listener."""
+
+
+class ListenerCalls:
+    """Calls the listeners of one consumer, one at a time.
+
+    Args:
+        group_id: For the log.
+        loop: The event loop.
+    """
+
+    def __init__(self, group_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._group_id = group_id
+        self._loop = loop
+        self._end_by: float | None = None
+        self._limit: asyncio.Timeout | None = None  # of the listener that runs
+
+    async def tell(self, method: Told, partitions: Collection[TopicPartition]) -> None:
+        """Tell the listener, and log what it raises."""
+        try:
+            told = method(set(partitions))
+            if told is not None:
+                await self._limited(told)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._log_failed(method)  # something it awaited was cancelled, not this
+        except Exception:
+            self._log_failed(method)
+
+    def end_by(self, deadline: float) -> None:
+        """The consumer ends: one that runs, and those to come, get their share of the time.
+
+        Args:
+            deadline: In loop time.
+        """
+        self._end_by = deadline
+        if self._limit is not None:
+            self._limit.reschedule(self._deadline())
+
+    async def _limited(self, told: Awaitable[None]) -> None:
+        async with asyncio.timeout_at(self._deadline()) as limit:
+            self._limit = limit
+            try:
+                await told
+            finally:
+                self._limit = None
+
+    def _deadline(self) -> float | None:
+        """Until when a listener may run: but for the end, as long as it likes."""
+        if self._end_by is None:
+            return None
+        now = self._loop.time()
+        return now + SHARE * max(0.0, self._end_by - now)
+
+    def _log_failed(self, method: Told) -> None:
+        log.exception("%r of group %s failed", method, self._group_id)
