@@ -161,3 +161,15 @@ async def test_cancelling_close_leaves_the_tasks_cancelled() -> None:
     release.set()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()
+
+
+async def test_cancel_ends_all_without_waiting() -> None:
+    reports = Reports()
+    owner = TaskOwner("o", reports)
+    tasks = [owner.spawn(forever(), "one"), owner.spawn(forever(), "two")]
+    owner.cancel()
+    with pytest.raises(IllegalStateError):
+        owner.spawn(forever(), "late")
+    assert await owner.close(soon()) == ()
+    assert all(task.cancelled() for task in tasks)
+    assert reports.seen == []
