@@ -24,6 +24,7 @@ COLOURS = {
     "aiokafka_lite, uvloop": "#6bbf59",
     "aiokafka": "#b23a48",
     "aiokafka, uvloop": "#e39695",
+    "AIOProducer and a poller": "#4059ad",
 }
 PANELS = (("rate", "records a second", max), ("p99_ms", "p99, milliseconds", min))
 WIDTH, HEIGHT, LEFT, TOP = 330, 240, 70, 50  # of a panel's plot, and its margins, in pixels
