@@ -22,8 +22,9 @@ Non-obvious:
   added in one request; only under another topic id it can. A partition that was lost and came
   back between two fetches was never forgotten then, and is not answered about until something
   changes: what the broker told about it before is handed on to its new state.
-- A session names topics in one way. When an id becomes known or unknown, a new one is begun; that
-  saves the round trip in which the broker would refuse (FETCH_SESSION_TOPIC_ID_ERROR).
+- A session speaks one version, if only because it names topics in one way. When an id becomes
+  known or unknown, a new one is begun; that saves the round trip in which the broker would refuse
+  (FETCH_SESSION_TOPIC_ID_ERROR).
 - `next_request_apart` asks outside of the session, which does not notice it.
 
 Source: FetchRequest.json, FetchResponse.json, KIP-74 (order), KIP-227, KIP-320, KIP-516; the
@@ -132,7 +133,7 @@ class FetchSession:
         self.epoch = _BEGIN
         self.version = 0
         self._options = options
-        self._by_id = False  # how the session names topics
+        self._spoken = 0  # the version of all requests of the session
         self._by_key: dict[tuple[str | UUID, int], Asked] = {}  # `asked`, by what answers say
         self._changed: dict[TopicPartition, PartitionState] = {}  # since the last request
         self._without_id: set[TopicPartition] = set()  # those wanted whose topic has no known id
@@ -178,9 +179,9 @@ class FetchSession:
                 self._without_id.add(tp)
             else:
                 self._without_id.discard(tp)
-        self.version, by_id = self._version(latest, nameless=bool(self._without_id))
-        if by_id != self._by_id:
-            self._by_id = by_id
+        self.version = _version(latest, nameless=bool(self._without_id))
+        if self.version != self._spoken:
+            self._spoken = self.version
             self.epoch = _BEGIN
         if self.version < SESSIONS_FROM:
             self._forget_session()
@@ -205,7 +206,8 @@ class FetchSession:
         """A request for these partitions only, outside of the session, which stays as it is."""
         states = list(wanted)
         nameless = any(state.tp.topic not in ids for state in states)
-        self.version, by_id = self._version(latest, nameless=nameless)
+        self.version = _version(latest, nameless=nameless)
+        by_id = self.version >= TOPIC_IDS_FROM
         request = self._request(max_wait=max_wait, max_bytes=max_bytes)
         topics = _Topics(request)
         self._apart = {}
@@ -225,12 +227,6 @@ class FetchSession:
         self._forget_session()
         return request
 
-    def _version(self, latest: int, *, nameless: bool) -> tuple[int, bool]:
-        """The version to speak, and whether it names topics by id."""
-        if latest >= TOPIC_IDS_FROM and nameless:
-            return TOPIC_IDS_FROM - 1, False
-        return latest, latest >= TOPIC_IDS_FROM
-
     def _request(self, *, max_wait: float, max_bytes: int) -> FetchRequest:
         """A request that asks for nothing yet, outside of any session."""
         return FetchRequest(
@@ -247,11 +243,12 @@ class FetchSession:
     def _ask_for_all(
         self, request: FetchRequest, wanted: Iterable[PartitionState], ids: Mapping[str, UUID]
     ) -> None:
+        by_id = self.version >= TOPIC_IDS_FROM
         before = self.asked
         self.asked, self._by_key = {}, {}
         topics = _Topics(request)
         for state in wanted:
-            asked = _ask(state, ids, by_id=self._by_id)
+            asked = _ask(state, ids, by_id=by_id)
             if asked is not None:
                 topics.add(asked)
                 self._remember(asked, before.get(state.tp))
@@ -263,10 +260,11 @@ class FetchSession:
         wanted: Collection[PartitionState],
         ids: Mapping[str, UUID],
     ) -> None:
+        by_id = self.version >= TOPIC_IDS_FROM
         topics = _Topics(request)
         for tp, state in changed.items():
             before = self.asked.get(tp)
-            asked = _ask(state, ids, by_id=self._by_id) if state in wanted else None
+            asked = _ask(state, ids, by_id=by_id) if state in wanted else None
             if asked is None:
                 if before is not None:
                     topics.forget(before)
@@ -347,6 +345,11 @@ class FetchSession:
                 # that the broker remembers the others: the session is closed with the next fetch.
                 missing = len(self.asked) - answered
                 log.info("A full fetch was not answered about %d partitions", missing)
+
+
+def _version(latest: int, *, nameless: bool) -> int:
+    """The version to speak."""
+    return TOPIC_IDS_FROM - 1 if latest >= TOPIC_IDS_FROM and nameless else latest
 
 
 def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Asked | None:
