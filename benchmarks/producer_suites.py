@@ -30,18 +30,19 @@ def _produce(
 
 
 def _send_and_wait(tasks: int, records: int, *bars: Bar, beside: tuple[Row, ...] = ()) -> Suite:
+    fewer = min(records // 4, 50_000)  # for a client that takes a quarter of a millisecond each
     return Suite(
         f"tasks-{tasks}",
         f"send_and_wait from {tasks:,} tasks, 100 B, linger 0",
         (
             Row(OURS, "ours", "send_and_wait"),
             Row(UVLOOP, "ours", "send_and_wait", {"loop": "uvloop"}),
-            Row("aiokafka", "aiokafka_peer", "send_and_wait", {"records": records // 4}),
+            Row("aiokafka", "aiokafka_peer", "send_and_wait", {"records": fewer}),
             Row(
                 "aiokafka, uvloop",
                 "aiokafka_peer",
                 "send_and_wait",
-                {"loop": "uvloop", "records": records // 4},
+                {"loop": "uvloop", "records": fewer},
             ),
             *beside,
         ),
@@ -99,7 +100,7 @@ PRODUCER_SUITES = (
     ),
     _send_and_wait(
         10_000,
-        200_000,
+        1_000_000,  # a hundred a task, as above: what a task's making costs is not the producer's
         Bar("cpu_us", 0.20, of=AIOPRODUCER),
         Bar("p99_ms", 60.0),
         beside=(Row(AIOPRODUCER, "confluent", "send_and_wait", {"records": 50_000}),),
