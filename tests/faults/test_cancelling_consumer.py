@@ -166,7 +166,7 @@ async def test_a_read_is_cancelled_at_each_step(
     count = 0
     async with make(cluster, kind) as consumer:
         reading = Reading(consumer)
-        for round_ in range(120):
+        for round_ in range(42):
             writing = asyncio.create_task(write(producer, count, PARTITIONS * 2))
             count += PARTITIONS * 2
             # A few reads at once, and each is cancelled some passes later than the one before.
@@ -177,7 +177,7 @@ async def test_a_read_is_cancelled_at_each_step(
         reading.assert_each_once(count)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_reads_are_cancelled_at_random_while_brokers_misbehave(
     cluster: FakeCluster, producer: AIOKafkaProducer, kind: str, seed: int
 ) -> None:
@@ -232,14 +232,13 @@ GROUPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("protocol", GROUPS)
 async def test_reads_are_cancelled_at_random_while_the_group_rebalances(
-    cluster: FakeCluster, producer: AIOKafkaProducer, protocol: str, seed: int
+    cluster: FakeCluster, producer: AIOKafkaProducer, protocol: str
 ) -> None:
     """What was given is committed when partitions change hands: each record is given once."""
-    draw = random.Random(seed)
-    total = 1_000
+    draw = random.Random(1)
+    total = 600
     group = {
         **GROUPS[protocol],
         "group_id": "readers",
