@@ -6,6 +6,9 @@ Non-obvious:
 - When the member has become another (its epoch or generation rose) while it still owns the
   partitions, a refused commit is sent again; after a stale epoch, when the next heartbeat has told
   the epoch of now (Java fails then, but for its own commit before a revocation).
+- Nothing else would be refused by the coordinator, which knows members and not what they own: so a
+  commit that had to wait, or is tried again, is given up here if a partition went meanwhile. Its
+  new owner may have gone further.
 - The membership is told of every refusal, with the identity that was refused.
 """
 
@@ -16,7 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.errors import (
@@ -54,6 +57,13 @@ _OUT_OF_GROUP: Final = (
     UnknownMemberIdError,
 )
 """Refusals of who commits, not of what: the member is out, or has become another."""
+
+
+_GIVEN_UP: Final = "given up"
+
+_Holding: TypeAlias = PartitionState | Literal["given up"] | None
+"""How a consumer has a partition: it is assigned (by this very assignment); the application has
+unsubscribed from it, and it is the member's still; or neither."""
 
 
 class Member(Protocol):
@@ -208,7 +218,7 @@ class Committer:
     async def _commit(
         self, offsets: Offsets, deadline: float, missing_topics_may_come: bool, turn: Turn
     ) -> None:
-        owned = {tp: self._positions.get(tp) for tp in offsets}
+        owned = {tp: self._holding(tp) for tp in offsets}
         started = self._loop.time()
         try:
             await turn.come(deadline)
@@ -218,7 +228,7 @@ class Committer:
             raise
         self._count(self._loop.time() - started)
         for tp, state in owned.items():
-            if state is not None:
+            if isinstance(state, PartitionState):
                 self._settled[tp] = (state, offsets[tp].offset)
         if self.on_committed is not None:
             self.on_committed(offsets)
@@ -250,7 +260,7 @@ class Committer:
     async def _send(
         self,
         offsets: Offsets,
-        owned: Mapping[TopicPartition, PartitionState | None],
+        owned: Mapping[TopicPartition, _Holding],
         deadline: float,
         missing_topics_may_come: bool,
     ) -> None:
@@ -260,6 +270,8 @@ class Committer:
             def identity() -> CommitIdentity | None:
                 nonlocal sent
                 sent = self._identity()
+                if sent is not None and not self._still_owns(owned):
+                    raise _rebalanced()
                 return sent
 
             try:
@@ -276,16 +288,23 @@ class Committer:
                     heard = await self._until_heard(sent, told_at, deadline)
                 again = self.is_member if heard else self._is_another(sent)
                 if not again or not self._still_owns(owned):
-                    raise CommitFailedError(
-                        "Commit cannot be completed since the group has already rebalanced and "
-                        "may have assigned the partitions to another member"
-                    ) from error
+                    raise _rebalanced() from error
                 log.debug("Committing %s again as %s: %s", named(offsets), sent, error)
 
-    def _still_owns(self, owned: Mapping[TopicPartition, PartitionState | None]) -> bool:
+    def _still_owns(self, owned: Mapping[TopicPartition, _Holding]) -> bool:
         """Whether none of the partitions was taken away since (and perhaps given back, when
         another member may have gone further)."""
-        return all(state is None or self._positions.get(tp) is state for tp, state in owned.items())
+        return all(
+            before is None or self._holding(tp) in (before, _GIVEN_UP)
+            for tp, before in owned.items()
+        )
+
+    def _holding(self, tp: TopicPartition) -> _Holding:
+        """How this has a partition now, compared with how it had it before."""
+        state = self._positions.get(tp)
+        if state is None and self._driver is not None and tp in self._driver.membership.assignment:
+            return _GIVEN_UP
+        return state
 
     def _count(self, seconds: float) -> None:
         counters = self.counters
@@ -362,6 +381,13 @@ class Committer:
 
     def _last_heartbeat(self) -> float:
         return -1.0 if self._driver is None else self._driver.membership.counters.last_heartbeat
+
+
+def _rebalanced() -> CommitFailedError:
+    return CommitFailedError(
+        "Commit cannot be completed since the group has already rebalanced and may have assigned "
+        "the partitions to another member"
+    )
 
 
 def named(offsets: Collection[TopicPartition]) -> str:

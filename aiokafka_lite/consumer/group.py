@@ -342,12 +342,12 @@ class ConsumerGroup:
 
     async def on_revoke(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions from the application, which may still commit."""
-        parting = self._parting
-        if parting is not None:
-            await self._part(parting, partitions)
+        if self._parting is None:
+            self._assignment.withhold(partitions)
+            await self.commits.before_revoke(partitions, self._commit_deadline())
+        if self._parting is not None:  # since before, or since that commit
+            await self._part(self._parting, partitions)
             return
-        self._assignment.withhold(partitions)
-        await self.commits.before_revoke(partitions, self._commit_deadline())
         listener = self._subscription.listener
         if listener is not None:
             await self._listeners.tell(listener.on_partitions_revoked, partitions)
@@ -355,9 +355,10 @@ class ConsumerGroup:
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions away that others may have already."""
-        self._assignment.withhold(partitions)
         parting = self._parting
         listener = self._subscription.listener if parting is None else parting.listener
+        if parting is None:  # or what is assigned now is of the application's own choice
+            self._assignment.withhold(partitions)
         if listener is not None:
             await self._listeners.tell(listener.on_partitions_lost, partitions)
         if parting is None:

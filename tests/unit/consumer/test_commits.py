@@ -45,6 +45,7 @@ class Membership:
         self.identity: CommitIdentity | None = ME
         self.counters = Counters()
         self.rejoin_needed = False
+        self.assignment: frozenset[TopicPartition] = frozenset()
         self.told: list[tuple[type[KafkaError], CommitIdentity | None]] = []
         self.becomes: Callable[[], CommitIdentity | None] | None = None  # when it is told
 
@@ -70,6 +71,13 @@ class Modern(Membership, ModernMembership):
 
     @rejoin_needed.setter
     def rejoin_needed(self, value: bool) -> None: ...
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset()
+
+    @assignment.setter
+    def assignment(self, value: frozenset[TopicPartition]) -> None: ...
 
 
 class Store:

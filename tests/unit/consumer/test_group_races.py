@@ -1,0 +1,150 @@
+"""What meets in a group: the application changes its mind while partitions come and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import (
+    CommitFailedError,
+    GroupLoadInProgressError,
+    UnknownMemberIdError,
+)
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.consumer.makers import append, numbered, until
+from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS, Diary, orders, take
+
+Make = Callable[..., AIOKafkaConsumer]
+FIRST = TopicPartition("orders", 0)
+HEARTBEAT = {
+    "eager": ApiKey.HEARTBEAT,
+    "cooperative": ApiKey.HEARTBEAT,
+    "modern": ApiKey.CONSUMER_GROUP_HEARTBEAT,
+}
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(topics={"orders": 4}, broker_configs=CONFIGS) as cluster:
+        for partition in range(4):
+            append(cluster, numbered(10), partition)
+        yield cluster
+
+
+@pytest.fixture(params=list(PROTOCOLS))
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def make(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
+    made: list[AIOKafkaConsumer] = []
+
+    def make(*topics: str, **options: Any) -> AIOKafkaConsumer:
+        defaults: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "group_id": "g",
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": 50,
+            "retry_backoff_ms": 10,
+            "request_timeout_ms": 5000,
+            "metadata_max_age_ms": 200,
+            **PROTOCOLS[protocol],
+        }
+        consumer = AIOKafkaConsumer(*topics, **{**defaults, **options})
+        made.append(consumer)
+        return consumer
+
+    yield make
+    await asyncio.gather(*(consumer.stop() for consumer in made))
+
+
+async def test_what_the_application_assigns_is_read_though_the_group_loses_it(
+    make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    go_on = asyncio.Event()
+
+    class Slow(Diary):
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            super().on_partitions_assigned(assigned)
+            await go_on.wait()
+
+    diary = Slow()
+    consumer = make()
+    await consumer.start()
+    consumer.subscribe(["orders"], listener=diary)
+    await until(lambda: ("assigned", orders(0, 1, 2, 3)) in diary.told)
+    lost = cluster.control(HEARTBEAT[protocol], error=UnknownMemberIdError)
+    consumer.unsubscribe()
+    consumer.assign([FIRST])
+    await lost.struck()
+    await until(lambda: consumer.group_metadata().generation == -1)
+    go_on.set()
+    await until(lambda: diary.told[-1] == ("lost", orders(0, 1, 2, 3)))
+    assert await take(consumer, 10) == numbered(10)
+
+
+async def test_who_unsubscribes_while_partitions_go_is_told_of_all(
+    make: Make, cluster: FakeCluster
+) -> None:
+    diary = Diary()
+    consumer = make()
+    consumer.subscribe(["orders"], listener=diary)
+    await consumer.start()
+    await take(consumer, 35)  # of all of them
+    committing = cluster.control(ApiKey.OFFSET_COMMIT, delay=0.3)
+    other = asyncio.create_task(make("orders").start())
+    await committing.struck()
+    consumer.unsubscribe()
+    await other
+
+    def revoked() -> list[TopicPartition]:
+        told = (partitions for word, partitions in diary.told if word == "revoked")
+        return sorted(tp for partitions in told for tp in partitions)
+
+    await until(lambda: revoked() == sorted(orders(0, 1, 2, 3)))
+
+
+async def test_a_commit_of_what_another_has_now_is_not_repeated(
+    make: Make, cluster: FakeCluster
+) -> None:
+    one, other = (make("orders", enable_auto_commit=False) for _ in range(2))
+    await one.start()
+    me = one.group_metadata().member_id
+    loading = cluster.control(
+        ApiKey.OFFSET_COMMIT,
+        times=None,
+        error=GroupLoadInProgressError,
+        when=lambda request: request.member_id == me,
+    )
+    late = asyncio.create_task(one.commit(dict.fromkeys(orders(0, 1, 2, 3), 1)))
+    await loading.struck()
+    await other.start()
+    await until(lambda: len(other.assignment()) == len(one.assignment()) == 2)
+    theirs = other.assignment()
+    await other.commit(dict.fromkeys(theirs, 5))
+    loading.remove()
+    with pytest.raises(CommitFailedError):
+        await late
+    assert cluster.committed("g") == dict.fromkeys(theirs, 5)
+
+
+async def test_a_subscription_that_changes_during_the_start(cluster: FakeCluster) -> None:
+    cluster.control(ApiKey.METADATA, delay=0.2)
+    consumer = AIOKafkaConsumer(
+        "missing",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        request_timeout_ms=3000,
+    )
+    starting = asyncio.create_task(consumer.start())
+    await asyncio.sleep(0)
+    consumer.subscribe(["orders"])
+    await starting
+    try:
+        assert len(await take(consumer, 40)) == 40
+    finally:
+        await consumer.stop()
