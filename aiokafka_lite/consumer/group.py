@@ -22,6 +22,7 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -46,15 +47,20 @@ from aiokafka_lite.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from aiokafka_lite.group.assignors.abstract import choose_rebalance_protocol
 from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.driver import GroupDriver
-from aiokafka_lite.group.membership import GroupMetadata, Membership
+from aiokafka_lite.group.membership import GroupMetadata, Membership, RebalanceProtocol
 from aiokafka_lite.group.modern import ModernMembership
 from aiokafka_lite.group.offset_store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
 
+
+EMPTY_FOR = 6.0
+"""Seconds that a start waits for the first partition where rebalances are not eager: within a
+heartbeat's interval, 5 seconds by default in KIP-848, the others are told to give some back."""
 
 LOOKS = 8
 """How often within max.poll.interval it is looked whether records were taken from a chunk."""
@@ -128,6 +134,10 @@ class ConsumerGroup:
             ModernMembership(self.options)
             if options.modern
             else ClassicMembership(self.options, assignors)
+        )
+        self._modern = options.modern
+        self._gradual = options.modern or (
+            choose_rebalance_protocol(assignors) is RebalanceProtocol.COOPERATIVE
         )
         self.driver = GroupDriver(
             cluster,
@@ -304,8 +314,33 @@ class ConsumerGroup:
                         raise KafkaTimeoutError(
                             f"No coordinator of group {group_id} was found in {patience:g} s"
                         ) from None
+            if self._gradual:
+                await self._wait_for_some()
         finally:
             self.driver.poll()
+
+    async def _wait_for_some(self) -> None:
+        """Wait for the first partitions, for a while: it may be that there are none to have.
+
+        Where rebalances are not eager a newcomer begins with nothing, until the others have given
+        something back. And the broker that assigns (KIP-848) answers at once, even if a topic is
+        new to it or a pattern not resolved.
+        """
+        until, pause = self._loop.time() + EMPTY_FOR, 0.1
+        while not self._assignment.partitions and self._subscription.shared:
+            if self._ended:
+                raise ConsumerStoppedError()
+            self.raise_failure()
+            left = until - self._loop.time()
+            if left <= 0:
+                return
+            if self._modern:
+                self.driver.rejoin("the start waits for partitions")  # a heartbeat, nothing more
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, left)):
+                    await self._changed.wait()
+            pause = min(2 * pause, 1.0)
 
     async def committed(
         self, partitions: Collection[TopicPartition]

@@ -187,6 +187,14 @@ async def test_two_share_and_one_takes_over(make: Make, cluster: FakeCluster) ->
     assert await take(second, 4) == [b"b"] * 4
 
 
+async def test_a_newcomer_has_its_share_when_its_start_returns(make: Make) -> None:
+    first, second = make("orders"), make("orders")
+    await first.start()
+    await second.start()
+    assert second.assignment()
+    await second.seek_to_committed()
+
+
 async def test_more_members_than_partitions(make: Make) -> None:
     members = [make("other") for _ in range(3)]
     async with asyncio.timeout(10):
