@@ -222,6 +222,7 @@ cdef class BatchCore(AppendCore):
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=batch.base_sequence,
+                transactional=self.identity.transactional,
             )
             batch.size = len(batch.payload)
         return batch

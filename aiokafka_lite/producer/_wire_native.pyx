@@ -47,7 +47,8 @@ cdef inline char *put_bytes(char *at, bytes value) noexcept:
 
 
 def encode_frame(
-    int version, int32_t correlation_id, bytes client_id, int acks, int32_t timeout_ms, parts, names
+    int version, int32_t correlation_id, bytes client_id, int acks, int32_t timeout_ms, parts,
+    names, bytes transactional_id=b"\0"
 ):
     cdef list pieces = []
     cdef Py_ssize_t longest = 0 if client_id is None else PyBytes_GET_SIZE(client_id)
@@ -65,10 +66,11 @@ def encode_frame(
             topics[topic] = [(queue, batch)]
         else:
             (<list>of).append((queue, batch))
+    longest = max(longest, PyBytes_GET_SIZE(transactional_id))
     for topic in topics:
         name = names[topic]
         longest = max(longest, PyBytes_GET_SIZE(name))
-    scratch = <char *>PyMem_Malloc(2 * longest + ROOM)
+    scratch = <char *>PyMem_Malloc(3 * longest + ROOM)
     if scratch == NULL:
         raise MemoryError
     try:
@@ -81,7 +83,8 @@ def encode_frame(
         else:
             at = put16(at, <int>PyBytes_GET_SIZE(client_id))
             at = put_bytes(at, client_id)
-        at = put16(at, 0)
+        at[0] = 0
+        at = put_bytes(at + 1, transactional_id)
         at = put16(at, acks)
         at = put32(at, timeout_ms)
         at = put_varint(at, len(topics) + 1)

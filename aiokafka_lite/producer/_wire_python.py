@@ -35,6 +35,7 @@ def encode_frame(
     timeout_ms: int,
     parts: Sequence[tuple[PartitionQueue, ProducerBatch]],
     names: Mapping[str, bytes],
+    transactional_id: bytes = b"\x00",
 ) -> list[Buffer]:
     """A whole request, its size in front, in pieces: the batches are among them as they lie.
 
@@ -42,6 +43,7 @@ def encode_frame(
         client_id: In UTF-8.
         parts: Sealed batches, and where they belong.
         names: How the version names each topic: a compact string, or 16 bytes of id.
+        transactional_id: As a compact string; a zero for none.
     """
     topics: dict[str, list[tuple[int, Buffer]]] = {}
     for queue, batch in parts:
@@ -50,7 +52,8 @@ def encode_frame(
     out = bytearray(_HEADER.pack(0, 0, version, correlation_id))
     out += (-1 if client_id is None else len(client_id)).to_bytes(2, "big", signed=True)
     out += client_id or b""
-    out += b"\x00\x00"  # the header's tagged fields: none; no transactional id
+    out.append(0)  # the header's tagged fields: none
+    out += transactional_id
     out += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
     write_unsigned_varint(out, len(topics) + 1)
     pieces: list[Buffer] = []

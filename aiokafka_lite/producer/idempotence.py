@@ -64,6 +64,8 @@ class ProducerIdentity:
 
     transactional = False
     """Ids and epochs come from a transaction coordinator, and from nowhere else."""
+    implicit = False
+    """A batch makes its partition part of the open transaction (KIP-890, part 2)."""
 
     def __init__(self, wanted: bool) -> None:
         self._become(IdentityState.WANTED if wanted else IdentityState.OFF)

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka_lite._arguments import INT32, INT64, check_callable, flag, is_int, milliseconds, size
+from aiokafka_lite._arguments import (
+    INT32,
+    INT64,
+    check_callable,
+    flag,
+    is_int,
+    milliseconds,
+    size,
+    wire_string,
+)
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.producer.idempotence import IN_FLIGHT_LIMIT
@@ -56,6 +65,7 @@ class ProducerOptions:
     """Stick to partitions that have fewer batches waiting."""
     availability_timeout: float
     """How long a broker may take nothing before its partitions are avoided; 0: for ever."""
+    transactional_id: str | None = None
 
     @classmethod
     def checked(
@@ -80,10 +90,20 @@ class ProducerOptions:
         partitioner_ignore_keys: bool,
         partitioner_adaptive_partitioning_enable: bool,
         partitioner_availability_timeout_ms: float,
+        transactional_id: str | None = None,
     ) -> "ProducerOptions":
         """Options from the public arguments. ``enable_idempotence=None`` is the default: on, if
         nothing that was asked for contradicts it."""
         level = _acks(acks)
+        if transactional_id is not None:
+            wire_string("transactional_id", transactional_id)
+            if not transactional_id:
+                raise KafkaConfigurationError("`transactional_id` should not be empty")
+            if enable_idempotence is False:
+                raise KafkaConfigurationError(
+                    "`transactional_id` needs idempotence, and enable_idempotence=False"
+                )
+            enable_idempotence = True
         in_flight = size(
             "max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, least=1
         )
@@ -145,6 +165,7 @@ class ProducerOptions:
             availability_timeout=milliseconds(
                 "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
             ),
+            transactional_id=transactional_id,
         )
 
 

@@ -21,18 +21,29 @@ else:
     _module = pick("aiokafka_lite.producer._wire_native", "aiokafka_lite.producer._wire_python")
     encode_frame, read_stored = _module.encode_frame, _module.read_stored
 
-__all__ = ["FIRST_VERSION", "TOPIC_IDS_FROM", "AllStored", "BatchesRequest", "Place", "topic_name"]
+__all__ = [
+    "FIRST_VERSION",
+    "NOBODY",
+    "TOPIC_IDS_FROM",
+    "AllStored",
+    "BatchesRequest",
+    "Place",
+    "compact",
+]
 
 FIRST_VERSION: Final = 9
 """The first flexible one."""
 
 
-def topic_name(topic: str) -> bytes:
-    """A topic as the versions before `TOPIC_IDS_FROM` name it."""
+def compact(text: str) -> bytes:
+    """A string in bytes: a topic as the versions before `TOPIC_IDS_FROM` name it, or an id."""
     out = bytearray()
-    write_string(out, topic, True)
+    write_string(out, text, True)
     return bytes(out)
 
+
+NOBODY: Final = b"\x00"
+"""No transactional id."""
 
 AllStored: TypeAlias = tuple[int, dict[tuple[str, int], Place]]
 """An answer that every batch was stored, and nothing else: the throttle time in milliseconds, and
@@ -40,14 +51,15 @@ by (topic, partition) where."""
 
 
 class BatchesRequest(RequestInPieces):
-    """A ProduceRequest, versions 9 to 13, without a transactional id.
+    """A ProduceRequest, versions 9 to 13.
 
     Args:
         acks: -1, 0 or 1.
         timeout_ms: How long the broker may wait for its replicas.
         parts: Sealed batches, and where they belong.
-        names: How the version names each topic: see `topic_name`, or its id's 16 bytes.
+        names: How the version names each topic: see `compact`, or its id's 16 bytes.
         topics: The other way round, for ids; None where topics are named by their names.
+        transactional_id: See `compact`; `NOBODY` outside of transactions.
     """
 
     name: ClassVar[str] = ProduceRequest.name
@@ -57,7 +69,7 @@ class BatchesRequest(RequestInPieces):
     flexible_from: ClassVar[int] = ProduceRequest.flexible_from
     response: ClassVar[type[ProduceResponse]] = ProduceResponse
 
-    __slots__ = ("_acks", "_names", "_parts", "_timeout_ms", "_topics")
+    __slots__ = ("_acks", "_names", "_parts", "_timeout_ms", "_topics", "_transactional_id")
 
     def __init__(
         self,
@@ -66,19 +78,28 @@ class BatchesRequest(RequestInPieces):
         parts: Sequence[tuple[PartitionQueue, ProducerBatch]],
         names: Mapping[str, bytes],
         topics: Mapping[bytes, str] | None = None,
+        transactional_id: bytes = NOBODY,
     ) -> None:
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._parts = parts
         self._names = names
         self._topics = topics
+        self._transactional_id = transactional_id
 
     def encode_frame(
         self, version: int, correlation_id: int, client_id: str | None
     ) -> list[Buffer]:
         client = None if client_id is None else client_id.encode()
         return encode_frame(
-            version, correlation_id, client, self._acks, self._timeout_ms, self._parts, self._names
+            version,
+            correlation_id,
+            client,
+            self._acks,
+            self._timeout_ms,
+            self._parts,
+            self._names,
+            self._transactional_id,
         )
 
     def read_response(self, frame: Buffer, version: int) -> ProduceResponse | AllStored:

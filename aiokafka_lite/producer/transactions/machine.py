@@ -37,6 +37,7 @@ from aiokafka_lite.errors import (
     CommitFailedError,
     ConcurrentTransactions,
     IllegalOperation,
+    InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTxnState,
     KafkaError,
@@ -114,7 +115,6 @@ class TransactionMachine:
     Attributes:
         state: Where it stands.
         error: Why, in ABORTABLE_ERROR and FATAL_ERROR.
-        implicit: The open transaction is of the newer generation.
         transitions: Counts changes of the state.
     """
 
@@ -123,7 +123,6 @@ class TransactionMachine:
     ) -> None:
         self.state = _S.UNINITIALIZED
         self.error: KafkaError | None = None
-        self.implicit = False
         self.transitions = 0
         self._place: Place = (CoordinatorKind.TRANSACTION, transactional_id)
         self._identity = identity
@@ -143,6 +142,11 @@ class TransactionMachine:
         self._orders: deque[OffsetsOrder] = deque()
         self._bump = False  # the client is to bump the epoch after the end
 
+    @property
+    def implicit(self) -> bool:
+        """The open transaction, or the last, is of the newer generation."""
+        return self._identity.implicit
+
     # What the application does
 
     def initialize(self) -> None:
@@ -157,7 +161,7 @@ class TransactionMachine:
             IllegalOperation: One is open, or is being ended.
         """
         self._check("begin a transaction", _S.READY)
-        self.implicit = self._level >= IMPLICIT_FROM
+        self._identity.implicit = self._level >= IMPLICIT_FROM
         self._become(_S.IN_TRANSACTION)
 
     def commit(self) -> None:
@@ -193,10 +197,14 @@ class TransactionMachine:
             KafkaError: The producer is at its end, or the transaction can only be aborted.
             IllegalOperation: None is open.
         """
-        self._check("send offsets", _S.IN_TRANSACTION)
+        self.check_open("send offsets")
         order = OffsetsOrder(group, dict(offsets))
         self._orders.append(order)
         return order
+
+    def check_open(self, what: str) -> None:
+        """Raise as ``add_offsets`` does, and do nothing else."""
+        self._check(what, _S.IN_TRANSACTION)
 
     # What the sender tells
 
@@ -222,6 +230,9 @@ class TransactionMachine:
         if isinstance(error, _ENDS_PRODUCER):
             self._fail(error)
             return
+        if isinstance(error, InvalidProducerEpoch):
+            # The end that is asked for next tells whether the producer is fenced, which it is.
+            error = ProducerFenced(str(error.args[0]) if error.args else "")
         if numbered and not self.implicit:
             if not self._can_bump:
                 self._fail(error)

@@ -85,7 +85,7 @@ def test_pieces_are_a_produce_request(
             for name, of in batches.items()
         ],
     )
-    names = {name: id_of(name).bytes if by_id else wire.topic_name(name) for name in batches}
+    names = {name: id_of(name).bytes if by_id else wire.compact(name) for name in batches}
     parts = in_turn([part(room, name, *each) for name, of in batches.items() for each in of])
     request = wire.BatchesRequest(-1, 30_000, parts, names)
     pieces = request.encode_frame(version, 0x01020304, client_id)

@@ -1,0 +1,372 @@
+"""The one task that has a producer's transactions carried out, and the calls that wait for it.
+
+The machine says what to ask; this asks it, one step at a time, on a connection that no fetch and no
+join delays. What changes is told to the outlet (the sender), which lets records in, or keeps them
+out, and lets go of what will not be sent.
+
+Non-obvious:
+- A wait that was cancelled, or ran out of time, leaves what was waited for under way: the same call
+  made again waits on, or tells how it ended meanwhile.
+- State changes between awaits, never across one: whoever changes the machine calls ``_settle``
+  before it awaits anything.
+- Nobody tells when the request of an overdue batch is answered at last, which has to be waited for
+  before the end of its transaction: only then, and rarely, the outlet is asked again and again.
+"""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.retry import CoordinatorOf
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosed,
+)
+from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.offset_messages import TopicIds
+from aiokafka_lite.producer.idempotence import TransactionalIdentity
+from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.transactions.machine import TransactionMachine
+from aiokafka_lite.producer.transactions.requests import BUMPS_FROM, answer_of, question
+from aiokafka_lite.producer.transactions.states import ENDING, OPEN, TransactionState
+from aiokafka_lite.producer.transactions.steps import (
+    AddPartitions,
+    CommitOffsets,
+    FindCoordinator,
+    Place,
+    Step,
+)
+from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Outlet", "TransactionDriver"]
+
+log = logging.getLogger(__name__)
+
+_FEATURE: Final = "transaction.version"
+_LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at whether an overdue batch's request was answered."""
+
+_S = TransactionState
+
+
+class Outlet(Protocol):
+    """Where a transaction's records come from."""
+
+    @property
+    def drained(self) -> bool:
+        """Nothing waits to be sent, or is in flight."""
+        ...
+
+    def when_resolved(self, callback: Callable[[], None]) -> bool:
+        """Call back once when all that waits now has an outcome; False: all has, already."""
+        ...
+
+    def on_state(self, state: TransactionState, error: KafkaError | None) -> None:
+        """The state changed; the error is why, in the two error states."""
+        ...
+
+    def on_added(self) -> None:
+        """More partitions may be sent to."""
+        ...
+
+
+class _End:
+    """A commit or an abort, for those who wait for it."""
+
+    __slots__ = ("claimed", "done", "error", "kind", "waiting")
+
+    def __init__(self, kind: TransactionState) -> None:
+        self.kind = kind
+        self.done = False
+        self.error: KafkaError | None = None
+        self.waiting = 0  # callers
+        self.claimed = False  # one of them has been told
+
+
+class TransactionDriver:
+    """Carries out one producer's transactions.
+
+    Args:
+        cluster: Where the coordinators are.
+        transactional_id: The producer's.
+        timeout_ms: After which the cluster aborts a transaction by itself.
+        options: The producer's.
+        identity: Gets the ids and epochs.
+        outlet: Told of each change.
+        tasks: Owner of the one task.
+        loop: In which all this is called.
+
+    Attributes:
+        machine: Tells where it stands.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        timeout_ms: int,
+        options: ProducerOptions,
+        identity: TransactionalIdentity,
+        outlet: Outlet,
+        tasks: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
+        self._cluster = cluster
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._request_timeout = options.request_timeout
+        self._outlet = outlet
+        self._tasks = tasks
+        self._loop = loop
+        self._task: asyncio.Task[None] | None = None
+        self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._waiters: list[asyncio.Future[None]] = []  # for anything to change
+        self._nodes: dict[Place, int] = {}  # coordinators as they were found last
+        self._told = 0  # the machine's transitions
+        self._end: _End | None = None  # the one under way, or the last
+        self._watching = False  # the outlet calls back when all is resolved
+
+    # What the application calls
+
+    async def start(self, deadline: float) -> None:
+        """Get a producer id, which fences whoever else has the transactional id.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline.
+            KafkaError: Refused.
+        """
+        self.machine.initialize()
+        self._settle()
+        self._task = self._tasks.spawn(self._run(), "carry out transactions")
+        await self._until(lambda: self.machine.state is not _S.INITIALIZING, deadline, "started")
+        self._raise_error()
+
+    def begin(self) -> None:
+        """See the machine's."""
+        self.machine.begin()
+        self._end = None
+        self._settle()
+
+    async def commit(self, deadline: float) -> None:
+        """Commit, and wait until that is done; a wait that ended early may be gone on with.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline; it is under way.
+            KafkaError: The transaction can only be aborted; or the producer is at its end.
+            IllegalOperation: None is open, or another call waits for this.
+        """
+        await self._ended(_S.COMMITTING, self.machine.commit, "committed", deadline)
+
+    async def abort(self, deadline: float) -> None:
+        """Abort, and wait until that is done; see ``commit``."""
+        await self._ended(_S.ABORTING, self.machine.abort, "aborted", deadline)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+        deadline: float,
+    ) -> None:
+        """Commit offsets with the open transaction; waits until they are part of it.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline; it is under way, and the commit waits.
+            KafkaError: The transaction can only be aborted; or the producer is at its end.
+            IllegalOperation: None is open.
+        """
+        order = self.machine.add_offsets(offsets, group)
+        self.wake()
+        await self._until(lambda: order.done, deadline, "part of the transaction")
+        if order.error is not None:
+            raise copy.copy(order.error)
+
+    async def close(self, deadline: float) -> None:
+        """End what is open, by the deadline: an abort, if nothing else was asked for."""
+        if self.machine.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+            self.machine.abort()
+            self._end = _End(_S.ABORTING)
+            self._settle()
+            self.wake()
+        if self.machine.state in OPEN:
+            await self._until(lambda: self.machine.state not in OPEN, deadline, "ended")
+
+    def stop(self) -> None:
+        """End at once: those who wait are told that the producer was closed. Idempotent."""
+        self.machine.close(ProducerClosed("the producer was stopped"))
+        self._settle()
+        if self._task is not None and not self._loop.is_closed():
+            self._task.cancel()
+
+    # What the sender tells
+
+    def admit(self, partition: TopicPartition) -> bool:
+        """Whether a partition may be sent to now; if not yet, ``on_added`` tells when."""
+        if self.machine.admit(partition):
+            return True
+        self.wake()
+        return False
+
+    def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch will not be sent again."""
+        self.machine.on_batch_failed(error, numbered=numbered)
+        self._settle()
+
+    def wake(self) -> None:
+        """Something changed: there may be a step to take."""
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    # Waiting
+
+    async def _ended(
+        self, kind: TransactionState, begin: Callable[[], None], what: str, deadline: float
+    ) -> None:
+        end = self._end
+        if end is None or end.kind is not kind or end.waiting or end.claimed:
+            begin()
+            end = self._end = _End(kind)
+            self._settle()
+            self.wake()
+        end.waiting += 1
+        try:
+            await self._until(lambda: end.done, deadline, what)
+        finally:
+            end.waiting -= 1
+        end.claimed = True
+        if end.error is not None:
+            raise copy.copy(end.error)
+
+    async def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not done():
+                    waiter = self._loop.create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"{self._transactional_id!r} is not {what} yet, after max_block_ms; call again to "
+                "wait on"
+            ) from None
+
+    def _raise_error(self) -> None:
+        if self.machine.error is not None:
+            raise copy.copy(self.machine.error)
+
+    def _settle(self) -> None:
+        """Tell of what has changed."""
+        machine = self.machine
+        while self._told != machine.transitions:
+            self._told = machine.transitions
+            log.debug("%s: %s %s", self._transactional_id, machine.state, machine.error or "")
+            end = self._end
+            if end is not None and not end.done and machine.state not in _UNDER_WAY:
+                end.done = True
+                end.error = machine.error
+            # What it does may change the state again: such as batches that it fails.
+            self._outlet.on_state(machine.state, machine.error)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # The task
+
+    async def _run(self) -> None:
+        while True:
+            step = self.machine.next_step(self._loop.time(), drained=self._drained())
+            self._settle()
+            if step is None:
+                await self._sleep()
+                continue
+            await self._carry_out(step)
+            self._settle()
+            if isinstance(step, AddPartitions):
+                self._outlet.on_added()
+
+    def _drained(self) -> bool:
+        """Whether the transaction may end; if not yet, there will be a look again."""
+        if self.machine.state not in ENDING:
+            return False
+        drained = self._outlet.drained
+        if not drained and not self._watching:
+            self._watching = True
+            if not self._outlet.when_resolved(self._on_resolved):
+                self._loop.call_later(_LOOK_AGAIN, self._on_resolved)
+        return drained
+
+    def _on_resolved(self) -> None:
+        self._watching = False
+        self.wake()
+
+    async def _sleep(self) -> None:
+        self._waker = waker = self._loop.create_future()
+        until = self.machine.next_wakeup()
+        timer = None if until is None else self._loop.call_at(until, self.wake)
+        try:
+            await waker
+        finally:
+            self._waker = None
+            if timer is not None:
+                timer.cancel()
+
+    async def _carry_out(self, step: Step) -> None:
+        machine = self.machine
+        deadline = self._loop.time() + self._request_timeout
+        try:
+            if isinstance(step, FindCoordinator):
+                await self._find(step.place, deadline)
+                machine.on_found(step)
+                return
+            names = {tp.topic for tp in step.offsets} if isinstance(step, CommitOffsets) else ()
+            ids = TopicIds.of(self._cluster.metadata, names)
+            response = await self._ask(step, ids, deadline)
+            answer = answer_of(step, response, ids)
+        except KafkaError as error:
+            log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
+            machine.on_error(step, error, self._loop.time())
+        else:
+            machine.on_answer(step, answer, self._loop.time())
+
+    async def _find(self, place: Place, deadline: float) -> None:
+        kind, key = place
+        before = self._nodes.pop(place, None)
+        if before is not None:
+            self._cluster.coordinators.forget(kind, key, before)
+        broker = await CoordinatorOf(key, kind).find(self._cluster, -1, deadline)
+        self._nodes[place] = broker.node_id
+
+    async def _ask(self, step: Step, ids: TopicIds, deadline: float) -> Response:
+        broker = self._cluster.broker(self._nodes[step.place])
+        try:
+            async with asyncio.timeout_at(deadline):
+                connection = await broker.connection(Purpose.COMMIT)
+        except TimeoutError:
+            raise KafkaConnectionError(f"{broker}: not connected in time") from None
+        versions = connection.versions
+        if step.place[0] is CoordinatorKind.TRANSACTION:
+            self.machine.on_coordinator(
+                versions.features.get(_FEATURE, 0),
+                versions.supports(ApiKey.INIT_PRODUCER_ID, BUMPS_FROM),
+            )
+        asked = question(step, self._transactional_id, self._timeout_ms, ids)
+        version = connection.version_of(asked.request.request_class, asked.latest, asked.oldest)
+        response: Response = await connection.request(
+            asked.request.build(version), version, timeout=max(deadline - self._loop.time(), 0.0)
+        )
+        return response
+
+
+_UNDER_WAY: Final = ENDING | {_S.INITIALIZING}
+"""The states in which an end that was asked for has no outcome yet."""
