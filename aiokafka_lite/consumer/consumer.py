@@ -275,9 +275,9 @@ class AIOKafkaConsumer(BulkCalls):
 
         With a group and a subscription it waits until the group has assigned partitions, and the
         listener knows: as long as the other members need. (Where rebalances are not eager, a member
-        for whom there is no partition waits six seconds for one.) When this returns, positions are known
-        of all partitions whose leader answered: a record sent later is not missed, "latest" or
-        not.
+        for whom there is no partition waits six seconds for one.) When this returns, positions are
+        known of all partitions whose leader answered: a record sent later is not missed, "latest"
+        or not.
 
         Raises:
             KafkaConnectionError: no bootstrap address answered.

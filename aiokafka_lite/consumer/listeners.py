@@ -54,16 +54,23 @@ class ListenerCalls:
             deadline: In loop time.
         """
         self._end_by = deadline
-        if self._limit is not None:
+        if self._limit is not None and not self._limit.expired():  # told before, and does not heed
             self._limit.reschedule(self._deadline())
 
     async def _limited(self, told: Awaitable[None]) -> None:
-        async with asyncio.timeout_at(self._deadline()) as limit:
-            self._limit = limit
-            try:
-                await told
-            finally:
-                self._limit = None
+        try:
+            async with asyncio.timeout_at(self._deadline()) as limit:
+                self._limit = limit
+                try:
+                    await told
+                finally:
+                    self._limit = None
+        except TimeoutError:
+            if not limit.expired():
+                raise  # its own
+            log.warning(
+                "A listener of group %s was not through when the consumer stopped", self._group_id
+            )
 
     def _deadline(self) -> float | None:
         """Until when a listener may run: but for the end, as long as it likes."""
