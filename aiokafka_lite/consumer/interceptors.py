@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import ConsumerInterceptor
 from aiokafka_lite.consumer.delivery import Record
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -35,12 +36,12 @@ class Interceptors:
         for interceptor in self._chain:
             try:
                 changed = interceptor.on_consume(records)
-                if not isinstance(changed, list):
-                    raise TypeError(f"on_consume() should return a list, not {changed!r}")
+                if not _are_records(changed):
+                    raise TypeError(f"on_consume() should return a list of records, not {changed}")
                 records = changed
             except Exception:
                 log.exception("on_consume() of %r failed: the records go on", interceptor)
-        return records
+        return list(records)  # who keeps theirs may change it at any moment
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Offsets were committed."""
@@ -60,6 +61,10 @@ class Interceptors:
                 interceptor.close()
             except Exception:
                 log.exception("close() of %r failed", interceptor)
+
+
+def _are_records(changed: object) -> bool:
+    return isinstance(changed, list) and all(isinstance(each, ConsumerRecord) for each in changed)
 
 
 def checked(interceptors: object) -> Interceptors | None:

@@ -121,3 +121,42 @@ async def test_what_is_no_list_is_refused(
 async def test_the_argument_is_checked(make: MakeConsumer, wrong: object) -> None:
     with pytest.raises(TypeError, match="`interceptors`"):
         make("orders", interceptors=wrong)
+
+
+class Forgetful(ConsumerInterceptor):
+    """Keeps the list it gives on, and empties it when it likes."""
+
+    def __init__(self) -> None:
+        self.list: list[Record] = []
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        self.list = records
+        return records
+
+
+async def test_the_list_is_no_longer_theirs(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(3))
+    keeper = Forgetful()
+    async with make("orders", interceptors=[keeper]) as consumer:
+        values = [(await consumer.getone()).value]
+        keeper.list.clear()
+        values += [(await consumer.getone()).value for _ in range(2)]
+        assert values == numbered(3)
+        assert await consumer.position(TP0) == 3
+
+
+class Careless(ConsumerInterceptor):
+    """Gives on what are no records."""
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        return [(record.key, record.value) for record in records]  # type: ignore[misc]  # on purpose
+
+
+async def test_they_give_on_nothing_but_records(
+    cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    append(cluster, numbered(3))
+    async with make("orders", interceptors=[Careless()]) as consumer:
+        assert [(await consumer.getone()).value for _ in range(2)] == numbered(2)
+        assert await consumer.position(TP0) == 2
+    assert "on_consume() of" in caplog.text
