@@ -102,9 +102,7 @@ class Answers:
             return self._on_error(state, node, offset, for_code(data.error_code))
         state.polled_at = int(time.time() * 1000)
         if data.preferred_read_replica not in (NOWHERE, node):
-            state.replica = data.preferred_read_replica
-            state.replica_until = self._placing.loop.time() + self._metadata_max_age
-            self._placing.place(state, self._placing.metadata)
+            self._on_preferred(state, data.preferred_read_replica)
         if not data.records:
             return False
         records = RecordSet(
@@ -118,6 +116,22 @@ class Answers:
         self._buffer.add(state, records, body, heavy=is_heavy(data.records))
         self._placing.update(state)
         return True
+
+    def _on_preferred(self, state: PartitionState, replica: int) -> None:
+        """The leader names a follower to fetch from, and gives nothing itself. It goes on naming
+        one that cannot be asked: then it is not believed, and asked again after a pause."""
+        metadata, now = self._placing.metadata, self._placing.loop.time()
+        if replica not in metadata.brokers or now < state.leader_until:
+            self._placing.retry_later(state, refresh=True)
+        else:
+            state.replica = replica
+            state.replica_until = now + self._metadata_max_age
+            self._placing.place(state, metadata)
+
+    def leave_replica(self, state: PartitionState) -> None:
+        """A follower failed: for a moment, fetch from the leader, whomever that names."""
+        state.replica = NOWHERE
+        state.leader_until = self._placing.loop.time() + self._options.retry_backoff
 
     def _note(self, state: PartitionState, data: PartitionData, version: int) -> None:
         """Where the partition begins and ends."""
@@ -143,7 +157,8 @@ class Answers:
         self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
     ) -> bool:
         from_follower = node == state.replica
-        state.replica = NOWHERE
+        if from_follower:
+            self.leave_replica(state)
         if kind is errors.OffsetOutOfRangeError and not from_follower:
             policy = self._options.auto_offset_reset
             if policy is not OffsetReset.NONE and state.chunk is not None:
@@ -154,6 +169,8 @@ class Answers:
             if policy is not OffsetReset.NONE:
                 log.info("Offset %s of %s is out of range: reset to %s", offset, state.tp, policy)
                 state.ask_reset(policy)
+                # Where it is reset to may be out of range again, and so on.
+                self._placing.pause_for_retry(state)
                 self._placing.update(state)
                 self._resolve_positions()
                 return False
@@ -161,8 +178,13 @@ class Answers:
             return True
         if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
             log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
-            # An epoch that the broker does not know yet is newer than what metadata it would tell.
-            self._placing.retry_later(state, refresh=kind is not errors.UnknownLeaderEpochError)
+            refresh = True
+            if kind is errors.UnknownLeaderEpochError:
+                # An epoch that the broker does not know yet is newer than what metadata it would
+                # tell; one that it goes on refusing may be of a log that is gone.
+                refresh = state.refused_epoch == state.leader_epoch
+                state.refused_epoch = state.leader_epoch
+            self._placing.retry_later(state, refresh=refresh)
             return False
         if kind is errors.UnknownError:
             log.warning("Fetching %s from broker %s: unknown server error", state.tp, node)

@@ -78,6 +78,9 @@ class FetchOwner(Protocol):
     def update(self, state: PartitionState) -> None:
         """Something about a partition changed."""
 
+    def leave_replica(self, state: PartitionState) -> None:
+        """A follower failed: fetch from the leader."""
+
 
 class BrokerFetch:
     """The fetches of one broker.
@@ -229,6 +232,8 @@ class BrokerFetch:
             self._failures
         )
         log.info("Fetching from broker %s: %s", self._node, error)
+        for state in [state for state in self.line if state.replica == self._node]:
+            self._fetcher.leave_replica(state)
         if not error.retriable:
             for state in self.line:
                 self._fetcher.buffer.fail(state, copy(error), stays=False)

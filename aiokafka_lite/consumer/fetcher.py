@@ -184,6 +184,11 @@ class Fetcher:
         if broker is not None:
             broker.drop(state)
 
+    def leave_replica(self, state: PartitionState) -> None:
+        """A follower failed: fetch from the leader, as far as there is one."""
+        self.answers.leave_replica(state)
+        self.place(state, self.metadata)
+
     def update(self, state: PartitionState) -> None:
         """Something about a partition changed: fetch it, or not, from the next loop pass on."""
         broker = self._sort(state)

@@ -58,6 +58,9 @@ class PartitionState:
             old one is handed out first.
         node: The broker it is fetched from, or NOWHERE. Written by the fetcher.
         replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
+        leader_until: Monotonic instant before which it is fetched from the leader in any case: the
+            follower has failed.
+        refused_epoch: The leader epoch that a broker did not know when last it said so, or -1.
         retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
         fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
@@ -84,11 +87,13 @@ class PartitionState:
         "last_stable_offset",
         "leader",
         "leader_epoch",
+        "leader_until",
         "log_start_offset",
         "node",
         "paused",
         "polled_at",
         "records",
+        "refused_epoch",
         "remade",
         "replica",
         "replica_until",
@@ -121,6 +126,8 @@ class PartitionState:
         self.node = NOWHERE
         self.replica = NOWHERE
         self.replica_until = 0.0
+        self.leader_until = 0.0
+        self.refused_epoch = UNKNOWN_EPOCH
         self.retry_at = 0.0
         self.fetch_bytes = fetch_bytes
         self.waits_for_chunk = False

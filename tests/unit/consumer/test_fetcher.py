@@ -377,6 +377,52 @@ async def test_a_preferred_replica_is_fetched_from_and_left_when_it_fails() -> N
             assert nodes[-1] == leader  # it is asked again
 
 
+async def test_a_follower_that_cannot_be_reached_is_left() -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
+        leader = cluster.partition("orders", 0).leader
+
+        def prefer(response: FetchResponse) -> None:
+            for topic in response.responses:
+                for data in topic.partitions:
+                    data.preferred_read_replica = 1 - leader
+                    data.records = None
+
+        cluster.control(ApiKey.FETCH, node=leader, after_handling=True, edit=prefer)
+        mute = cluster.control(ApiKey.FETCH, node=1 - leader, times=None, disconnect=True)
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=50,
+            retry_backoff_ms=10,
+        )
+        async with consumer:
+            append(cluster, numbered(3))
+            assert [record.value for record in await take(consumer, 3)] == numbered(3)
+            assert mute.hits == 1
+
+
+async def test_metadata_is_asked_for_when_an_epoch_stays_unknown(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make(retry_backoff_ms=1, fetch_max_wait_ms=5) as consumer:
+        consumer.assign([P0])
+        refreshes = 0
+
+        def note() -> int:
+            nonlocal refreshes
+            refreshes += 1
+            return 0
+
+        await until(lambda: bool(fetches(cluster)))
+        monkeypatch.setattr(consumer._core.cluster, "request_update", note)
+        refused = cluster.control(ApiKey.FETCH, times=3, error=errors.UnknownLeaderEpochError)
+        await refused.struck(3)
+        append(cluster, numbered(1))
+        await take(consumer, 1)
+        assert refreshes == 2
+
+
 async def test_a_leader_told_in_passing_is_believed() -> None:
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         partition = cluster.partition("orders", 0)
