@@ -93,4 +93,4 @@ class Batches(Generic[Batch]):
             self._core.positions.is_current(state, generation)
             and state.position == batch.next_offset
         ):
-            self._core.seek(state, batch.start)
+            self._core.seek(state, batch.start, batch.start_epoch)

@@ -229,10 +229,12 @@ class FetchBuffer:
             while (state := self._first(None)) is not None:
                 if state.chunk is None and state.records is None:
                     self._raise_error(state)
-                start = state.position
+                start, epoch = state.position, state.position_epoch
                 taken = self._take(state, limit)
                 if taken and start is not None and state.position is not None:
-                    return RecordBatch(state.tp, start, state.position, state.position_epoch, taken)
+                    return RecordBatch(
+                        state.tp, start, epoch, state.position, state.position_epoch, taken
+                    )
             return None
         finally:
             self._tell_drained()
@@ -241,7 +243,7 @@ class FetchBuffer:
         """The same as columns, which refer to the memory of the response: no object a record."""
         try:
             while (state := self._first(None)) is not None:
-                start = state.position
+                start, epoch = state.position, state.position_epoch
                 columns: Columns | None = None
                 if state.chunk is not None:
                     # Decoded before: in a thread, or for somebody who reads one by one.
@@ -255,7 +257,7 @@ class FetchBuffer:
                     self._raise_error(state)
                 if columns is not None and start is not None and state.position is not None:
                     return ColumnBatch(
-                        state.tp, start, state.position, state.position_epoch, columns
+                        state.tp, start, epoch, state.position, state.position_epoch, columns
                     )
             return None
         finally:

@@ -25,17 +25,24 @@ class _Taken:
     Attributes:
         topic_partition: Whose.
         start: The consumer's position before the run.
+        start_epoch: Of the leader that wrote the record before that; -1 unknown.
         next_offset: Its position after the run.
         leader_epoch: Of the leader that wrote the last record; -1 unknown.
     """
 
-    __slots__ = ("leader_epoch", "next_offset", "start", "topic_partition")
+    __slots__ = ("leader_epoch", "next_offset", "start", "start_epoch", "topic_partition")
 
     def __init__(
-        self, topic_partition: TopicPartition, start: int, next_offset: int, leader_epoch: int
+        self,
+        topic_partition: TopicPartition,
+        start: int,
+        start_epoch: int,
+        next_offset: int,
+        leader_epoch: int,
     ) -> None:
         self.topic_partition = topic_partition
         self.start = start
+        self.start_epoch = start_epoch
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
 
@@ -59,11 +66,12 @@ class RecordBatch(_Taken):
         self,
         topic_partition: TopicPartition,
         start: int,
+        start_epoch: int,
         next_offset: int,
         leader_epoch: int,
         records: list[Record],
     ) -> None:
-        super().__init__(topic_partition, start, next_offset, leader_epoch)
+        super().__init__(topic_partition, start, start_epoch, next_offset, leader_epoch)
         self.records = records
 
     def __iter__(self) -> Iterator[Record]:
@@ -91,11 +99,12 @@ class ColumnBatch(_Taken):
         self,
         topic_partition: TopicPartition,
         start: int,
+        start_epoch: int,
         next_offset: int,
         leader_epoch: int,
         columns: Columns,
     ) -> None:
-        super().__init__(topic_partition, start, next_offset, leader_epoch)
+        super().__init__(topic_partition, start, start_epoch, next_offset, leader_epoch)
         self.columns = columns
 
     def __len__(self) -> int:

@@ -1,6 +1,7 @@
 """Reading in bulk: what batches hold, where they leave the consumer, and what is given back."""
 
 import asyncio
+import contextlib
 from importlib import import_module
 
 import pytest
@@ -53,6 +54,24 @@ async def test_next_offset_is_past_control_records(
     append_batch(cluster, control_batch(3), "orders", 0)
     async with make("orders") as consumer, consumer.batches() as batches:
         assert (await anext(batches)).offsets == {TP0: (4, "")}
+
+
+@pytest.mark.parametrize("columns", [False, True])
+async def test_what_is_given_back_still_knows_the_leaders_epoch(
+    cluster: FakeCluster, make: MakeConsumer, columns: bool
+) -> None:
+    append(cluster, numbered(4))
+    async with make("orders") as consumer:
+        state = consumer._core.positions.state(TP0)
+        with contextlib.suppress(ZeroDivisionError):
+            async with consumer.batches(max_records=2, columns=columns) as batches:  # type: ignore[call-overload]  # both
+                first = await anext(batches)
+                second = await anext(batches)
+                assert (first.start_epoch, second.start_epoch) == (-1, 0)
+                raise ZeroDivisionError
+        assert (state.position, state.position_epoch) == (2, 0)
+        async with consumer.batches() as batches:
+            assert (await anext(batches)).start == 2
 
 
 @pytest.mark.parametrize("columns", [False, True])
