@@ -285,6 +285,7 @@ class ConsumerCore:
         self.assignment.replace(wanted)
         if self.started:
             self._track_topics()
+            self._look_for_refused()
 
     def unsubscribe(self) -> None:
         """Read nothing, and want nothing."""
@@ -296,6 +297,7 @@ class ConsumerCore:
         self.assignment.replace(())
         if self.started:
             self._track_topics()
+            self._look_for_refused()
 
     def _track_topics(self) -> None:
         """Keep the metadata of what is read, and of what the group's leader watches."""
@@ -369,9 +371,14 @@ class ConsumerCore:
         self._ask_for_lost()
         if self.group is not None:
             self.group.on_metadata(metadata)
+        self._look_for_refused()
+
+    def _look_for_refused(self) -> None:
+        """Let reads raise what brokers refuse of what is wanted now, and nothing else of that."""
+        known = self.cluster.metadata.topics
         refused: dict[type[KafkaError], list[str]] = {}
         for name in sorted(self.subscription.topics):
-            topic = metadata.topics.get(name)
+            topic = known.get(name)
             if topic is not None and topic.refused and topic.error is not None:
                 refused.setdefault(topic.error, []).append(name)
         if not self._failed:
@@ -453,6 +460,8 @@ class ConsumerCore:
             failure = KafkaError(f"{name} failed: {error!r}")
             failure.__cause__ = error
             self.reader.fail(failure)
+            if self.group is not None:
+                self.group.on_fail(failure)  # for a start that waits
 
     def _check_running(self) -> None:
         if self.closed:

@@ -269,8 +269,9 @@ class ConsumerGroup:
         )
 
     def raise_failure(self) -> None:
-        """Raise what lets reading fail, if anything does; the membership tries again then."""
-        if self.failure is not None:
+        """Raise what lets reading fail, if anything does; the membership tries again then. What
+        the application assigns itself needs no membership."""
+        if self.failure is not None and self._subscription.shared:
             raise self.take_failure()
 
     def take_failure(self) -> KafkaError:

@@ -28,8 +28,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError, KafkaError
-from aiokafka_lite.group.classic_answers import ClassicAnswers
-from aiokafka_lite.group.classic_requests import HEARTBEAT, SYNC
+from aiokafka_lite.group.classic_answers import ClassicAnswers, assignor_failed
+from aiokafka_lite.group.classic_requests import HEARTBEAT, JOIN, SYNC
 from aiokafka_lite.group.classic_states import ACTIVE, BEATING, ClassicState
 from aiokafka_lite.group.membership import Fail, FindCoordinator, RebalanceProtocol, Step
 
@@ -126,16 +126,19 @@ class ClassicMembership(ClassicAnswers):
             return self._place.sync(self._shares, now)
         return None
 
-    def _join(self, now: float) -> Step:
+    def _join(self, now: float) -> Step | None:
+        topics, owned, generation = self._watch.topics, self.assignment, self.generation
+        rack = self.options.client_rack
+        protocols: list[tuple[str, bytes]] = []
+        for name, assignor in self._assignors.items():
+            try:
+                protocols.append((name, assignor.subscription(topics, owned, generation, rack)))
+            except Exception as error:  # of an application's assignor
+                self._on_join_error(JOIN, assignor_failed(name, error), now)
+                return self.next_step(now)
         self._state = S.JOINING
         self._newcomer = False
         self._watch.on_join()
-        topics, owned, generation = self._watch.topics, self.assignment, self.generation
-        rack = self.options.client_rack
-        protocols = [
-            (name, assignor.subscription(topics, owned, generation, rack))
-            for name, assignor in self._assignors.items()
-        ]
         return self._place.join(protocols, self._rebalance.begin(now), now)
 
     def _leave_step(self, now: float) -> Step | None:

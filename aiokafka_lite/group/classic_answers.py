@@ -171,10 +171,7 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(SYNC, error, now)
             return
         except Exception as error:  # of an application's assignor
-            log.exception("The assignor %s failed", self._place.protocol)
-            failure = KafkaError(f"the assignor {self._place.protocol!r} failed: {error!r}")
-            failure.__cause__ = error
-            self._on_join_error(SYNC, failure, now)
+            self._on_join_error(SYNC, assignor_failed(self._place.protocol, error), now)
             return
         self._session.restart(now)
         self._on_assignment(partitions, now)
@@ -267,3 +264,11 @@ class ClassicAnswers(ClassicMember):
                 self._rebalance.want("offset commit failed since group is already rebalancing")
         elif isinstance(error, _NO_MEMBER) and not self._place.waits_in_line:
             self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
+
+
+def assignor_failed(name: str, error: Exception) -> KafkaError:
+    """What the application is told of a mistake of its own assignor's."""
+    log.error("The assignor %s failed", name, exc_info=error)
+    failure = KafkaError(f"the assignor {name!r} failed: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -1,15 +1,20 @@
 """What meets in a group: the application changes its mind while partitions come and go."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import (
     CommitFailedError,
+    FencedInstanceIdError,
     GroupLoadInProgressError,
+    InvalidTopicError,
+    KafkaError,
     UnknownMemberIdError,
 )
 from aiokafka_lite.structs import TopicPartition
@@ -148,3 +153,85 @@ async def test_a_subscription_that_changes_during_the_start(cluster: FakeCluster
         assert len(await take(consumer, 40)) == 40
     finally:
         await consumer.stop()
+
+
+async def test_a_topic_that_is_wanted_no_more_lets_no_read_fail(
+    make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(metadata_max_age_ms=300_000)
+    await consumer.start()
+    consumer.subscribe(["not legal!"])
+    with pytest.raises(InvalidTopicError):
+        await asyncio.wait_for(consumer.getone(), 5)
+    consumer.unsubscribe()
+    consumer.assign([FIRST])
+    assert await take(consumer, 10) == numbered(10)
+
+
+async def test_who_is_fenced_reads_what_it_assigns_itself(
+    make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    consumer = make("orders", group_instance_id="i")
+    await consumer.start()
+    cluster.control(HEARTBEAT[protocol], error=FencedInstanceIdError)
+    with pytest.raises(FencedInstanceIdError):
+        await take(consumer, 1000)
+    consumer.unsubscribe()
+    consumer.assign([FIRST])
+    assert await take(consumer, 10) == numbered(10)
+
+
+async def test_an_assignor_that_cannot_tell_of_its_member(cluster: FakeCluster) -> None:
+    class Mute(RoundRobinPartitionAssignor):
+        name = "mute"
+
+        @classmethod
+        def metadata(cls, topics: Any) -> Any:
+            raise LookupError("no metadata")
+
+    consumer = AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="g",
+        partition_assignment_strategy=[Mute],
+        request_timeout_ms=2000,
+    )
+    try:
+        with pytest.raises(KafkaError, match="no metadata"):
+            await asyncio.wait_for(consumer.start(), 5)
+    finally:
+        await consumer.stop()
+
+
+async def test_a_start_given_up_and_stopped_while_a_listener_does_not_heed_it(make: Make) -> None:
+    told = asyncio.Event()
+
+    class Stubborn(Diary):
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            told.set()
+            for _ in range(3):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.8)
+
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Stubborn())
+    starting = asyncio.create_task(consumer.start())
+    await told.wait()
+    starting.cancel()
+    await asyncio.sleep(0.7)
+    await consumer.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+
+async def test_a_mistake_of_ours_ends_the_start(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(now: float) -> None:
+        raise LookupError("ours")
+
+    consumer = make("orders")
+    core: Any = consumer._core
+    monkeypatch.setattr(core.group.driver.membership, "next_step", mistaken)
+    with pytest.raises(KafkaError, match="ours"):
+        await asyncio.wait_for(consumer.start(), 5)
