@@ -253,8 +253,9 @@ cdef class RecordSet:
         cdef ConsumerRecord record
         cdef int64_t offset
         cdef int kind
-        while PyList_GET_SIZE(out) < max_records and self.taken < PyList_GET_SIZE(self.messages):
-            message = self.messages[self.taken]
+        cdef list messages = self.messages  # a finalizer that closes the set drops its own
+        while PyList_GET_SIZE(out) < max_records and self.taken < PyList_GET_SIZE(messages):
+            message = messages[self.taken]
             self.taken += 1
             offset = message.offset
             if offset < self.next_offset:

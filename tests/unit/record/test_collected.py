@@ -1,11 +1,17 @@
-"""A RecordSet that dies in a garbage cycle, together with the memoryview it reads from."""
+"""A RecordSet and the garbage collector: it dies in a cycle together with the memoryview it reads
+from, or is closed by a finalizer while it is read."""
 
 import gc
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from aiokafka_lite.record._record_set_python import RecordSet as Twin
 from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.columns import read_columns
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.record.record_set import RecordSet
 
 
@@ -31,3 +37,47 @@ def test_a_cycle_of_a_record_set_and_its_view_is_collected_quietly(
     gc.collect()
     assert complaints == []
     body.append(0)  # raises BufferError if a buffer of it were still held
+
+
+def new_batch(codec: Compression) -> bytes:
+    builder = BatchBuilder(10_000)
+    for index in range(20):
+        builder.append(1, b"key", b"%d" % index, [("name", b"value")] * (index % 2))
+    return bytes(builder.seal(codec))
+
+
+OLD = bytes(encode_message_set([(1, b"key", b"%d" % i) for i in range(20)], 1))
+
+
+@pytest.mark.skipif(RecordSet is Twin, reason="the twin cannot crash: it raises")
+@pytest.mark.parametrize("read", [RecordSet.read, read_columns])
+@pytest.mark.parametrize(
+    "data", [OLD, new_batch(Compression.NONE), new_batch(Compression.GZIP)], ids=["v1", "v2", "gz"]
+)
+def test_a_set_may_be_closed_by_a_finalizer_at_any_moment(
+    data: bytes, read: Callable[[RecordSet, int], object]
+) -> None:
+    """It crashes, or not."""
+    thresholds = gc.get_threshold()
+    for moment in range(30):
+        body = bytearray(data)
+        records = RecordSet(memoryview(body), "topic", 0, 0)
+        left = [moment]
+
+        def collected(
+            phase: str, _: object, records: RecordSet = records, left: list[int] = left
+        ) -> None:
+            left[0] -= phase == "start"
+            if left[0] < 0:
+                records.close()
+
+        gc.callbacks.append(collected)
+        gc.set_threshold(1, 1, 1)
+        try:
+            read(records, 15)
+            read(records, 15)
+        finally:
+            gc.set_threshold(*thresholds)
+            gc.callbacks.remove(collected)
+        records.close()
+        body.append(0)  # raises BufferError if a buffer of it were still held
