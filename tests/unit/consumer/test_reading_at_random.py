@@ -95,6 +95,7 @@ class Walk:
             self.assign: 1,
             self.evict: 2,
             self.lead: 1.5,
+            self.kill: 0.5,
             self.strike: 3,
             self.lose_session: 1,
             self.delete: 1,
@@ -163,6 +164,12 @@ class Walk:
 
     def lead(self) -> None:
         self.cluster.move_leader(*self.chance.choice(self.tps), self.chance.randrange(BROKERS))
+
+    async def kill(self) -> None:
+        node = self.chance.randrange(BROKERS)
+        self.cluster.kill(node)
+        await self.rest()
+        await self.cluster.restart(node)
 
     def lose_session(self) -> None:
         self.cluster.state.fetch_sessions[self.chance.randrange(BROKERS)].clear()
@@ -238,19 +245,25 @@ class Walk:
         return self.chance.sample(among, min(count, len(among)))
 
     async def read(self) -> None:
+        """One or two read for a while."""
         reads = [self.getone, self.getone_of, self.getmany, self.getmany_of, self.iterate]
-        reads += [self.batches] + [self.columns] * self.raw
-        reading = asyncio.ensure_future(self.chance.choice(reads)())
-        for _ in range(self.chance.choice([0, 1, 2, 3, 5, 20, 200])):
-            if reading.done():
-                break
-            await asyncio.sleep(0)
-        if self.chance.random() < 0.3:
-            await asyncio.wait([reading], timeout=0.01)
-        reading.cancel()
-        await asyncio.wait([reading])
-        if not reading.cancelled() and (error := reading.exception()) is not None:
-            self.expect(error)
+        chosen = self.chance.sample(reads, 2)
+        if self.chance.random() < 0.7:
+            alone = [*reads, self.batches] + [self.columns] * self.raw
+            chosen = [self.chance.choice(alone)]
+        readers = [asyncio.ensure_future(each()) for each in chosen]
+        for reader in readers:
+            for _ in range(self.chance.choice([0, 1, 2, 3, 5, 20, 200])):
+                if reader.done():
+                    break
+                await asyncio.sleep(0)
+            if self.chance.random() < 0.3:
+                await asyncio.wait([reader], timeout=0.01)
+            reader.cancel()
+        await asyncio.wait(readers)
+        for reader in readers:
+            if not reader.cancelled() and (error := reader.exception()) is not None:
+                self.expect(error)
 
     def expect(self, error: BaseException) -> None:
         """It may be raised, or it is a mistake."""
