@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.errors import KafkaError, ProducerFenced, for_code
+from aiokafka_lite.errors import InvalidTxnState, KafkaError, ProducerFenced, for_code
 from aiokafka_lite.errors.table import CODES, Trait
 from aiokafka_lite.producer.transactions.steps import (
     AddOffsets,
@@ -127,7 +127,13 @@ def error_of(code: int, what: Reaction, step: Step) -> KafkaError:
             "another producer has taken this transactional id, or the broker gave the transaction "
             "up (transaction_timeout_ms): close this producer"
         )
-    return for_code(code)(_about(step))
+    about = _about(step)
+    if code == InvalidTxnState.errno and isinstance(step, EndTransaction):
+        about += (
+            ": there is no such transaction any more; perhaps the cluster aborted it, since it "
+            "took longer than transaction_timeout_ms"
+        )
+    return for_code(code)(about)
 
 
 def _about(step: Step) -> str:

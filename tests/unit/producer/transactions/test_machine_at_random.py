@@ -24,7 +24,7 @@ from aiokafka_lite.producer.transactions.steps import (
     Step,
 )
 from aiokafka_lite.structs import TopicPartition
-from tests.unit.producer.transactions.coordinator import GROUP, NAME, Coordinator, offsets
+from tests.unit.producer.transactions.coordinator_model import GROUP, NAME, Coordinator, offsets
 
 PARTITIONS = [TopicPartition("out", number) for number in range(3)]
 FATES = st.sampled_from(["done", "done", "code", "lost", "done but lost"])
