@@ -162,6 +162,10 @@ def read_assignment(data: bytes) -> Assignment:
         return Assignment()
     reader = Reader(data)
     message = ConsumerProtocolAssignment.decode(reader, _version(reader))
+    if any(
+        number < 0 for assigned in message.assigned_partitions for number in assigned.partitions
+    ):
+        raise KafkaProtocolError("an assignment cannot have a negative partition")
     return Assignment(
         tuple(
             TopicPartition(assigned.topic, number)

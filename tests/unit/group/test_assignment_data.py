@@ -70,6 +70,12 @@ def test_what_is_no_such_data_is_refused(read: object, data: bytes) -> None:
         read(data)
 
 
+def test_a_negative_partition_is_refused() -> None:
+    data = write_assignment(Assignment((TopicPartition("t", 0), TopicPartition("t", -1))))
+    with pytest.raises(KafkaProtocolError, match="negative"):
+        read_assignment(data)
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for read in (read_assignment, read_subscription):

@@ -1,0 +1,208 @@
+"""Every error code of Kafka in answer to each request of a membership, through the whole consumer.
+
+What becomes of the member is the table of `tests.unit.group.test_driver_error_table`; here it is
+what the application sees: nothing, an error that a read raises once, or one that each read raises.
+Whatever that is, every record is read, and `stop()` ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import KafkaError, for_code
+from aiokafka_lite.errors.table import CODES
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.consumer.makers import append, numbered
+from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.group import test_driver_error_table as fates
+from tests.unit.group.test_driver_error_table import Fate
+
+AT_ONCE = 12
+"""Consumers; more would only wait for each other."""
+
+EARLY, LATE = numbered(5), numbered(5, 5)
+PATIENCE = 15.0
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A request, and when in a member's life it is refused.
+
+    Attributes:
+        fate_of: What becomes of the member, by the code.
+        settled: It has its partitions by then; else it is about to join.
+    """
+
+    protocol: str
+    api: ApiKey
+    fate_of: Callable[[int], Fate]
+    settled: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.protocol}-{self.api.name}-{'later' if self.settled else 'first'}"
+
+
+CLASSIC = [
+    meeting
+    for protocol in ("eager", "cooperative")
+    for meeting in (
+        # Every read raises FENCED_INSTANCE_ID, whatever request it answers.
+        Meeting(protocol, ApiKey.FIND_COORDINATOR, fates.of_modern_search),
+        Meeting(protocol, ApiKey.JOIN_GROUP, fates.of_join),
+        Meeting(protocol, ApiKey.SYNC_GROUP, fates.of_sync),
+        Meeting(protocol, ApiKey.HEARTBEAT, fates.of_heartbeat, settled=True),
+    )
+]
+MODERN = [
+    Meeting("modern", ApiKey.FIND_COORDINATOR, fates.of_modern_search),
+    Meeting("modern", ApiKey.CONSUMER_GROUP_HEARTBEAT, fates.of_modern_join),
+    Meeting("modern", ApiKey.CONSUMER_GROUP_HEARTBEAT, fates.of_modern_later, settled=True),
+]
+MEETINGS = CLASSIC + MODERN
+AT_FIRST = [meeting for meeting in MEETINGS if not meeting.settled]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(topics={"orders": 1}, broker_configs=CONFIGS) as cluster:
+        append(cluster, EARLY)
+        yield cluster
+
+
+async def each_code(meet: Callable[[int], Any]) -> None:
+    """Let a consumer of its own meet each code, some at a time; tell of all that went wrong."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(code: int) -> str | None:
+        async with places:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await meet(code)
+            except (AssertionError, TimeoutError, KafkaError) as error:
+                return f"{code} {CODES[code][0]}: {error!r}"
+        return None
+
+    outcomes = await asyncio.gather(*(one(code) for code in CODES if code))
+    assert not [outcome for outcome in outcomes if outcome]
+
+
+def of_group(group_id: str) -> Callable[[Any], bool]:
+    """Whether a request is about a group."""
+
+    def is_its_own(request: Any) -> bool:
+        keys = getattr(request, "coordinator_keys", None) or [getattr(request, "key", None)]
+        return getattr(request, "group_id", None) == group_id or group_id in keys
+
+    return is_its_own
+
+
+def made(cluster: FakeCluster, meeting: Meeting, group_id: str, *topics: str) -> AIOKafkaConsumer:
+    options: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": group_id,
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 10,
+        "request_timeout_ms": 5000,
+        **PROTOCOLS[meeting.protocol],
+    }
+    if meeting.protocol != "modern":
+        # The broker waits for so long for who lost its id, and joined as another.
+        options["session_timeout_ms"] = 500
+    return AIOKafkaConsumer(*topics, **options)
+
+
+@pytest.mark.parametrize("meeting", MEETINGS, ids=str)
+async def test_what_reads_tell(cluster: FakeCluster, meeting: Meeting) -> None:
+    """One error, once, and reading goes on; unless another has this member's place."""
+
+    async def meet(code: int) -> None:
+        fate, name = meeting.fate_of(code), f"{meeting}-{code}"
+        cluster.create_topic(name, 1)
+        append(cluster, EARLY, topic=name)
+        consumer = made(cluster, meeting, name)
+        try:
+            await consumer.start()
+            if meeting.settled:
+                consumer.subscribe([name])
+                assert [(await consumer.getone()).value for _ in EARLY] == EARLY
+                await consumer.commit()
+            fault = cluster.control(meeting.api, when=of_group(name), error=code)
+            if not meeting.settled:
+                consumer.subscribe([name])
+            reading = asyncio.ensure_future(consumer.getone())
+            await fault.struck()
+            if fate is not Fate.HEALED:
+                assert type(await raised(reading)) is for_code(code), fate.value
+                reading = asyncio.ensure_future(consumer.getone())
+            if fate is Fate.ENDED:
+                assert type(await raised(reading)) is for_code(code), "told once only"
+                return
+            append(cluster, LATE, topic=name)
+            values = [(await reading).value]
+            while values[-1] != LATE[-1]:
+                values.append((await consumer.getone()).value)
+            assert values == (LATE if meeting.settled else EARLY + LATE)
+            assert fault.hits == 1
+        finally:
+            await consumer.stop()
+
+    await each_code(meet)
+
+
+async def raised(asked: Awaitable[object]) -> KafkaError | None:
+    """What a read, or a start, raises; None if it does not."""
+    try:
+        await asked
+    except KafkaError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("meeting", AT_FIRST, ids=str)
+async def test_what_a_start_tells(cluster: FakeCluster, meeting: Meeting) -> None:
+    """It raises what a read would; else it returns with partitions."""
+
+    async def meet(code: int) -> None:
+        fate, name = meeting.fate_of(code), f"{meeting}-{code}"
+        fault = cluster.control(meeting.api, when=of_group(name), error=code)
+        consumer = made(cluster, meeting, name, "orders")
+        try:
+            told = await raised(consumer.start())
+            assert type(told) is (type(None) if fate is Fate.HEALED else for_code(code))
+            assert told or (await consumer.getone()).value == EARLY[0]
+        finally:
+            await consumer.stop()
+        assert fault.hits == 1
+
+    await each_code(meet)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_farewell_that_is_refused(cluster: FakeCluster, protocol: str) -> None:
+    """The consumer ends all the same, with everything committed."""
+    api = ApiKey.CONSUMER_GROUP_HEARTBEAT if protocol == "modern" else ApiKey.LEAVE_GROUP
+    meeting = Meeting(protocol, api, fates.of_modern_later)
+
+    async def meet(code: int) -> None:
+        name = f"{meeting}-{code}"
+        about_it = of_group(name)
+        consumer = made(cluster, meeting, name, "orders")
+        await consumer.start()
+        assert (await consumer.getone()).value == EARLY[0]
+        fault = cluster.control(
+            api,
+            when=lambda request: about_it(request) and getattr(request, "member_epoch", -1) < 0,
+            error=code,
+        )
+        await consumer.stop()
+        assert fault.hits == 1
+        assert cluster.committed(name) == {("orders", 0): 1}
+
+    await each_code(meet)
