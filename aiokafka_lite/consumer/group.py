@@ -236,6 +236,7 @@ class ConsumerGroup:
                 self._told = (topics, by_broker)
                 matches = None if subscription.pattern is None else subscription.matches
                 self.driver.subscribe(topics, by_broker, matches)
+                self.driver.poll(self._waiting)  # somebody may since before there was a member
                 if not self._started:
                     self._started = True
                     self.driver.start()
@@ -253,7 +254,7 @@ class ConsumerGroup:
         """
         self._waiting = waiting
         self.commits.on_read(waiting)
-        if self._started:
+        if self._started and self._subscription.shared:
             self.driver.poll(waiting)
 
     def _look_for_reads(self) -> None:
@@ -318,7 +319,7 @@ class ConsumerGroup:
             if self._gradual:
                 await self._wait_for_some()
         finally:
-            self.driver.poll()
+            self.driver.poll(self._waiting)
 
     async def _wait_for_some(self) -> None:
         """Wait for the first partitions, for a while: it may be that there are none to have.

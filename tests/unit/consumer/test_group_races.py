@@ -235,3 +235,29 @@ async def test_a_mistake_of_ours_ends_the_start(
     monkeypatch.setattr(core.group.driver.membership, "next_step", mistaken)
     with pytest.raises(KafkaError, match="ours"):
         await asyncio.wait_for(consumer.start(), 5)
+
+
+@pytest.mark.parametrize("before", ["the start", "the subscription"])
+async def test_who_waits_for_records_since_before_it_was_a_member_stays_one(
+    before: str, make: Make, cluster: FakeCluster
+) -> None:
+    cluster.create_topic("empty", 1)
+    consumer = make(max_poll_interval_ms=400, rebalance_timeout_ms=400)
+    if before == "the start":
+        consumer.subscribe(["empty"])
+        starting = asyncio.create_task(consumer.start())
+        await asyncio.sleep(0)
+        reading = asyncio.create_task(consumer.getone())
+        await starting
+    else:
+        await consumer.start()
+        reading = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0.01)
+        consumer.subscribe(["empty"])
+    await until(lambda: bool(consumer.assignment()))
+    await asyncio.sleep(1)
+    assert consumer.assignment() == {TopicPartition("empty", 0)}
+    append(cluster, numbered(1), 0, "empty")
+    assert (await asyncio.wait_for(reading, 5)).offset == 0
+    core: Any = consumer._core
+    assert core.group.driver.membership.counters.lost == 0
