@@ -206,7 +206,8 @@ async def test_whims(protocol: str, seed: int) -> None:
         ledger, done = Ledger(cluster), asyncio.Event()
         cluster.control(ApiKey.OFFSET_COMMIT, times=None, when=ledger.on_commit)
         watching = asyncio.create_task(ledger.watch())
-        await asyncio.gather(*(live(Random(10 * seed + i)) for i in range(4)), trouble(Random(seed)))
+        lives = [live(Random(10 * seed + i)) for i in range(4)]
+        await asyncio.gather(*lives, trouble(Random(seed)))
         after = [make(*TOPICS) for _ in range(3)]
         try:
             await asyncio.gather(*(consumer.start() for consumer in after))
