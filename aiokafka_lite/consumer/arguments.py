@@ -35,8 +35,6 @@ DEFAULT_HEARTBEAT_MS: Final = 3000
 LEAST_BACKOFF: Final = 0.01
 """Seconds between two attempts to join, however impatient the application."""
 
-LONGEST_BACKOFF: Final = 1.0
-
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Java's rule, which is that of topics
 
 
@@ -61,6 +59,8 @@ def consumer_options(
     client_rack: str | None,
     buffer_memory: int,
     interceptors: object = (),
+    default_api_timeout_ms: float | None = None,
+    retry_backoff_max_ms: float = 1000,
 ) -> ConsumerOptions:
     """The consumer's own options.
 
@@ -69,6 +69,10 @@ def consumer_options(
     """
     check_callable("key_deserializer", key_deserializer)
     check_callable("value_deserializer", value_deserializer)
+    request_timeout = milliseconds("request_timeout_ms", request_timeout_ms, least=1)
+    api_timeout = request_timeout
+    if default_api_timeout_ms is not None:
+        api_timeout = milliseconds("default_api_timeout_ms", default_api_timeout_ms, least=1)
     return ConsumerOptions(
         key_deserializer=key_deserializer,
         value_deserializer=value_deserializer,
@@ -78,7 +82,7 @@ def consumer_options(
         max_partition_fetch_bytes=size(
             "max_partition_fetch_bytes", max_partition_fetch_bytes, least=1
         ),
-        request_timeout=milliseconds("request_timeout_ms", request_timeout_ms, least=1),
+        request_timeout=request_timeout,
         retry_backoff=milliseconds("retry_backoff_ms", retry_backoff_ms),
         auto_offset_reset=reset_policy(auto_offset_reset),
         check_crcs=flag("check_crcs", check_crcs),
@@ -91,6 +95,8 @@ def consumer_options(
         enable_auto_commit=flag("enable_auto_commit", enable_auto_commit),
         auto_commit_interval=milliseconds("auto_commit_interval_ms", auto_commit_interval_ms),
         interceptors=checked_interceptors(interceptors),
+        api_timeout=api_timeout,
+        retry_backoff_max=milliseconds("retry_backoff_max_ms", retry_backoff_max_ms),
     )
 
 
@@ -176,7 +182,10 @@ def group_options(
             rebalance_timeout=rebalance,
             max_poll_interval=poll_interval,
             request_timeout=options.request_timeout,
-            retry_backoff=Backoff(max(options.retry_backoff, LEAST_BACKOFF), LONGEST_BACKOFF),
+            retry_backoff=Backoff(
+                max(options.retry_backoff, LEAST_BACKOFF),
+                max(options.retry_backoff_max, LEAST_BACKOFF),
+            ),
             client_rack=options.client_rack or None,
             server_assignor=group_remote_assignor,
         ),

@@ -70,7 +70,8 @@ class AIOKafkaConsumer(BulkCalls):
         fetch_min_bytes: Bytes that end a broker's wait.
         max_partition_fetch_bytes: Most bytes of one partition in one response.
         request_timeout_ms: Deadline of each request, and of each call that asks brokers something.
-        retry_backoff_ms: First pause after a failure; later ones grow up to a second.
+        retry_backoff_ms: First pause after a failure; later ones grow up to
+            `retry_backoff_max_ms`.
         auto_offset_reset: Where to start without a position, or when it is out of range:
             "earliest", "latest", or "none" to raise NoOffsetForPartitionError or
             OffsetOutOfRangeError (LogTruncationError where the log was cut); or, ours,
@@ -114,6 +115,15 @@ class AIOKafkaConsumer(BulkCalls):
             every record before it is handed out, and learn of commits (ours; KIP-42).
         allow_auto_create_topics: Whether subscribing may create a topic, where brokers do that
             (ours).
+        default_api_timeout_ms: Deadline of each call that asks brokers something, where these
+            pages say `request_timeout_ms`; that one by default (ours).
+        retry_backoff_max_ms: What the pauses between attempts grow to (ours; KIP-580).
+        reconnect_backoff_ms, reconnect_backoff_max_ms: Likewise between attempts to connect to a
+            broker (ours).
+        socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
+            TLS included (ours).
+        send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 leaves them to
+            the operating system (ours).
         group_protocol: "classic", or "consumer" for that of Kafka 4, where the broker assigns
             (ours; KIP-848).
         group_remote_assignor: With "consumer": the name of the broker's assignor; the group's
@@ -170,6 +180,13 @@ class AIOKafkaConsumer(BulkCalls):
         allow_auto_create_topics: bool = True,
         group_protocol: str = "classic",
         group_remote_assignor: str | None = None,
+        default_api_timeout_ms: int | None = None,
+        retry_backoff_max_ms: int = 1000,
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1000,
+        socket_connection_setup_timeout_ms: int = 10000,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
         **unknown: object,
     ) -> None:
         self._closed = True  # nothing to warn about before all is made
@@ -204,6 +221,8 @@ class AIOKafkaConsumer(BulkCalls):
             client_rack=client_rack,
             buffer_memory=buffer_memory,
             interceptors=interceptors,
+            default_api_timeout_ms=default_api_timeout_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
         )
         group_options = arguments.group_options(
             consumer_options,
@@ -233,9 +252,15 @@ class AIOKafkaConsumer(BulkCalls):
                 sasl_kerberos_domain_name=sasl_kerberos_domain_name,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
                 max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
+                reconnect_backoff_ms=reconnect_backoff_ms,
+                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+                socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+                send_buffer_bytes=send_buffer_bytes,
+                receive_buffer_bytes=receive_buffer_bytes,
             ),
             metadata_max_age=max_age,
             retry_backoff=consumer_options.retry_backoff,
+            retry_backoff_max=consumer_options.retry_backoff_max,
             allow_auto_create_topics=_arguments.flag(
                 "allow_auto_create_topics", allow_auto_create_topics
             ),

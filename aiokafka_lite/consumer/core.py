@@ -178,7 +178,7 @@ class ConsumerCore:
 
     def deadline(self) -> float:
         """When a call that asks brokers something gives up, in loop time."""
-        return self.loop.time() + self.options.request_timeout
+        return self.loop.time() + self.options.api_timeout
 
     # --- life
 

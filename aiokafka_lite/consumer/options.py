@@ -1,7 +1,9 @@
 """What a consumer can be told: aiokafka's arguments and ours, checked once, in one place.
 
-Names and defaults are aiokafka 0.14's. Ours on top: ``buffer_memory`` (KIP-81),
-``allow_auto_create_topics``, ``group_protocol`` and ``group_remote_assignor`` (KIP-848).
+Names and defaults are aiokafka 0.14's. Ours on top, under Kafka's names: ``buffer_memory``
+(KIP-81), ``interceptors``, ``allow_auto_create_topics``, ``group_protocol``,
+``group_remote_assignor`` (KIP-848), ``default_api_timeout_ms``, and those of connections and
+pauses.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class ConsumerOptions:
         fetch_max_wait: How long a broker may hold a fetch that finds less than `fetch_min_bytes`.
         fetch_max_bytes: Of one response; `response_bytes` is what is asked for.
         max_partition_fetch_bytes: Of one partition in one response.
-        request_timeout: Deadline of each request, and of each call that asks brokers something.
+        request_timeout: Deadline of each request.
         retry_backoff: First pause after a failure; grows from there (KIP-580).
         quiet_partition_wait: While some partitions of a broker still have buffered records, how
             long the empty ones may wait to be asked for again (``consumer_timeout_ms``).
@@ -55,6 +57,8 @@ class ConsumerOptions:
             group).
         auto_commit_interval: Between two such commits.
         interceptors: See what is handed out and committed; None without any.
+        api_timeout: Deadline of each call that asks brokers something.
+        retry_backoff_max: What the pauses grow to.
     """
 
     key_deserializer: Deserializer | None
@@ -76,6 +80,8 @@ class ConsumerOptions:
     enable_auto_commit: bool = True
     auto_commit_interval: float = 5.0
     interceptors: Interceptors | None = None
+    api_timeout: float = 40.0
+    retry_backoff_max: float = 1.0
 
     @property
     def deserializes(self) -> bool:

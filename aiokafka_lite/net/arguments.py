@@ -3,7 +3,7 @@
 import ssl
 
 from aiokafka_lite import _arguments
-from aiokafka_lite._arguments import INT64, milliseconds
+from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.sasl import choose
@@ -23,6 +23,11 @@ def connection_options(
     sasl_kerberos_domain_name: str | None,
     sasl_oauth_token_provider: AbstractTokenProvider | None,
     max_response_bytes: int = 256 * 1024 * 1024,
+    reconnect_backoff_ms: float = 50,
+    reconnect_backoff_max_ms: float = 1000,
+    socket_connection_setup_timeout_ms: float = 10_000,
+    send_buffer_bytes: int = -1,
+    receive_buffer_bytes: int = -1,
 ) -> ConnectionOptions:
     """The options of a client's connections.
 
@@ -54,6 +59,13 @@ def connection_options(
         if connections_max_idle_ms is None
         else milliseconds("connections_max_idle_ms", connections_max_idle_ms, least=1, most=INT64),
         max_response_bytes=max_response_bytes,
+        reconnect_backoff=milliseconds("reconnect_backoff_ms", reconnect_backoff_ms),
+        reconnect_backoff_max=milliseconds("reconnect_backoff_max_ms", reconnect_backoff_max_ms),
+        connect_timeout=milliseconds(
+            "socket_connection_setup_timeout_ms", socket_connection_setup_timeout_ms, least=1
+        ),
+        send_buffer_bytes=size("send_buffer_bytes", send_buffer_bytes, least=-1),
+        receive_buffer_bytes=size("receive_buffer_bytes", receive_buffer_bytes, least=-1),
         security_protocol=security_protocol,
         ssl_context=ssl_context,
         mechanism=mechanism,

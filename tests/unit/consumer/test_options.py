@@ -1,5 +1,6 @@
 """Arguments: what is refused, and in which words."""
 
+import asyncio
 import ssl
 from inspect import signature
 from typing import Any
@@ -85,6 +86,13 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
         ({"buffer_memory": 0}, ValueError, "`buffer_memory`"),
         ({"fetch_max_wait_ms": -1}, ValueError, "`fetch_max_wait_ms` should be at least 0"),
         ({"request_timeout_ms": 0}, ValueError, "`request_timeout_ms`"),
+        ({"default_api_timeout_ms": 0}, ValueError, "`default_api_timeout_ms`"),
+        ({"retry_backoff_max_ms": -1}, ValueError, "`retry_backoff_max_ms`"),
+        ({"reconnect_backoff_ms": "x"}, TypeError, "`reconnect_backoff_ms` should be a number"),
+        ({"reconnect_backoff_max_ms": -1}, ValueError, "`reconnect_backoff_max_ms`"),
+        ({"socket_connection_setup_timeout_ms": 0}, ValueError, "`socket_connection_setup_tim"),
+        ({"send_buffer_bytes": -2}, ValueError, "`send_buffer_bytes` should be at least -1"),
+        ({"receive_buffer_bytes": 0}, ValueError, "receive_buffer_bytes"),
         ({"session_timeout_ms": "x"}, TypeError, "`session_timeout_ms` should be a number"),
         ({"auto_offset_rest": "latest"}, TypeError, "did you mean `auto_offset_reset`?"),
         ({"quite_unknown": 1}, TypeError, "no argument `quite_unknown`"),
@@ -165,14 +173,39 @@ def test_defaults_of_a_group() -> None:
     assert modern.membership.effective_rebalance_timeout == 300.0  # as in Java
 
 
+async def test_kafkas_own_arguments_reach_what_they_are_about() -> None:
+    consumer = await make(
+        group_id="g",
+        default_api_timeout_ms=7000,
+        retry_backoff_ms=300,
+        retry_backoff_max_ms=3000,
+        reconnect_backoff_ms=70,
+        reconnect_backoff_max_ms=2000,
+        socket_connection_setup_timeout_ms=5000,
+        send_buffer_bytes=1 << 17,
+        receive_buffer_bytes=-1,
+    )
+    core = consumer._core
+    assert 6.9 < core.deadline() - asyncio.get_running_loop().time() <= 7.0
+    connections = core.cluster._brokers._options
+    assert (connections.reconnect_backoff, connections.reconnect_backoff_max) == (0.07, 2.0)
+    assert connections.connect_timeout == 5.0
+    assert (connections.send_buffer_bytes, connections.receive_buffer_bytes) == (1 << 17, None)
+    assert core.group is not None
+    for backoff in (core.cluster.retry_backoff, core.group.options.retry_backoff):
+        assert (backoff.base, backoff.maximum) == (0.3, 3.0)
+    await consumer.stop()
+    consumer = await make(request_timeout_ms=9000)
+    assert consumer._core.options.api_timeout == 9.0
+    await consumer.stop()
+
+
 def test_a_short_session_alone_is_taken_with_quicker_heartbeats() -> None:
     options = group_options(group_id="g", session_timeout_ms=3000).membership
     assert options.heartbeat_interval == 1.0
 
 
 async def test_deprecated_arguments_warn() -> None:
-    import asyncio
-
     with pytest.warns(DeprecationWarning, match="loop"):
         consumer = await make(loop=asyncio.get_running_loop())
     await consumer.stop()
