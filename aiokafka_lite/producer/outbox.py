@@ -108,7 +108,7 @@ class Outbox:
         self._returns = returns
         self._metrics = metrics
         self.loop = accumulator.loop
-        self._requests = Requests(node_id, cluster, options)
+        self._requests = Requests(node_id, cluster, options, accumulator.identity)
         self._timeout = options.request_timeout
         self._expects_response = options.acks != 0
         self._connection: Connection | None = None  # as it was found last

@@ -1,7 +1,7 @@
 """The producer's face: aiokafka's ``AIOKafkaProducer``, and what Kafka has beyond it.
 
 This module checks the arguments and tells the life of the whole; records are taken by ``Records``
-and delivered by the ``Sender``.
+and delivered by the ``Sender``, in transactions by way of ``TransactionCalls``.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from aiokafka_lite import _arguments
-from aiokafka_lite._arguments import INT64, NOT_YET, milliseconds, seconds
+from aiokafka_lite._arguments import INT64, milliseconds, seconds
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     IllegalStateError,
-    KafkaConfigurationError,
     ProducerClosed,
 )
 from aiokafka_lite.net.arguments import connection_options
@@ -29,6 +28,8 @@ from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.records import Records
 from aiokafka_lite.producer.sender import Sender
+from aiokafka_lite.producer.transaction_calls import TransactionCalls
+from aiokafka_lite.producer.transactional_sender import TransactionalSender
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -37,7 +38,7 @@ _DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 _numbers = itertools.count(1)
 
 
-class AIOKafkaProducer(Records):
+class AIOKafkaProducer(Records, TransactionCalls):
     """Publishes records to Kafka.
 
     Records go into batches in memory and come back as acks: ``await send(...)`` returns as soon as
@@ -97,8 +98,10 @@ class AIOKafkaProducer(Records):
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; asked at each connection and renewal.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
-        transactional_id: Not there yet; refused.
-        transaction_timeout_ms: Has no effect without transactions.
+        transactional_id: Name of this producer in its transactions; records are sent in
+            transactions only (`begin_transaction`). Starting fences whoever has the same name, and
+            aborts what they left open. Implies idempotence; an explicit False is an error.
+        transaction_timeout_ms: After which the cluster aborts a transaction that was not ended.
         loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
         api_version: Deprecated by aiokafka, without effect.
 
@@ -161,9 +164,7 @@ class AIOKafkaProducer(Records):
             _deprecated("The `loop` argument is deprecated: make the producer inside its loop")
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
-        if transactional_id is not None:
-            raise KafkaConfigurationError(f"`transactional_id`: this {NOT_YET}")
-        milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
+        timeout = milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
         if acks is None:
             acks = "all"
         if delivery_timeout_ms is None:
@@ -192,6 +193,7 @@ class AIOKafkaProducer(Records):
             partitioner_ignore_keys=partitioner_ignore_keys,
             partitioner_adaptive_partitioning_enable=partitioner_adaptive_partitioning_enable,
             partitioner_availability_timeout_ms=partitioner_availability_timeout_ms,
+            transactional_id=transactional_id,
         )
         if client_id is not None:
             _arguments.wire_string("client_id", client_id)
@@ -215,7 +217,19 @@ class AIOKafkaProducer(Records):
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )
-        super().__init__(Sender(self._cluster, self._options, self._name, self._loop), interceptors)
+        if transactional_id is None:
+            sender = Sender(self._cluster, self._options, self._name, self._loop)
+        else:
+            sender = TransactionalSender(
+                self._cluster,
+                self._options,
+                self._name,
+                self._loop,
+                transactional_id,
+                round(timeout * 1000),
+            )
+            self._transactions = sender.transactions
+        super().__init__(sender, interceptors)
         self._accumulator.refusal = IllegalStateError("the producer is not started")
         self._starting = False
         self._ended = asyncio.Event()  # set when ``stop`` is through
@@ -228,6 +242,9 @@ class AIOKafkaProducer(Records):
 
         Raises:
             KafkaConnectionError: No bootstrap address answered.
+            TransactionalIdAuthorizationFailed: The ``transactional_id`` is not allowed.
+            KafkaTimeoutError: It was not to be had within ``max_block_ms``.
+            KafkaError: It was refused for another reason.
             ProducerClosed: The producer was stopped.
 
         Cancellation: closes what was opened; ``stop`` is still needed.
@@ -244,7 +261,10 @@ class AIOKafkaProducer(Records):
         self._thread = threading.get_ident()
         await self._cluster.start()
         self._sender.start()
-        self._accumulator.refusal = None
+        if self._transactions is None:
+            self._accumulator.refusal = None
+        else:
+            await self._transactions.start(self._deadline())
 
     @cached_property
     def client(self) -> AIOKafkaClient:

@@ -54,9 +54,9 @@ class Requests:
         node_id: int,
         cluster: Cluster,
         options: ProducerOptions,
-        identity: ProducerIdentity | None = None,
+        identity: ProducerIdentity,
     ) -> None:
-        self._identity = identity or ProducerIdentity(False)
+        self._identity = identity
         self._transactional_id = options.transactional_id
         self._told_id = NOBODY
         if self._transactional_id is not None:

@@ -55,6 +55,7 @@ class Sender:
         options: The producer's.
         name: Of the producer, for its tasks and its log lines.
         loop: The event loop it will live in.
+        identity: The producer's, if it is to be another one than the options say.
 
     Attributes:
         accumulator: Where records go in.
@@ -68,12 +69,13 @@ class Sender:
         options: ProducerOptions,
         name: str,
         loop: asyncio.AbstractEventLoop,
+        identity: ProducerIdentity | None = None,
     ) -> None:
         self._cluster = cluster
         self._options = options
         self._name = name
         self._loop = loop
-        self._identity = ProducerIdentity(options.idempotent)
+        self._identity = identity or ProducerIdentity(options.idempotent)
         self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
         self.metrics = ProducerMetrics()
         self.accumulator = Accumulator(
@@ -248,7 +250,7 @@ class Sender:
         for name in list(accumulator.topics):
             topic = metadata.topics.get(name)
             if topic is not None and topic.partitions:
-                accumulator.adopt(name, topic.partitions)
+                accumulator.adopt(name, topic.partitions, topic.topic_id)
             elif topic is not None and topic.error is not None and not topic.error.retriable:
                 self._fail_topic(name, topic.error(name))
             else:
@@ -346,7 +348,7 @@ class Sender:
         self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
     ) -> None:
         if what is Verdict.STORED:
-            queue.sequences.on_stored(batch.producer)
+            queue.sequences.on_stored(batch.producer, batch.base_sequence)
             self.accumulator.acknowledge(queue, batch, -1, -1, -1)
             return
         if what is Verdict.SPLIT:

@@ -524,7 +524,7 @@ def test_a_loop_is_needed(room: dict[str, ModuleType]) -> None:
             ValueError,
             "remember 5",
         ),
-        ({"transactional_id": "t"}, KafkaConfigurationError, "transactional_id"),
+        ({"transactional_id": ""}, KafkaConfigurationError, "transactional_id"),
         (
             {"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "u"},
             ValueError,

@@ -1,0 +1,96 @@
+"""Transactions on the brokers of old: partitions are added by the client, and epochs bumped by it.
+
+`make test-brokers` runs these.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite.errors import MessageSizeTooLargeError, ProducerFenced, UnsupportedVersionError
+from tools.kafka import KafkaCluster, KafkaNotAvailable
+from tools.kafka.releases import OLD_RELEASES
+
+PARTITIONS = 3
+LIMIT = 2_000  # bytes of a batch that the topic takes
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module", params=["3.9.2", *OLD_RELEASES])
+def old(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    try:
+        with KafkaCluster(request.param, heap="256m") as cluster:
+            yield cluster
+    except KafkaNotAvailable as error:
+        pytest.skip(f"no real Kafka: {error}")
+
+
+def producer_of(cluster: KafkaCluster, name: str) -> AIOKafkaProducer:
+    return AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=name)
+
+
+async def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    found = []
+    async with AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        while any([await consumer.position(place) < ends[place] for place in places]):
+            for records in (await consumer.getmany(timeout_ms=100)).values():
+                found += [record.value for record in records if record.value is not None]
+    return sorted(found)
+
+
+async def test_transactions(old: KafkaCluster) -> None:
+    if old.release.number < (0, 11):
+        producer = producer_of(old, "payments")
+        with pytest.raises(UnsupportedVersionError):
+            await producer.start()
+        await producer.stop()
+        return
+    old.create_topic("orders", PARTITIONS, config={"max.message.bytes": LIMIT})
+    place = TopicPartition("orders", 0)
+    async with producer_of(old, "payments") as producer:
+        for number in range(4):
+            await producer.begin_transaction()
+            for partition in range(PARTITIONS):
+                await producer.send("orders", b"%d-%d" % (number, partition), partition=partition)
+            await producer.send_offsets_to_transaction({place: number}, "readers")
+            if number % 2:
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
+        async with AIOKafkaConsumer(
+            bootstrap_servers=old.bootstrap_servers, group_id="readers", enable_auto_commit=False
+        ) as consumer:
+            consumer.assign([place])
+            assert await consumer.committed(place) == 2
+        wanted = [b"%d-%d" % (number, partition) for number in (0, 2) for partition in range(3)]
+        assert await committed(old, "orders") == wanted
+
+        await producer.begin_transaction()
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send_and_wait("orders", b"x" * LIMIT, partition=0)
+        if old.release.number < (2, 5):  # no KIP-360: nobody could bump the epoch
+            with pytest.raises(MessageSizeTooLargeError):
+                await producer.abort_transaction()
+        else:
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("orders", b"after", partition=0)
+            wanted.append(b"after")
+
+        async with producer_of(old, "payments") as successor:
+            with pytest.raises((ProducerFenced, MessageSizeTooLargeError)):
+                async with producer.transaction():
+                    await producer.send("orders", b"of the zombie")
+            async with successor.transaction():
+                await successor.send("orders", b"of the successor")
+            wanted.append(b"of the successor")
+    assert await committed(old, "orders") == sorted(wanted)
