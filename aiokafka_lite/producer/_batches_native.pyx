@@ -273,7 +273,7 @@ cdef class BatchCore(AppendCore):
     ):
         self.land(queue, batch)
         if batch.producer is not None:
-            queue.sequences.on_stored(batch.producer)
+            queue.sequences.on_stored(batch.producer, batch.base_sequence)
         if batch.state == PENDING:
             self._acknowledge(
                 queue, batch, base_offset, log_append_time, log_start_offset, woken

@@ -309,7 +309,7 @@ class BatchCore(AppendCore):
         """The broker answered that it stored a batch in flight. See `acknowledge`."""
         self.land(queue, batch)
         if batch.producer is not None:
-            queue.sequences.on_stored(batch.producer)
+            queue.sequences.on_stored(batch.producer, batch.base_sequence)
         if not batch.done:
             self.acknowledge(queue, batch, base_offset, log_append_time, log_start_offset, woken)
         if queue.waiting:

@@ -21,6 +21,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
@@ -90,6 +91,7 @@ class Accumulator(BatchCore):
         self.whole: set[ProducerBatch] = set()
         """Batches filled by hand: their one ack is all their records', so they are not split."""
         self._on_unsendable = on_unsendable
+        self._topic_ids: dict[str, UUID] = {}  # of the known topics, where it is told
 
     # Records in
 
@@ -321,8 +323,14 @@ class Accumulator(BatchCore):
 
     # Topics
 
-    def adopt(self, topic: str, partitions: Mapping[int, Partition]) -> TopicQueues:
-        """Know a topic's partitions, and which of them have a leader."""
+    def adopt(
+        self, topic: str, partitions: Mapping[int, Partition], topic_id: UUID | None = None
+    ) -> TopicQueues:
+        """Know a topic's partitions, and which of them have a leader.
+
+        Args:
+            topic_id: None where it is not told.
+        """
         count = max(partitions) + 1
         queues = self.topics.get(topic)
         if queues is not None and count < len(queues.queues):
@@ -338,6 +346,11 @@ class Accumulator(BatchCore):
         )
         if queues.sticky.topic_partition.partition >= count:
             queues.move_on()  # made again with fewer, while something was queued
+        if topic_id is not None and self._topic_ids.setdefault(topic, topic_id) != topic_id:
+            self._topic_ids[topic] = topic_id
+            for queue in queues.queues:
+                if queue.sequences is not None:
+                    queue.sequences.doubt()
         return queues
 
     def forget(self, topic: str) -> None:
@@ -345,6 +358,8 @@ class Accumulator(BatchCore):
         queues = self.topics.get(topic)
         if queues is not None and all(queue.empty for queue in queues.queues):
             del self.topics[topic]
+            self._topic_ids.pop(topic, None)
             for queue in queues.queues:
                 if queue.sequences is not None:
+                    queue.sequences.doubt()
                     self._numberings[queue.topic_partition] = queue.sequences

@@ -17,7 +17,9 @@ Non-obvious:
   whatever of the old epoch is still on its way, and numbers start at 0 again.
 - A new numbering begins only while nothing of the partition is in flight, and goes one batch at a
   time until the broker has stored the first: a broker that knows nothing of a producer id takes
-  any first number, so a second batch in flight could overtake a first one that was refused.
+  any first number, so a second batch in flight could overtake a first one that was refused. The
+  same where a topic was deleted and made again: no batch follows those that were meant for the old
+  one before they have landed, and then they go one at a time.
 - Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
   alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
 - A transactional producer's epoch is its coordinator's to bump, for all partitions together. The
@@ -125,7 +127,7 @@ class Sequences:
         identity: The producer's.
     """
 
-    __slots__ = ("_identity", "broken", "confirmed", "next_sequence", "stamp")
+    __slots__ = ("_doubted_until", "_identity", "broken", "confirmed", "next_sequence", "stamp")
 
     def __init__(self, identity: ProducerIdentity) -> None:
         self._identity = identity
@@ -136,6 +138,7 @@ class Sequences:
         """The broker refused the oldest number: a new numbering must begin."""
         self.confirmed = False
         """The broker has stored a batch of this numbering."""
+        self._doubted_until = 0  # the first number that the partition of now alone can have got
 
     @property
     def producer_id(self) -> int:
@@ -167,11 +170,17 @@ class Sequences:
         self.next_sequence = 0
         self.broken = False
         self.confirmed = False
+        self._doubted_until = 0
 
-    def on_stored(self, stamp: tuple[int, int]) -> None:
-        """The broker has stored a batch that was numbered under ``stamp``."""
-        if stamp == self.stamp:
-            self.confirmed = True
+    def doubt(self) -> None:
+        """The partition may be another of the same name by now, that knows nothing of this."""
+        self.confirmed = False
+        self._doubted_until = self.next_sequence
+
+    def on_stored(self, stamp: tuple[int, int], sequence: int) -> None:
+        """The broker has stored a batch that was numbered so, under ``stamp``."""
+        if not self.confirmed and stamp == self.stamp:
+            self.confirmed = (sequence - self._doubted_until) & LAST_SEQUENCE <= LAST_SEQUENCE // 2
 
     def on_refused(self) -> None:
         """The broker refused the oldest batch of this numbering that has no outcome yet."""

@@ -95,7 +95,7 @@ class Records(Sends):
         accumulator.size_for(result.key, result.value, result.headers)  # if ever it can be sent
         known = self._cluster.metadata.topics.get(topic)
         if result.queue is None and known is not None and known.partitions:
-            accumulator.adopt(topic, known.partitions)
+            accumulator.adopt(topic, known.partitions, known.topic_id)
             again = accumulator.append_again(result)
             if isinstance(again, Ack):
                 if self._interceptors is not None:
@@ -328,7 +328,8 @@ class Records(Sends):
                 raise IllegalArgumentError(
                     f"Unrecognized partition {partition}: topic {topic!r} has {len(partitions)}"
                 )
-        self._accumulator.adopt(topic, partitions)
+        known = self._cluster.metadata.topics.get(topic)
+        self._accumulator.adopt(topic, partitions, None if known is None else known.topic_id)
 
     async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
         """Await the cluster; its being closed under the call means that the producer is."""

@@ -155,7 +155,7 @@ async def test_batches_are_numbered_in_order_and_only_once(bench: Any) -> None:
         it.send(100)
     first = it.dispatch()
     assert it.dispatch() is None, "one at a time until the broker knows the producer"
-    it.queue.sequences.on_stored((7, 0))
+    it.queue.sequences.on_stored((7, 0), 0)
     second = it.dispatch()
     headers = [BatchHeader.read(batch.payload) for batch in (first, second)]
     assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in headers] == [
@@ -174,7 +174,7 @@ async def test_a_new_epoch_numbers_anew_what_waits(bench: Any) -> None:
     for _ in range(4):
         it.send(100)
     first = it.dispatch()
-    it.queue.sequences.on_stored((7, 0))
+    it.queue.sequences.on_stored((7, 0), 0)
     second = it.dispatch()
     it.queue.sequences.on_refused()
     it.come_back(first)
@@ -192,7 +192,7 @@ async def test_put_back_batches_keep_their_order_before_fresh_ones(bench: Any) -
     for _ in range(8):
         it.send(150)
     batches = [it.dispatch()]
-    it.queue.sequences.on_stored((7, 0))
+    it.queue.sequences.on_stored((7, 0), 0)
     batches += [it.dispatch() for _ in range(3)]
     fresh = list(it.queue.waiting)
     for batch in batches:
@@ -283,7 +283,7 @@ async def test_batches_of_one_tick_of_the_clock_come_back_in_order(
         it.send(200)
     first, second, third = it.queue.waiting
     it.come_back(it.dispatch())
-    it.queue.sequences.on_stored(first.producer)
+    it.queue.sequences.on_stored(first.producer, first.base_sequence)
     in_flight = it.accumulator.take(it.queue), *(it.accumulator.take(it.queue) for _ in range(2))
     for batch in in_flight:
         it.come_back(batch)

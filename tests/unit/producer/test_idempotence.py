@@ -1,5 +1,7 @@
 """Producer ids and sequence numbers: the machine's table."""
 
+import pytest
+
 from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
 
 
@@ -47,7 +49,7 @@ def test_numbers_count_records_and_wrap_as_java_s_do() -> None:
 def test_a_refusal_begins_a_new_epoch() -> None:
     sequences = Sequences(known())
     sequences.take(5)
-    sequences.on_stored((7, 0))
+    sequences.on_stored((7, 0), 0)
     assert sequences.confirmed
     assert not sequences.stale
     sequences.on_refused()
@@ -57,8 +59,23 @@ def test_a_refusal_begins_a_new_epoch() -> None:
     assert sequences.take(1) == 0
     assert not sequences.stale
     assert not sequences.confirmed, "one batch at a time again"
-    sequences.on_stored((7, 0))
+    sequences.on_stored((7, 0), 0)
     assert not sequences.confirmed, "that was of the epoch before"
+
+
+@pytest.mark.parametrize("behind", [10, 2**31 - 2])
+def test_only_a_number_taken_since_a_doubt_ends_it(behind: int) -> None:
+    sequences = Sequences(known())
+    sequences.next_sequence = behind
+    before = sequences.take(5)
+    sequences.on_stored((7, 0), before)
+    sequences.doubt()
+    assert not sequences.confirmed
+    sequences.on_stored((7, 0), before)
+    assert not sequences.confirmed, "that may have been the partition before"
+    since = sequences.take(1)
+    sequences.on_stored((7, 0), since)
+    assert sequences.confirmed
 
 
 def test_restarting_without_a_reason_changes_nothing() -> None:

@@ -1,5 +1,6 @@
 """Topics by their ids (Produce v13, KIP-516), and by their names where there are none."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +94,23 @@ async def test_a_broker_that_does_not_know_the_id_yet_is_asked_again(
         await producer.start()
         assert (await producer.send_and_wait("orders", b"once")).offset == 0
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"once"]
+
+
+async def test_no_record_for_the_new_topic_overtakes_one_that_was_meant_for_the_old(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"old")
+        cluster.control(ApiKey.PRODUCE, delay=0.2)
+        first = await producer.send("orders", b"1")
+        async with asyncio.timeout(10):
+            while cluster.count(ApiKey.PRODUCE) < 2:
+                await asyncio.sleep(0.001)
+        cluster.delete_topic("orders")
+        cluster.create_topic("orders")
+        await producer.client.force_metadata_update()
+        second = await producer.send("orders", b"2")
+        assert [(await first).offset, (await second).offset] == [0, 1]
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
