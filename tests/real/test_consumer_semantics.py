@@ -2,7 +2,7 @@
 
 Each test runs with aiokafka 0.14 and with ours, against the same broker: what passes with both is
 the drop-in. Where ours is meant to differ, the test says so. What is refused for want of rights is
-tried on the embedded broker (tests/unit/consumer/test_group.py).
+tried in test_consumer_rights.py (row 10), signatures in tests/unit/consumer/test_same_as_aiokafka.py.
 """
 
 import asyncio
@@ -13,12 +13,11 @@ import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
-from inspect import iscoroutinefunction, signature
 from typing import Any
 
 import pytest
 
-from tests.real.test_consumer import numbered, write
+from tests.real.test_consumer import numbered, write, writer
 from tools.kafka import RealKafka
 
 aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
@@ -128,24 +127,6 @@ def test_where_names_are_found(package: Any, module: str, names: str) -> None:
     assert not [name for name in names.split() if not hasattr(found, name)]
 
 
-def test_signatures() -> None:
-    """All public methods of aiokafka's, with its arguments and defaults."""
-    ours = import_module("aiokafka_lite").AIOKafkaConsumer
-    for name, method in vars(aiokafka.AIOKafkaConsumer).items():
-        if name.startswith("_") or not callable(method):
-            continue
-        assert (
-            signature(getattr(ours, name)).parameters.keys() == signature(method).parameters.keys()
-        )
-        assert iscoroutinefunction(getattr(ours, name)) == iscoroutinefunction(method), name
-    known = signature(ours).parameters
-    for name, argument in signature(aiokafka.AIOKafkaConsumer).parameters.items():
-        if name not in ("client_id", "partition_assignment_strategy"):
-            assert known[name].default == argument.default, name
-    (default,) = known["partition_assignment_strategy"].default
-    assert default.name == "roundrobin"
-
-
 def test_which_errors_are_kafkas(errors: Any) -> None:
     for plain in (errors.ConsumerStoppedError, errors.IllegalOperation):
         assert not issubclass(plain, errors.KafkaError)
@@ -170,6 +151,15 @@ async def test_stop_is_idempotent_and_works_after_a_failed_start(package: Any, e
 async def test_stop_before_the_start(package: Any) -> None:
     consumer = package.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
     await consumer.stop()
+
+
+async def test_a_loop_can_be_named(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
+    name = topic(1)
+    write(kafka, name, [b"x"])
+    with pytest.warns(DeprecationWarning, match="loop"):
+        consumer = make(name, loop=asyncio.get_running_loop())
+    async with started(consumer):
+        assert await one(consumer) == b"x"
 
 
 # --- row 3: topics come into being
@@ -266,6 +256,21 @@ async def test_what_a_record_is(make: Any, kafka: RealKafka, topic: TopicFactory
     assert first != second
 
 
+async def test_records_are_values(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
+    name = topic(1)
+    producer = writer(kafka)
+    headers = [("a", b"1"), ("a", b"2"), ("none", None)]
+    producer.produce(name, b"v", key=b"k", partition=0, timestamp=1234, headers=headers)
+    assert producer.flush(30) == 0
+    found: list[Any] = []
+    for _ in range(2):
+        async with started(make(name)) as consumer:
+            found.append(await asyncio.wait_for(consumer.getone(), 30))
+    assert found[0] == found[1]
+    assert found[0].headers == (("a", b"1"), ("a", b"2"), ("none", None))
+    assert (found[0].key, found[0].timestamp) == (b"k", 1234)
+
+
 # --- row 8: the background
 
 
@@ -326,6 +331,29 @@ async def test_the_clock_commits(
                 await asyncio.sleep(0.05)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_what_was_handed_out_is_committed_before_a_rebalance(
+    make: Any, kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """Nobody repeats a record, or leaves one out, when its partition goes to a newcomer."""
+    name = topic(2)
+    name_of_group = group()
+    for partition in range(2):
+        write(kafka, name, numbered(4), partition=partition)
+    options = {"group_id": name_of_group, "auto_commit_interval_ms": 600_000}
+    async with started(make(name, **options)) as first:
+        seen = [await asyncio.wait_for(first.getone(), 30) for _ in range(5)]
+        async with started(make(name, **options)) as second:
+            await until(lambda: len(first.assignment()) == len(second.assignment()) == 1)
+            gained = second.assignment()
+            handed_out = {
+                tp: max((r.offset + 1 for r in seen if r.partition == tp.partition), default=None)
+                for tp in gained
+            }
+            for tp, offset in handed_out.items():
+                assert await second.committed(tp) == offset
+                assert await second.position(tp) == (offset or 0)
 
 
 async def test_a_commit_does_not_wait_behind_a_fetch(
@@ -484,6 +512,42 @@ async def test_seeks(
                 await seek("p0")
             with pytest.raises(errors.IllegalStateError):
                 await seek(package.TopicPartition(name, 9))
+
+
+async def test_the_position_gets_past_control_records(
+    make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """Also where a fetch has room for no more than the marker."""
+    name = topic(1)
+    tp = package.TopicPartition(name, 0)
+    producer = writer(kafka, **{"transactional.id": name})
+    await asyncio.to_thread(producer.init_transactions, 60)
+
+    def transact(value: bytes, end: Callable[[float], None]) -> None:
+        producer.begin_transaction()
+        producer.produce(name, value, partition=0)
+        assert producer.flush(30) == 0
+        end(60)
+
+    for value, end in (
+        (b"one", producer.commit_transaction),
+        (b"gone", producer.abort_transaction),
+        (b"two", producer.commit_transaction),
+    ):
+        await asyncio.to_thread(transact, value, end)
+    options = {
+        "max_partition_fetch_bytes": 1,
+        "fetch_max_bytes": 1,
+        "isolation_level": "read_committed",
+    }
+    async with started(make(name, group_id=group(), **options)) as consumer:
+        assert [await one(consumer), await one(consumer)] == [b"one", b"two"]
+        assert await consumer.getmany(timeout_ms=300) == {}
+        async with asyncio.timeout(20):
+            while await consumer.position(tp) != 6:  # after the last marker
+                assert await consumer.getmany(timeout_ms=100) == {}
+        await consumer.commit()
+        assert await consumer.committed(tp) == 6
 
 
 async def test_a_pause_hides_what_is_fetched(
