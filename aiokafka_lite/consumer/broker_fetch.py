@@ -286,12 +286,14 @@ class BrokerFetch:
         max_bytes = min(max_bytes, self._options.response_bytes)
         if self.bytes == 0 or self.bytes + max_bytes <= share:
             return self.line, max_bytes
-        if not self._fetcher.waiters:
+        buffer = self._fetcher.buffer
+        waiters = [w for w in self._fetcher.waiters.awaited() if not buffer.is_decoding(w)]
+        if not waiters:
             return (), 0
-        self._fetcher.buffer.evict_paused()
+        buffer.evict_paused()
         if self.bytes + max_bytes <= share:
             return self.line, max_bytes
-        awaited = [state for state in self.line if self._fetcher.waiters.want(state)]
+        awaited = [state for state in self.line if any(not w or state.tp in w for w in waiters)]
         return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
 
     def _on_answer(self, response: FetchResponse) -> None:

@@ -10,9 +10,9 @@ Non-obvious:
 - A record set is decoded lazily, a chunk at a time. Once it is exhausted the partition may be
   fetched again (`on_drained`), while the last chunk is still being handed out: that is the double
   buffering. So at most one chunk a partition is held beyond the accounted bytes.
-- A set of large compressed batches is not decoded here but by `on_heavy`, in a thread: its
-  partition stands in line only while it has a chunk. What happened to the partition meanwhile is
-  told by `state.records` being another set.
+- A set of large compressed batches is not decoded here but by `on_heavy`, in a thread, when it has
+  a place (`heavy`): its partition stands in line only while it has a chunk. What happened to the
+  partition meanwhile is told by `state.records` being another set.
 - The memory is accounted by response body: all record sets of a response point into one buffer,
   and the network layer uses it again when the last of them is closed.
 """
@@ -26,6 +26,7 @@ from time import monotonic
 from aiokafka_lite.consumer.body import ResponseBody
 from aiokafka_lite.consumer.delivery import EMPTY, Chunk, Delivery, Record
 from aiokafka_lite.consumer.deserialization import Deserialization
+from aiokafka_lite.consumer.heavy import HeavySets
 from aiokafka_lite.consumer.interceptors import Interceptors
 from aiokafka_lite.consumer.metrics import ConsumerMetrics
 from aiokafka_lite.consumer.options import Deserializer
@@ -51,6 +52,7 @@ class FetchBuffer:
             holds a record larger than the share.
         on_drained: Told which partitions may be fetched again, once a call.
         on_heavy: Asked to read the next records of a set elsewhere, and to `install` them.
+        awaited: The partitions that are waited for, a collection each waiter; empty is any.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class FetchBuffer:
         fetch_max_bytes: int,
         on_drained: Callable[[Collection[PartitionState]], None],
         on_heavy: Callable[[PartitionState, RecordSet], None],
+        awaited: Callable[[], Iterable[Collection[TopicPartition]]],
         interceptors: Interceptors | None = None,
     ) -> None:
         self.delivery = Delivery()
@@ -71,7 +74,7 @@ class FetchBuffer:
         self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
-        self._on_heavy = on_heavy
+        self._heavy = HeavySets(on_heavy, awaited)
         self._drained: list[PartitionState] = []  # told of at the end of the call
         self._line: OrderedDict[PartitionState, None] = OrderedDict()
         self._hidden: dict[PartitionState, None] = {}
@@ -80,6 +83,11 @@ class FetchBuffer:
     def waiting(self) -> int:
         """How many partitions stand in line."""
         return len(self._line)
+
+    def is_decoding(self, among: Collection[TopicPartition]) -> bool:
+        """Whether a thread decodes records of one of these partitions, or of any if none are
+        named: who waits for them waits for no fetch."""
+        return self._heavy.serves(among)
 
     def has(self, state: PartitionState) -> bool:
         """Whether the partition stands in line."""
@@ -104,7 +112,7 @@ class FetchBuffer:
         if not heavy:
             self._queue(state)
         elif state.chunk is None:
-            self._on_heavy(state, records)
+            self._heavy.go_on(state, records)
 
     def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
         """Let the application meet `error` after the records of the partition before it."""
@@ -127,9 +135,11 @@ class FetchBuffer:
         self._close(state)
         self._line.pop(state, None)
         self._hidden.pop(state, None)
+        self._heavy.leave(state)
 
     def clear(self, states: Iterable[PartitionState]) -> None:
         """Drop everything held of all partitions: the consumer is stopped."""
+        self._heavy.clear()
         for state in states:
             self._close(state)
         self.delivery.current = EMPTY
@@ -144,6 +154,7 @@ class FetchBuffer:
         if state in self._line:
             del self._line[state]
             self._hidden[state] = None
+        self._heavy.give_up_place(state)
 
     def resume(self, state: PartitionState) -> None:
         """Hand out its records again; what was held while it was paused comes first."""
@@ -151,14 +162,20 @@ class FetchBuffer:
         if state in self._hidden:
             del self._hidden[state]
             self._line[state] = None
+        self._heavy.fill()
+
+    def on_starved(self) -> None:
+        """Somebody waits, for what may have no place to be decoded."""
+        self._heavy.fill()
 
     def evict_paused(self) -> None:
         """Give up undecoded data of paused partitions: others need the memory. It is fetched
         again after the partition is resumed; its position stays."""
-        for state in list(self._hidden):
+        for state in [*self._hidden, *(each for each in self._heavy.waiting if each.paused)]:
             self._close(state)
+            self._heavy.leave(state)
             if state.chunk is None and state.error is None:
-                del self._hidden[state]
+                self._hidden.pop(state, None)
 
     # --- emptying
 
@@ -334,6 +351,7 @@ class FetchBuffer:
             raise IllegalStateError(f"{state.tp} has records but no position")
         if isinstance(decoded, KafkaError):
             self._close(state)
+            self._heavy.leave(state)
             self.fail(state, decoded, stays=False)
             self._drained.append(state)
             return
@@ -352,6 +370,7 @@ class FetchBuffer:
             except BaseException:  # an interrupt: nothing of this was handed out; fetch it again
                 self._line.pop(state, None)
                 self._close(state)
+                self._heavy.leave(state)
                 self._drained.append(state)
                 raise
             if state.records is not records:
@@ -391,14 +410,15 @@ class FetchBuffer:
             self._drained.append(state)
         if chunk.closes or state.records is None:
             self._line.pop(state, None)
+            self._heavy.leave(state)
             if state.records is not None or state.error is not None:
                 self._line[state] = None  # its next response: to the end of the line
             if state.heavy and state.records is not None:
                 self._line.pop(state)
-                self._on_heavy(state, state.records)
+                self._heavy.go_on(state, state.records)
         elif state.heavy:
             self._line.pop(state, None)
-            self._on_heavy(state, state.records)
+            self._heavy.go_on(state, state.records)
 
     def _raise_error(self, state: PartitionState) -> None:
         """Raise the partition's error, and let the others have their turn before it comes again."""

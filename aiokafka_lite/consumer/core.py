@@ -121,6 +121,7 @@ class ConsumerCore:
             fetch_max_bytes=options.fetch_max_bytes,
             on_drained=self._on_drained,
             on_heavy=self._on_heavy,
+            awaited=self._waiters.awaited,
             interceptors=options.interceptors,
         )
         self.resolver = PositionResolver(
@@ -402,6 +403,7 @@ class ConsumerCore:
             self.cluster.request_update()
 
     def _on_wait(self) -> None:
+        self.buffer.on_starved()
         self.fetcher.on_starved()
         self.validation.on_starved()
         if self.group is not None:

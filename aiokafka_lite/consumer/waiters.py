@@ -7,9 +7,8 @@ handed to a waiter, so cancelling one at any moment loses nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
-from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -27,9 +26,9 @@ class Waiters:
     def __bool__(self) -> bool:
         return bool(self._futures)
 
-    def want(self, state: PartitionState) -> bool:
-        """Whether somebody waits for records of this partition."""
-        return any(not among or state.tp in among for among in self._futures.values())
+    def awaited(self) -> Iterable[Collection[TopicPartition]]:
+        """The partitions that each waiter wants; empty for all."""
+        return self._futures.values()
 
     def wake(self) -> bool:
         """Let all of them look.

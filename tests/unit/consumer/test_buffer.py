@@ -23,12 +23,14 @@ class Bench:
         self.drained: list[int] = []
         self.released: list[int] = []
         self.heavy: list[tuple[PartitionState, RecordSet]] = []
+        self.awaited: list[list[TopicPartition]] = []
         self.buffer = FetchBuffer(
             key_deserializer=deserializers.get("key"),
             value_deserializer=deserializers.get("value"),
             fetch_max_bytes=4000,
             on_drained=lambda states: self.drained.extend(s.tp.partition for s in states),
             on_heavy=lambda state, records: self.heavy.append((state, records)),
+            awaited=lambda: self.awaited,
         )
         self.buffer.delivery.until = float("inf")
         self.positions = Positions(OffsetReset.EARLIEST, 1000)
@@ -452,6 +454,93 @@ def test_what_happens_while_a_thread_decodes(act: str) -> None:
         bench.buffer.resume(bench[0])
         assert bench.read() == [(0, i) for i in range(4)]
     assert bench.buffer.bytes == 0
+
+
+def begun(bench: Bench) -> list[int]:
+    return [state.tp.partition for state, _ in bench.heavy]
+
+
+def heavy_bench(*partitions: int) -> Bench:
+    bench = Bench()
+    for partition in partitions:
+        bench.arrive((partition, batch(numbered(6))), heavy=True)
+    return bench
+
+
+def test_a_few_heavy_sets_are_open_at_once() -> None:
+    bench = heavy_bench(0, 1, 2)
+    assert begun(bench) == [0, 1]
+    bench.decode()  # a batch of partition 0 is decompressed now
+    assert bench.read() == [(0, i) for i in range(4)]
+    assert begun(bench) == [1, 0]
+    bench.decode()
+    bench.decode()  # to its end, but nobody has taken the rest
+    assert begun(bench) == []
+    assert bench.read() == [(1, i) for i in range(4)] + [(0, 4), (0, 5)]
+    assert begun(bench) == [1, 2]
+    assert bench.buffer.bytes > 0
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+def test_a_paused_partition_leaves_its_place(decoded: bool) -> None:
+    bench = heavy_bench(0, 1, 2)
+    if decoded:
+        bench.decode()
+    bench.buffer.pause(bench[0])
+    assert begun(bench)[-1] == 2
+    bench.buffer.pause(bench[1])
+    bench.buffer.resume(bench[0])
+    bench.buffer.resume(bench[1])
+    if not decoded:
+        bench.decode()  # what was begun is finished
+    bench.decode()
+    assert bench.read() == [(p, i) for p in (0, 1) for i in range(4)]
+    assert begun(bench) == [2, 0]  # who came back waits for a place
+    bench.decode(6)
+    assert bench.read() == [(2, i) for i in range(6)]
+    assert begun(bench) == [0, 1]
+
+
+def test_who_waits_for_certain_partitions_gets_one_of_them_read() -> None:
+    bench = heavy_bench(0, 1, 2)
+    bench.buffer.on_starved()
+    assert begun(bench) == [0, 1]
+    bench.awaited = [[], [bench[1].tp, bench[2].tp]]
+    bench.buffer.on_starved()
+    assert begun(bench) == [0, 1]
+    bench.awaited = [[bench[2].tp]]
+    bench.buffer.on_starved()
+    assert begun(bench) == [0, 1, 2]
+
+
+def test_who_waits_already_gets_what_comes() -> None:
+    bench = heavy_bench(0, 1)
+    bench.awaited = [[bench[2].tp]]
+    bench.arrive((2, batch(numbered(1))), heavy=True)
+    assert begun(bench) == [0, 1, 2]
+
+
+def test_what_waits_and_is_paused_is_given_up_for_memory() -> None:
+    bench = heavy_bench(0, 1, 2)
+    before = bench.buffer.bytes
+    bench.buffer.pause(bench[2])
+    bench.buffer.evict_paused()
+    assert bench.buffer.bytes == before * 2 / 3
+    assert bench[2].records is None
+    bench.buffer.resume(bench[2])
+    assert bench[2].fetchable
+    assert begun(bench) == [0, 1]
+
+
+@pytest.mark.parametrize("act", ["forget", "clear"])
+def test_who_is_gone_leaves_the_place_to_the_next(act: str) -> None:
+    bench = heavy_bench(0, 1, 2)
+    if act == "forget":
+        bench.buffer.forget(bench[0])
+        assert begun(bench) == [0, 1, 2]
+    else:
+        bench.buffer.clear(bench.positions)
+        assert begun(bench) == [0, 1]
 
 
 def test_a_heavy_set_that_is_corrupt() -> None:

@@ -1,15 +1,18 @@
 """Fetching ahead: what is asked of whom and when, and what errors do. Against embedded brokers."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
 from aiokafka_lite import errors
+from aiokafka_lite.consumer import answers, broker_fetch, core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
@@ -449,3 +452,28 @@ async def test_a_leader_told_in_passing_is_believed() -> None:
             cluster.move_leader("orders", 0, other)
             append(cluster, numbered(1, 1))
             assert [r.value for r in await take(consumer, 1)] == numbered(1, 1)
+
+
+async def test_who_waits_for_a_thread_waits_for_no_more_memory(
+    make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "HEAVY_BATCH", 1000)
+    monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
+    monkeypatch.setattr(broker_fetch, "LEAST_RESPONSE", 1000)
+    chance = random.Random(1)
+    async with FakeCluster(topics={"orders": 20}) as cluster:
+        for partition in range(20):
+            values = [chance.randbytes(100) for _ in range(40)]
+            append(cluster, values, partition, compression=Compression.LZ4)
+        consumer = make(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            max_partition_fetch_bytes=6000,
+            buffer_memory=30_000,
+        )
+        most = 0
+        async with consumer, asyncio.timeout(10):
+            for _ in range(20 * 40):
+                await consumer.getone()
+                most = max(most, consumer._core.buffer.bytes)
+        assert 15_000 < most <= 30_000

@@ -4,16 +4,10 @@ import asyncio
 
 import pytest
 
-from aiokafka_lite.consumer.options import OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.structs import TopicPartition
 
-P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def state(tp: TopicPartition) -> PartitionState:
-    return PartitionState(tp, OffsetReset.LATEST, 1)
+P0 = TopicPartition("t", 0)
 
 
 async def test_all_are_woken() -> None:
@@ -26,7 +20,7 @@ async def test_all_are_woken() -> None:
     await asyncio.sleep(0)
     assert begun == [True, True]  # it is told when the waiter is counted already
     assert waiters
-    assert waiters.want(state(P1))
+    assert list(waiters.awaited()) == [[P0], []]
     assert waiters.wake()
     assert await one
     assert await two
@@ -37,12 +31,11 @@ async def test_who_wants_what() -> None:
     waiters = Waiters(lambda: None)
     waiting = asyncio.ensure_future(waiters.wait([P0], None))
     await asyncio.sleep(0)
-    assert waiters.want(state(P0))
-    assert not waiters.want(state(P1))
+    assert list(waiters.awaited()) == [[P0]]
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert not waiters.want(state(P0))
+    assert list(waiters.awaited()) == []
 
 
 async def test_a_deadline() -> None:
