@@ -34,7 +34,6 @@ cdef class ProducerBatch:
     cdef _resolve(self, int state, list woken=*)
     cdef Py_ssize_t _settled(self) except -1
     cdef int _enlist(self, Wait wait) except -1
-    cdef int _strike(self, Wait wait) except -1
 
 
 cdef class Ack:
@@ -53,7 +52,6 @@ cdef class Wait:
     cdef object callback
     cdef object context
     cdef Wait following
-    cdef Py_ssize_t position
     cdef bint by_task
     cdef bint _cancelled
     cdef bint _yielded

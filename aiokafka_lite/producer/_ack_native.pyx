@@ -117,7 +117,7 @@ cdef class ProducerBatch:
     def awaited(self):
         if self._waiters is not None:
             for wait in self._waiters:
-                if wait is not None:
+                if (<Wait>wait).callback is not None:
                     return True
         return False
 
@@ -199,8 +199,6 @@ cdef class ProducerBatch:
         self._waiters = None
         for position in range(start, len(waiters)):
             wait = waiters[position]
-            if wait is None:
-                continue
             callback = wait.callback
             context = wait.context
             wait.callback = None
@@ -222,13 +220,7 @@ cdef class ProducerBatch:
     cdef int _enlist(self, Wait wait) except -1:
         if self._waiters is None:
             self._waiters = []
-        wait.position = len(self._waiters)
         self._waiters.append(wait)
-        return 0
-
-    cdef int _strike(self, Wait wait) except -1:
-        if self._waiters is not None:
-            self._waiters[wait.position] = None
         return 0
 
 
@@ -314,7 +306,7 @@ cdef class Ack:
             wait = wait.following
         for waiting in reversed(chain):
             wait = waiting
-            self._batch._strike(wait)
+            wait.following = None
             wait._call_soon()
         return True
 
@@ -332,7 +324,6 @@ cdef class Ack:
         while wait is not None:
             if wait.callback is not None and not wait.by_task and wait.callback == fn:
                 wait.callback = None
-                self._batch._strike(wait)
                 removed += 1
             wait = wait.following
         return removed
@@ -424,7 +415,6 @@ cdef class Wait:
         if self._cancelled or self.ack._cancelled or self.ack._batch.state != PENDING:
             return False
         self._cancelled = True
-        self.ack._batch._strike(self)
         self._call_soon()
         return True
 
@@ -443,7 +433,6 @@ cdef class Wait:
         if self.callback is None or self.callback != fn:
             return 0
         self.callback = None
-        self.ack._batch._strike(self)
         return 1
 
     cdef _call_soon(self):
@@ -451,7 +440,6 @@ cdef class Wait:
         context = self.context
         self.callback = None
         self.context = None
-        self.following = None
         if callback is not None:
             self.ack._batch.loop.call_soon(
                 callback, self if self.by_task else self.ack, context=context

@@ -14,7 +14,8 @@ Non-obvious:
 - A batch lets go of its builder, and so of the pool's buffer, when it is resolved: an Ack that an
   application keeps pins some words, not the buffer.
 - The native Ack and Wait are unknown to the garbage collector. That is safe because every batch is
-  resolved in the end (acked, failed, timed out, or failed by closing), which cuts all cycles.
+  resolved in the end (acked, failed, timed out, or failed by closing), which cuts all cycles; so
+  one who stopped waiting stays in the batch's list, without a callback, until then.
 - The records' outcome is kept as plain fields; a RecordMetadata is made when someone asks.
 - A batch that a broker finds too large goes on in pieces, one after the other, and is resolved with
   the last of them. Its Acks do not notice: each finds its piece's outcome by its index.
@@ -110,7 +111,7 @@ class ProducerBatch:
         self.log_append_time = -1  # ms; -1: the topic keeps the records' own timestamps
         self.log_start_offset = -1
         self.error: BaseException | None = None
-        self._waiters: list[Wait | None] | None = None
+        self._waiters: list[Wait] | None = None
         self._watchers: list[Callable[[ProducerBatch], object]] | None = None
 
     def append(self, timestamp: int, key: Any, value: Any, headers: Any) -> "Ack | None":
@@ -141,7 +142,7 @@ class ProducerBatch:
     @property
     def awaited(self) -> bool:
         """Whether anybody waits for one of its records."""
-        return self._waiters is not None and any(wait is not None for wait in self._waiters)
+        return any(wait.callback is not None for wait in self._waiters or ())
 
     def watch(self, watcher: "Callable[[ProducerBatch], object]") -> None:
         """Call back inside the call that resolves the batch (for the producer's own use)."""
@@ -232,14 +233,11 @@ class ProducerBatch:
         for watcher in watchers or ():
             watcher(self)
 
-    def _wake(self, waiters: "list[Wait | None]", start: int) -> None:
+    def _wake(self, waiters: "list[Wait]", start: int) -> None:
         """Run the waiters' callbacks, as the loop would run a handle for each."""
         self._waiters = None
         for position in range(start, len(waiters)):
-            wait = waiters[position]
-            if wait is None:
-                continue
-            callback, context, target = wait.release()
+            callback, context, target = waiters[position].release()
             if callback is None or context is None:
                 continue
             try:
@@ -255,12 +253,7 @@ class ProducerBatch:
     def _enlist(self, wait: "Wait") -> None:
         if self._waiters is None:
             self._waiters = []
-        wait.position = len(self._waiters)
         self._waiters.append(wait)
-
-    def _strike(self, wait: "Wait") -> None:
-        if self._waiters is not None:
-            self._waiters[wait.position] = None
 
 
 class Ack:
@@ -347,7 +340,7 @@ class Ack:
             chain.append(wait)
             wait = wait.following
         for wait in reversed(chain):  # the first one to wait is called first
-            self._batch._strike(wait)
+            wait.following = None
             wait.call_soon()
         return True
 
@@ -366,7 +359,6 @@ class Ack:
         while wait is not None:
             if wait.callback is not None and not wait.by_task and wait.callback == fn:
                 wait.callback = None
-                self._batch._strike(wait)
                 removed += 1
             wait = wait.following
         return removed
@@ -399,7 +391,6 @@ class Wait(Generator[Any, Any, RecordMetadata | None]):
         "callback",
         "context",
         "following",
-        "position",
     )
 
     def __init__(self, ack: Ack, by_task: bool) -> None:
@@ -408,7 +399,6 @@ class Wait(Generator[Any, Any, RecordMetadata | None]):
         self.callback: Callable[[Any], object] | None = None
         self.context: contextvars.Context | None = None
         self.following: Wait | None = None  # the next of the same record
-        self.position = -1  # in the batch's list
         self._cancelled = False
         self._yielded = False
         self._asyncio_future_blocking = False
@@ -459,7 +449,6 @@ class Wait(Generator[Any, Any, RecordMetadata | None]):
         if self.done():
             return False
         self._cancelled = True
-        self.ack._batch._strike(self)
         self.call_soon()
         return True
 
@@ -478,7 +467,6 @@ class Wait(Generator[Any, Any, RecordMetadata | None]):
         if self.callback is None or self.callback != fn:
             return 0
         self.callback = None
-        self.ack._batch._strike(self)
         return 1
 
     def release(
@@ -491,7 +479,7 @@ class Wait(Generator[Any, Any, RecordMetadata | None]):
 
     def call_soon(self) -> None:
         callback, context = self.callback, self.context
-        self.callback = self.context = self.following = None
+        self.callback = self.context = None
         if callback is not None:
             self.ack._batch.loop.call_soon(
                 callback, self if self.by_task else self.ack, context=context

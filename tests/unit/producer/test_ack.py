@@ -184,6 +184,17 @@ async def test_cancelling_an_ack_wakes_all_who_wait_for_it(acks: ModuleType) -> 
     assert ack.cancelled()
 
 
+async def test_cancelling_an_ack_wakes_who_waited_before_one_who_gave_up(acks: ModuleType) -> None:
+    _, (ack, *_) = fill(acks)
+    first, second = (asyncio.ensure_future(wait(ack)) for _ in range(2))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    assert ack.cancel()
+    _, pending = await asyncio.wait([first], timeout=1)
+    assert not pending
+
+
 async def test_gather_over_a_cancelled_ack_is_cancelled(acks: ModuleType) -> None:
     _, pending = fill(acks)
     gathered = asyncio.gather(*pending)
@@ -304,6 +315,31 @@ async def test_an_ack_does_not_keep_its_batch_s_buffer(acks: ModuleType) -> None
     assert ack.result().offset == 0
 
 
+@pytest.mark.parametrize("way", ["cancel", "remove", "cancel ack"])
+async def test_who_gave_up_waiting_keeps_nothing_alive(acks: ModuleType, way: str) -> None:
+    batch, pending = fill(acks)
+    ack = pending.pop()
+    pending.clear()
+    alone = sys.getrefcount(batch)
+    tasks = [asyncio.ensure_future(wait(ack)) for _ in range(3)]
+    ack.add_done_callback(print)
+    await asyncio.sleep(0)
+    if way == "cancel ack":
+        ack.cancel()
+    if way == "cancel":
+        tasks[1].cancel()
+        tasks[2].cancel()
+    ack.remove_done_callback(print)
+    batch.acknowledge(0, -1, 0)
+    await asyncio.wait(tasks)
+    tasks.clear()
+    gc.collect()
+    assert sys.getrefcount(batch) == alone
+    del ack
+    gc.collect()
+    assert sys.getrefcount(batch) == alone - 1
+
+
 async def test_a_batch_with_no_room_gives_no_ack(acks: ModuleType) -> None:
     batch, _ = fill(acks)
     assert batch.append(1, None, b"x" * 1024, ()) is None
@@ -312,7 +348,7 @@ async def test_a_batch_with_no_room_gives_no_ack(acks: ModuleType) -> None:
 
 
 async def test_ten_thousand_waits_are_cancelled_without_searching(acks: ModuleType) -> None:
-    """Each strikes itself out of the batch's list: no scan, and no order is needed."""
+    """Each lets go of its callback and stays in the batch's list: no scan, no order is needed."""
     batch = make_batch(acks)
     ack = batch.append(1, None, b"v", ())
     tasks = [asyncio.ensure_future(wait(ack)) for _ in range(10_000)]
