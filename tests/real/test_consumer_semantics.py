@@ -2,7 +2,7 @@
 
 Each test runs with aiokafka 0.14 and with ours, against the same broker: what passes with both is
 the drop-in. Where ours is meant to differ, the test says so. What is refused for want of rights is
-tried in test_consumer_rights.py (row 10), signatures in tests/unit/consumer/test_same_as_aiokafka.py.
+tried in test_consumer_rights.py (row 10); signatures, in the unit tests' test_same_as_aiokafka.py.
 """
 
 import asyncio

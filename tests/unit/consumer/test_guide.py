@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.consumer.conftest import MakeConsumer
+
 GUIDE = Path(__file__).parents[3] / "docs" / "consumer.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 
@@ -12,6 +14,16 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE |
 def test_there_are_no_other_blocks() -> None:
     assert GUIDE.read_text().count("```") == 2 * len(BLOCKS)
     assert all("async def test_" in code for code in BLOCKS)
+
+
+async def test_all_metrics_are_told_of(make: MakeConsumer) -> None:
+    _, _, table = GUIDE.read_text().partition("| of what | names |\n|---|---|\n")
+    table, _, _ = table.partition("\n\n")
+    told: list[str] = []
+    for name in re.findall(r"`([a-z-]+)`", table):
+        # "-max" after "fetch-latency-avg" is "fetch-latency-max".
+        told.append(told[-1].rpartition("-")[0] + name if name.startswith("-") else name)
+    assert sorted(told) == sorted(make("orders", group_id="g").metrics())
 
 
 @pytest.mark.timeout(120)

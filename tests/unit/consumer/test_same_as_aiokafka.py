@@ -1,9 +1,11 @@
 """Signatures and fields against those of the installed aiokafka: none is missing, or elsewhere."""
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
 from inspect import Parameter, iscoroutinefunction, signature
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +70,12 @@ def test_arguments_of_the_consumer() -> None:
         kind.__name__ for kind in theirs["partition_assignment_strategy"].default
     ]
     assert all(ours[name].kind is Parameter.KEYWORD_ONLY for name in OUR_ARGUMENTS)
+
+
+def test_what_is_ours_is_in_the_guide() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "consumer.md").read_text()
+    names = set(re.findall(r"\b[a-z_]+\b", guide))
+    assert not (OURS | OUR_ARGUMENTS) - names
 
 
 def test_listeners() -> None:
