@@ -183,12 +183,18 @@ class Subscription:
             now: Monotonic seconds.
         """
         if self.pattern is not None:
+            before = self.topics
             self.topics = frozenset(
                 topic.name
                 for topic in metadata.topics.values()
                 if self.pattern.match(topic.name)
                 and not (topic.is_internal and self._exclude_internal)
             )
+            if self._grouped:
+                # The group would rebalance whenever a broker does not tell one for a moment. Its
+                # partitions are the group's business: the first one stands for the topic.
+                mine = [TopicPartition(topic, 0) for topic in before]
+                self.topics |= {tp.topic for tp in self._presence.kept(metadata, mine, now)}
         if not self.automatic:
             return None
         mine = [tp for tp in assigned if tp.topic in self.topics or self.matches(tp.topic)]

@@ -261,3 +261,21 @@ async def test_who_waits_for_records_since_before_it_was_a_member_stays_one(
     assert (await asyncio.wait_for(reading, 5)).offset == 0
     core: Any = consumer._core
     assert core.group.driver.membership.counters.lost == 0
+
+
+async def test_a_topic_that_is_not_told_for_a_moment_leaves_no_pattern(
+    make: Make, cluster: FakeCluster
+) -> None:
+    def without_orders(response: Any) -> None:
+        response.topics = [topic for topic in response.topics if topic.name != "orders"]
+
+    consumer = make(metadata_max_age_ms=50, enable_auto_commit=False)
+    consumer.subscribe(pattern="ord.*")
+    await consumer.start()
+    assert len(await take(consumer, 25)) == 25
+    late = cluster.control(ApiKey.METADATA, times=None, edit=without_orders)
+    await until(lambda: late.hits > 3)
+    late.remove()
+    assert len(await take(consumer, 15)) == 15  # and none of them for the second time
+    core: Any = consumer._core
+    assert core.group.driver.membership.counters.rebalances == 1
