@@ -41,6 +41,10 @@ class Placing(Protocol):
     def metadata(self) -> Metadata:
         """The newest."""
 
+    @property
+    def retry_delay(self) -> float:
+        """Seconds after which to try again what failed."""
+
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the follower to prefer."""
 
@@ -131,7 +135,7 @@ class Answers:
     def leave_replica(self, state: PartitionState) -> None:
         """A follower failed: for a moment, fetch from the leader, whomever that names."""
         state.replica = NOWHERE
-        state.leader_until = self._placing.loop.time() + self._options.retry_backoff
+        state.leader_until = self._placing.loop.time() + self._placing.retry_delay
 
     def _note(self, state: PartitionState, data: PartitionData, version: int) -> None:
         """Where the partition begins and ends."""

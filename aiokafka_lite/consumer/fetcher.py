@@ -113,6 +113,11 @@ class Fetcher:
         """Bytes that one broker may have buffered and on their way."""
         return self.options.buffer_memory // max(len(self._brokers), 1)
 
+    @property
+    def retry_delay(self) -> float:
+        """Seconds after which to try again what failed."""
+        return self.cluster.retry_backoff.delay(1)
+
     def close(self) -> None:
         """End all fetching, at once and for good."""
         self._closed = True
@@ -235,7 +240,7 @@ class Fetcher:
 
     def pause_for_retry(self, state: PartitionState) -> None:
         """Leave a partition alone for a moment."""
-        delay = self.cluster.retry_backoff.delay(1)
+        delay = self.retry_delay
         state.retry_at = self.loop.time() + delay
         self.loop.call_later(delay, self._end_pause, state, state.retry_at)
 
