@@ -271,7 +271,7 @@ class Committer:
                 nonlocal sent
                 sent = self._identity()
                 if sent is not None and not self._still_owns(owned):
-                    raise _rebalanced()
+                    raise _rebalanced() from RebalanceInProgressError(self._store.group_id)
                 return sent
 
             try:

@@ -15,6 +15,7 @@ from aiokafka_lite.errors import (
     GroupLoadInProgressError,
     InvalidTopicError,
     KafkaError,
+    RebalanceInProgressError,
     UnknownMemberIdError,
 )
 from aiokafka_lite.structs import TopicPartition
@@ -132,8 +133,9 @@ async def test_a_commit_of_what_another_has_now_is_not_repeated(
     theirs = other.assignment()
     await other.commit(dict.fromkeys(theirs, 5))
     loading.remove()
-    with pytest.raises(CommitFailedError):
+    with pytest.raises(CommitFailedError) as refused:
         await late
+    assert isinstance(refused.value.__cause__, RebalanceInProgressError)
     assert cluster.committed("g") == dict.fromkeys(theirs, 5)
 
 
