@@ -8,8 +8,9 @@ are sent again until that is known.
 Non-obvious:
 - A queue is listed in an outbox only by way of the gate, and none is left listed when a transaction
   ends: so no batch of the next one can leave without passing it.
-- When the epoch has changed, the partitions that were written to under the old one are told to
-  begin a new numbering; the others have been told before.
+- When the epoch has changed, all partitions that were written to under the old one are told to
+  begin a new numbering; the others have been told before. With the older generation that may be
+  many transactions' partitions.
 """
 
 import asyncio
@@ -70,7 +71,8 @@ class TransactionalSender(Sender):
         identity = TransactionalIdentity()
         super().__init__(cluster, options, name, loop, identity)
         self._stamped_by = identity
-        self._touched: set[PartitionQueue] = set()  # by the open transaction
+        self._touched: set[PartitionQueue] = set()  # under `_stamp`
+        self._stamp = identity.stamp
         self._closing = False
         self.transactions = TransactionDriver(
             cluster, transactional_id, timeout_ms, options, identity, self, self._tasks, loop
@@ -174,12 +176,12 @@ class TransactionalSender(Sender):
 
     def _begin_anew(self) -> None:
         """A transaction has ended, and nothing of it is left."""
-        stamp = self._stamped_by.stamp
-        for queue in self._touched:
-            sequences = queue.sequences
-            if sequences is not None and sequences.stamp != stamp:
-                sequences.broken = True
-        self._touched.clear()
+        if self._stamp != self._stamped_by.stamp:
+            self._stamp = self._stamped_by.stamp
+            for queue in self._touched:
+                if queue.sequences is not None:
+                    queue.sequences.broken = True
+            self._touched.clear()
         for outbox in self._outboxes.values():
             for queue in list(outbox.ready):
                 outbox.withdraw(queue)

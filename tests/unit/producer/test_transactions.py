@@ -390,6 +390,24 @@ async def test_a_record_that_is_refused_spoils_the_transaction(
     assert await committed(cluster) == [b"after 0", b"after 1", b"after 2", b"before"]
 
 
+async def test_a_new_epoch_is_every_partitions(cluster: FakeCluster, producer: Any) -> None:
+    """Of those, too, that the transaction which brought it did not write to."""
+    async with producer.transaction():
+        for partition in range(3):
+            await producer.send("orders", b"first %d" % partition, partition=partition)
+    cluster.control(ApiKey.PRODUCE, error=MessageSizeTooLargeError.errno)
+    await producer.begin_transaction()
+    with pytest.raises(MessageSizeTooLargeError):
+        await producer.send_and_wait("orders", b"refused", partition=0)
+    await producer.abort_transaction()
+    async with producer.transaction():
+        for partition in range(3):
+            await producer.send("orders", b"then %d" % partition, partition=partition)
+    assert await committed(cluster) == [
+        b"%s %d" % (w, n) for w in (b"first", b"then") for n in range(3)
+    ]
+
+
 async def test_a_commit_that_finds_a_record_refused_raises_its_error(
     cluster: FakeCluster, producer: Any
 ) -> None:

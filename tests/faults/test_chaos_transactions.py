@@ -1,0 +1,80 @@
+"""Transactions on three real brokers in trouble: each is read whole or not at all, as was told.
+
+Brokers are killed, paused, deposed, their connections cut, and producers die meanwhile, which their
+successors have to clean up after. CHAOS_SEED repeats a schedule; CHAOS_MINUTES is how long it goes
+on.
+"""
+
+import asyncio
+import os
+from collections import Counter
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
+from tests.faults.stages import real_stage
+from tests.faults.transaction_workers import (
+    PARTITIONS,
+    TOPIC,
+    Worker,
+    committed_offset,
+    judge,
+    read,
+    settle,
+)
+
+SEED = int(os.environ.get("CHAOS_SEED", "1"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.45"))
+WORKERS = 4
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(MINUTES * 120 + 400)]
+
+
+async def test_each_transaction_is_seen_whole_or_not_at_all() -> None:
+    happenings = Happenings()
+    async with real_stage(SEED) as stage:
+        for topic, partitions in ((TOPIC, PARTITIONS), ("input", 1)):
+            await asyncio.to_thread(stage.kafka.create_topic, topic, partitions, None, None)
+        stage.topics = [TOPIC]
+        stop_faults, end = asyncio.Event(), asyncio.Event()
+        workers = [
+            Worker(
+                stage.bootstrap_servers,
+                f"worker-{number}",
+                SEED,
+                request_timeout=3.0,
+                delivery_timeouts=[4.0, 45.0],
+            )
+            for number in range(WORKERS)
+        ]
+        nodes = stage.kafka.node_ids
+        async with asyncio.TaskGroup() as group:
+            for faults in (
+                cluster_faults(SEED, nodes, 8.0, 3.0),
+                wire_faults(SEED, nodes, 4.0, 3.0),
+            ):
+                group.create_task(play(stage, faults, stop_faults, happenings))
+            for worker in workers:
+                group.create_task(worker.run(end))
+            await asyncio.sleep(MINUTES * 60)
+            stop_faults.set()
+            end.set()
+        for worker in workers:
+            worker.bootstrap = stage.kafka.bootstrap_servers  # past the proxies
+        await settle(workers)
+        places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        async with AIOKafkaConsumer(bootstrap_servers=stage.kafka.bootstrap_servers) as consumer:
+            ends = await consumer.end_offsets(places)
+        records = await read(stage.kafka.bootstrap_servers, ends, 60)
+        offsets = [await committed_offset(worker) for worker in workers]
+    outcomes = Counter(told for worker in workers for told in worker.told.values())
+    errors = sum((worker.errors for worker in workers), Counter[str]())
+    lives = sum(worker.lives for worker in workers)
+    happenings.tell(
+        f"{dict(happenings.count)}; {dict(outcomes)} in {lives} lives; {dict(errors)}; "
+        f"{sum(records.values())} records"
+    )
+    assert outcomes["committed"] > 10, "hardly anything came through"
+    for worker, offset in zip(workers, offsets, strict=True):
+        judge(worker, records, offset)
