@@ -477,3 +477,15 @@ async def test_who_waits_for_a_thread_waits_for_no_more_memory(
                 await consumer.getone()
                 most = max(most, consumer._core.buffer.bytes)
         assert 15_000 < most <= 30_000
+
+
+async def test_who_waits_for_one_partition_does_not_wait_for_the_threads_of_others(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "HEAVY_BATCH", 100)
+    monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
+    for partition in range(3):
+        append(cluster, [bytes(range(200))] * 9, partition, compression=Compression.LZ4)
+    async with make("orders") as consumer, asyncio.timeout(5):
+        for tp in (P0, P1, P2):
+            assert (await consumer.getone(tp)).offset == 0
