@@ -8,6 +8,7 @@ import pytest
 
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.lies import LIES, NEEDS_PATIENCE
@@ -50,3 +51,31 @@ async def test_nothing_is_lost(
     assert any("closes: " in said and "Error: " in said for said in caplog.messages)
     assert read == VALUES
     assert len({str(error) for error in errors}) <= 1  # once for each partition that waited for it
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_position_is_held_against_the_log_all_the_same(
+    lie: str, cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    for value in VALUES[:5]:
+        cluster.produce("orders", value, partition=0)
+    consumer = make(request_timeout_ms=500 if lie in NEEDS_PATIENCE else 5000)
+    await consumer.start()
+    consumer.assign([TopicPartition("orders", 0)])
+    async with asyncio.timeout(10):
+        read = [(await anext(consumer)).value for _ in range(5)]
+        fault = cluster.control(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH, after_handling=True, tamper=LIES[lie]
+        )
+        cluster.move_leader("orders", 0, 0)
+        for value in VALUES[5:]:
+            cluster.produce("orders", value, partition=0)
+        errors: list[KafkaProtocolError] = []
+        while len(read) < len(VALUES):
+            try:
+                read.append((await anext(consumer)).value)
+            except KafkaProtocolError as error:
+                errors.append(error)
+    assert fault.hits == 1
+    assert read == VALUES
+    assert len(errors) <= 1
