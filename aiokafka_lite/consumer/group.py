@@ -177,7 +177,8 @@ class ConsumerGroup:
 
     def subscribe(self) -> None:
         """The subscription is another one now."""
-        self._forgive()
+        if self.failure is not None:
+            self.take_failure()  # the membership tries again, and tells if that fails
         self._told = None
         if self._subscription.pattern is not None:
             # The topics known here may be a few of those that match.
@@ -186,7 +187,8 @@ class ConsumerGroup:
 
     def unsubscribe(self) -> None:
         """Leave; in the background, the partitions are gone at once."""
-        self._forgive()
+        if self.driver.membership.state is not ClassicState.FENCED:  # which does not pass
+            self.failure = None
         self._told = None
         if not self._started:
             return
@@ -196,12 +198,6 @@ class ConsumerGroup:
         self._changed.set()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
         self.driver.wake()
-
-    def _forgive(self) -> None:
-        """Tell no more of what let the last subscription fail, unless it does not pass: a classic
-        member that another one has replaced stays out."""
-        if self.driver.membership.state is not ClassicState.FENCED:
-            self.failure = None
 
     def enforce_rebalance(self, reason: str) -> None:
         """Have the group rebalance (KIP-568)."""
@@ -409,6 +405,7 @@ class ConsumerGroup:
         """Give partitions to the application."""
         if self._parting is not None:
             return  # it does not want them any more: they are about to be revoked
+        self.failure = None  # it is over, if nobody read meanwhile
         listener = self._subscription.listener
         self._assignment.replace(all, withhold=() if listener is None else added)
         self._subscription.on_assigned(all)

@@ -12,6 +12,7 @@ from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAs
 from aiokafka_lite.errors import (
     CommitFailedError,
     FencedInstanceIdError,
+    GroupAuthorizationFailedError,
     GroupLoadInProgressError,
     InvalidTopicError,
     KafkaError,
@@ -21,7 +22,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS, Diary, orders, take
+from tests.unit.consumer.test_group import CONFIGS, JOIN, PROTOCOLS, Diary, orders, take
 
 Make = Callable[..., AIOKafkaConsumer]
 FIRST = TopicPartition("orders", 0)
@@ -281,3 +282,18 @@ async def test_a_topic_that_is_not_told_for_a_moment_leaves_no_pattern(
     assert len(await take(consumer, 15)) == 15  # and none of them for the second time
     core: Any = consumer._core
     assert core.group.driver.membership.counters.rebalances == 1
+
+
+@pytest.mark.parametrize("topics", [["orders"], ["orders", "other"]])
+async def test_a_subscription_tries_again_what_had_failed_unseen(
+    topics: list[str], make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    cluster.control(JOIN[protocol], error=GroupAuthorizationFailedError)
+    cluster.create_topic("other", 1)
+    consumer = make()
+    await consumer.start()
+    consumer.subscribe(["orders"])
+    core: Any = consumer._core
+    await until(lambda: core.group.failure is not None)
+    consumer.subscribe(topics)
+    assert await take(consumer, 1)
