@@ -289,6 +289,9 @@ class FetchBuffer:
             self._make_chunk(state, records, [])  # whose end is where the columns end
         except KafkaError as error:
             self._make_chunk(state, records, error)
+        except BaseException:
+            self._start_over(state)
+            raise
         if columns is not None:
             self.metrics.on_records(columns.count, monotonic())
         if state.chunk is not None:
@@ -336,10 +339,23 @@ class FetchBuffer:
             self._tell_drained()
 
     def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
+        decoded: list[Record] | KafkaError
         try:
-            self._make_chunk(state, records, records.read(limit))
+            decoded = records.read(limit)
         except KafkaError as error:
-            self._make_chunk(state, records, error)
+            decoded = error
+        except BaseException:
+            self._start_over(state)
+            raise
+        self._make_chunk(state, records, decoded)
+
+    def _start_over(self, state: PartitionState) -> None:
+        """An interrupt, or no memory: what was decoded is lost, but was not handed out. Fetch it
+        again."""
+        self._line.pop(state, None)
+        self._close(state)
+        self._heavy.leave(state)
+        self._drained.append(state)
 
     def _make_chunk(
         self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
@@ -367,11 +383,8 @@ class FetchBuffer:
                     decoded = decoded[:good]
                 if state.records is records:
                     decoded = self._deserialization.intercept(decoded)
-            except BaseException:  # an interrupt: nothing of this was handed out; fetch it again
-                self._line.pop(state, None)
-                self._close(state)
-                self._heavy.leave(state)
-                self._drained.append(state)
+            except BaseException:
+                self._start_over(state)
                 raise
             if state.records is not records:
                 return  # the deserializer itself sought, or let go of the partition

@@ -1,5 +1,6 @@
 """What was fetched and not handed out: lines, chunks, memory, errors. No broker, no loop."""
 
+import importlib
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from aiokafka_lite.consumer.delivery import EMPTY, Record
 from aiokafka_lite.consumer.options import OffsetReset
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.errors import CorruptRecordException, KafkaError, RecordTooLargeError
+from aiokafka_lite.record.compression import Compression, decompress
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from tests.unit.consumer.makers import batch, control_batch, numbered
@@ -365,6 +367,34 @@ def test_an_interrupted_deserializer_skips_nothing() -> None:
     assert position == 4  # what came before was handed out
     assert bench[0].fetchable
     assert (bench.drained, bench.released) == ([0], [len(batch(numbered(10)))])
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_interrupted_decoding_skips_nothing(columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(RecordSet.__module__)
+    interrupts: list[BaseException] = [KeyboardInterrupt(), MemoryError()]
+
+    def interrupted(*args: Any, **options: Any) -> bytes:
+        if interrupts:
+            raise interrupts.pop(0)
+        return decompress(*args, **options)
+
+    monkeypatch.setattr(module, "decompress", interrupted)
+    bench = Bench()
+    plain = batch(numbered(2))
+    data = plain + batch(numbered(2, 2), 2, compression=Compression.LZ4)
+    take = bench.buffer.take_columns if columns else bench.buffer.take_batch
+    for kind in (KeyboardInterrupt, MemoryError):
+        bench.arrive((0, data))
+        with pytest.raises(kind):
+            take(10)
+        assert bench[0].position == 0
+        assert bench[0].fetchable
+    bench.arrive((0, data))
+    taken = 0
+    while (it := take(10)) is not None:
+        taken += len(it)
+    assert taken == 4
 
 
 def test_a_deserializer_that_seeks() -> None:
