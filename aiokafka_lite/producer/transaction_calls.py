@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from aiokafka_lite._arguments import offsets_to_commit, wire_string
-from aiokafka_lite.errors import IllegalArgumentError, IllegalOperation
+from aiokafka_lite.errors import IllegalArgumentError, IllegalOperation, KafkaError
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.transactions.driver import TransactionDriver
@@ -84,8 +84,8 @@ class TransactionCalls:
     def transaction(self) -> "TransactionContext":
         """A transaction as a context: ``async with producer.transaction(): ...``.
 
-        It is committed at the end. An exception aborts it and goes on; but where the producer is
-        at its end (it was fenced), nothing is left to abort.
+        It is committed at the end. An exception aborts it and goes on, one of the commit's own
+        too; but where the producer is at its end (it was fenced), nothing is left to abort.
         """
         return TransactionContext(self)
 
@@ -155,9 +155,17 @@ class TransactionContext:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exc_type is None:
-            await self._producer.commit_transaction()
+        if exc_type is not None:
+            await self._abort()
             return
+        try:
+            await self._producer.commit_transaction()
+        except KafkaError:
+            await self._abort()  # aiokafka leaves that to be done
+            raise
+
+    async def _abort(self) -> None:
+        """Abort, if there is something to abort."""
         driver = self._producer._transactions
         state = None if driver is None else driver.machine.state
         if state is _S.IN_TRANSACTION or state is _S.ABORTABLE_ERROR:
