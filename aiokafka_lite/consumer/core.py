@@ -233,6 +233,8 @@ class ConsumerCore:
 
     async def stop(self) -> None:
         """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""
+        if self.stopping and self.group is not None and self.group.driver.inside:
+            return  # a listener, which the one who stops already waits for
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.reader.stop()

@@ -195,6 +195,11 @@ class GroupDriver:
         tasks = self._children if self._task is None else {self._task, *self._children}
         return tasks - {asyncio.current_task()}
 
+    @property
+    def inside(self) -> bool:
+        """Whether who asks is a child of this, such as a listener: nothing here ends before it."""
+        return asyncio.current_task() in self._children
+
     # --- what the application does
 
     def wake(self) -> None:
@@ -347,7 +352,7 @@ class GroupDriver:
         moved.set()
 
     async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
-        if asyncio.current_task() in self._children:
+        if self.inside:
             return holds()  # the machine waits for this very listener
         try:
             async with asyncio.timeout_at(deadline):

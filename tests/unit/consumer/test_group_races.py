@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import (
@@ -297,3 +298,22 @@ async def test_a_subscription_tries_again_what_had_failed_unseen(
     await until(lambda: core.group.failure is not None)
     consumer.subscribe(topics)
     assert await take(consumer, 1)
+
+
+async def test_a_listener_that_stops_what_is_being_stopped(make: Make) -> None:
+    through: list[bool] = []
+
+    class Stopping(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            if revoked:
+                await consumer.stop()
+                through.append(True)
+
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            pass
+
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Stopping())
+    await consumer.start()
+    await consumer.stop()
+    assert through == [True]
