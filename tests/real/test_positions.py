@@ -9,12 +9,13 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer
 from aiokafka_lite.consumer import presence
-from aiokafka_lite.errors import LogTruncationError
+from aiokafka_lite.errors import LogTruncationError, OffsetOutOfRangeError
 from aiokafka_lite.structs import TopicPartition
 from tests.real.test_consumer import numbered, reading, take, write, writer
 from tools.kafka import RealKafka
 
 confluent_admin = pytest.importorskip("confluent_kafka.admin")
+ConfluentPartition: Any = pytest.importorskip("confluent_kafka").TopicPartition
 
 HOUR = 3_600_000
 
@@ -69,6 +70,36 @@ async def test_a_deleted_topic_ends(
         await asyncio.to_thread(kafka.create_topic, name, 1)
         await asyncio.to_thread(write, kafka, name, numbered(3))
         assert [record.value for record in await take(consumer, 3)] == numbered(3)
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
+async def test_records_that_were_deleted(kafka: RealKafka, admin: Any, policy: str) -> None:
+    """The start of the log has moved past the position."""
+    name = f"deleted-{uuid.uuid4().hex}"
+    kafka.create_topic(name, 1)
+    await asyncio.to_thread(write, kafka, name, numbered(10))
+    tp = TopicPartition(name, 0)
+    async with reading(kafka, auto_offset_reset=policy) as consumer:
+        consumer.assign([tp])
+        consumer.pause(tp)
+        consumer.seek(tp, 2)
+        deleted = admin.delete_records([ConfluentPartition(name, 0, 7)])
+        await asyncio.to_thread(next(iter(deleted.values())).result, 30)
+        assert await consumer.beginning_offsets([tp]) == {tp: 7}
+        consumer.resume(tp)
+        if policy == "none":
+            for _ in range(2):
+                with pytest.raises(OffsetOutOfRangeError):
+                    await take(consumer, 1)
+            consumer.seek(tp, 7)
+        if policy == "latest":
+            async with asyncio.timeout(30):
+                while await consumer.position(tp) != 10:
+                    await consumer.getmany(timeout_ms=20)
+            await asyncio.to_thread(write, kafka, name, [b"new"])
+            assert [record.value for record in await take(consumer, 1)] == [b"new"]
+        else:
+            assert [record.value for record in await take(consumer, 3)] == numbered(3, 7)
 
 
 async def test_from_a_time_on(kafka: RealKafka) -> None:

@@ -49,15 +49,17 @@ class Meeting:
 
 
 CLASSIC = [
-    meeting
-    for protocol in ("eager", "cooperative")
-    for meeting in (
-        # Every read raises FENCED_INSTANCE_ID, whatever request it answers.
-        Meeting(protocol, ApiKey.FIND_COORDINATOR, fates.of_modern_search),
-        Meeting(protocol, ApiKey.JOIN_GROUP, fates.of_join),
-        Meeting(protocol, ApiKey.SYNC_GROUP, fates.of_sync),
-        Meeting(protocol, ApiKey.HEARTBEAT, fates.of_heartbeat, settled=True),
-    )
+    # Every read raises FENCED_INSTANCE_ID, whatever request it answers.
+    Meeting("eager", ApiKey.FIND_COORDINATOR, fates.of_modern_search),
+    *(
+        meeting
+        for protocol in ("eager", "cooperative")
+        for meeting in (
+            Meeting(protocol, ApiKey.JOIN_GROUP, fates.of_join),
+            Meeting(protocol, ApiKey.SYNC_GROUP, fates.of_sync),
+            Meeting(protocol, ApiKey.HEARTBEAT, fates.of_heartbeat, settled=True),
+        )
+    ),
 ]
 MODERN = [
     Meeting("modern", ApiKey.FIND_COORDINATOR, fates.of_modern_search),
@@ -65,7 +67,8 @@ MODERN = [
     Meeting("modern", ApiKey.CONSUMER_GROUP_HEARTBEAT, fates.of_modern_later, settled=True),
 ]
 MEETINGS = CLASSIC + MODERN
-AT_FIRST = [meeting for meeting in MEETINGS if not meeting.settled]
+# As far as a start is concerned, classic members are alike.
+AT_FIRST = [each for each in MEETINGS if not each.settled and each.protocol != "cooperative"]
 
 
 @pytest.fixture
@@ -184,7 +187,7 @@ async def test_what_a_start_tells(cluster: FakeCluster, meeting: Meeting) -> Non
     await each_code(meet)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["eager", "modern"])
 async def test_a_farewell_that_is_refused(cluster: FakeCluster, protocol: str) -> None:
     """The consumer ends all the same, with everything committed."""
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT if protocol == "modern" else ApiKey.LEAVE_GROUP

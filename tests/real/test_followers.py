@@ -1,0 +1,70 @@
+"""Reading from a follower in the consumer's own rack (KIP-392), and without it while it is away."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite.structs import TopicPartition
+from tools.kafka import KafkaCluster
+
+pytestmark = pytest.mark.timeout(200)
+
+P0 = TopicPartition("orders", 0)
+NOWHERE = -1
+
+
+@pytest.fixture(scope="module")
+def racks() -> Iterator[KafkaCluster]:
+    """Three brokers, each in its own rack, that name the replica of a consumer's rack to it."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    config = {"replica.selector.class": selector, "min.insync.replicas": 1}
+    with KafkaCluster(nodes=3, heap="200m", config=config) as kafka:
+        kafka.create_topic(P0.topic, 1, 3)
+        yield kafka
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_the_follower_of_ones_own_rack(racks: KafkaCluster) -> None:
+    servers = racks.bootstrap_servers
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        first = await producer.send_and_wait(P0.topic, b"0", partition=0)
+        leader = producer.client.cluster.leader_for_partition(P0)
+        follower = (leader + 1) % 3 if leader is not None else 0
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=servers,
+            client_rack=f"rack-{follower}",
+            isolation_level="read_committed",
+        )
+        consumer.assign([P0])
+        async with consumer:
+            consumer.seek(P0, first.offset)
+            state = consumer._core.positions.state(P0)
+            written = 0
+
+            async def there_and_back() -> None:
+                nonlocal written
+                written += 1
+                await producer.send_and_wait(P0.topic, b"%d" % written, partition=0)
+                record = await asyncio.wait_for(consumer.getone(), 30)
+                assert (record.value, record.offset) == (b"%d" % written, first.offset + written)
+
+            assert (await asyncio.wait_for(consumer.getone(), 30)).value == b"0"
+            for _ in range(5):
+                await there_and_back()
+            await until(lambda: state.replica == follower)
+            await asyncio.to_thread(racks.stop, follower)
+            for _ in range(5):
+                await there_and_back()
+            assert state.replica == NOWHERE
+            await asyncio.to_thread(racks.start, follower)
+            async with asyncio.timeout(60):  # until it has caught up
+                while state.replica != follower:
+                    await there_and_back()
+            await there_and_back()
