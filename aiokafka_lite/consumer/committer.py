@@ -338,9 +338,8 @@ class Committer:
         return self._driver.membership.commit_identity()
 
     def _is_another(self, sent: CommitIdentity | None) -> bool:
-        """Whether this is a member now, and not the one that was refused."""
-        now = self._identity_now()
-        return now is not None and now != sent
+        """Whether this may commit now, and as another than the one that was refused."""
+        return self.may_commit and self._identity_now() != sent
 
     def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> float:
         """Let the membership know that it was refused.

@@ -623,6 +623,16 @@ async def test_who_leaves_commits_as_the_member_that_it_still_is(rig: Rig) -> No
     assert rig.store.identities == [ME]
 
 
+async def test_who_has_left_meanwhile_commits_as_nobody(rig: Rig) -> None:
+    """What was assigned by hand after unsubscribing was committed just before the farewell."""
+    rig.shared = False
+    rig.membership.becomes = lambda: None
+    rig.store.answers = [UnknownMemberIdError("t-0")]
+    rig.give(A, 5)
+    await rig.commits.commit(None, rig.soon)
+    assert rig.store.identities == [ME, None]
+
+
 # --- reading
 
 
