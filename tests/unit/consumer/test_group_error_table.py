@@ -151,7 +151,9 @@ async def test_what_reads_tell(cluster: FakeCluster, meeting: Meeting) -> None:
             values = [(await reading).value]
             while values[-1] != LATE[-1]:
                 values.append((await consumer.getone()).value)
-            assert values == (LATE if meeting.settled else EARLY + LATE)
+            # What was read as the member of before, and not committed, may come again.
+            assert list(dict.fromkeys(values)) == (LATE if meeting.settled else EARLY + LATE)
+            assert len(values) == len(set(values)) or (meeting.settled and fate is Fate.HEALED)
             assert fault.hits == 1
         finally:
             await consumer.stop()
