@@ -421,17 +421,16 @@ class FetchBuffer:
         if state.waits_for_chunk:
             state.waits_for_chunk = False
             self._drained.append(state)
-        if chunk.closes or state.records is None:
-            self._line.pop(state, None)
+        records = state.records
+        if chunk.closes or records is None:
             self._heavy.leave(state)
-            if state.records is not None or state.error is not None:
-                self._line[state] = None  # its next response: to the end of the line
-            if state.heavy and state.records is not None:
-                self._line.pop(state)
-                self._heavy.go_on(state, state.records)
-        elif state.heavy:
-            self._line.pop(state, None)
-            self._heavy.go_on(state, state.records)
+        elif not state.heavy:
+            return  # it stays in front until its response is handed out
+        self._line.pop(state, None)
+        if records is not None and state.heavy:
+            self._heavy.go_on(state, records)
+        elif records is not None or state.error is not None:
+            self._queue(state)  # its next response: to the end of the line
 
     def _raise_error(self, state: PartitionState) -> None:
         """Raise the partition's error, and let the others have their turn before it comes again."""
