@@ -312,6 +312,7 @@ class AIOKafkaConsumer(BulkCalls):
             KafkaTimeoutError: the group has no coordinator for `request_timeout_ms`.
             UnknownTopicOrPartitionError: a topic is not there after `request_timeout_ms`.
             IllegalStateError: started before, or stopped.
+            ConsumerStoppedError: stopped meanwhile.
 
         Cancellation: closes what was opened; the consumer can only be stopped then.
         """

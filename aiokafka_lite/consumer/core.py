@@ -191,18 +191,22 @@ class ConsumerCore:
             TopicAuthorizationFailedError, InvalidTopicError: as a broker says of a topic.
             UnknownTopicOrPartitionError: a topic is not there and was not created in time.
             KafkaError: the group does not take this member.
+            ConsumerStoppedError: stopped meanwhile.
         """
         self.starting = True
         self.reader.begun = True
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
+            stopped = self.stopping
             try:
                 if self.group is not None and not self.closed:
                     # Or the others would wait for this one until its session ends.
                     await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
             finally:
                 self.abort()
+            if stopped and isinstance(error, KafkaError):
+                raise ConsumerStoppedError() from None  # whatever it failed of
             raise
 
     async def _start(self) -> None:

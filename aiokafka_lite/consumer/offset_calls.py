@@ -43,7 +43,8 @@ class OffsetCalls:
     # --- where it stands
 
     async def position(self, partition: TopicPartition) -> int:
-        """Offset of the next record that will be handed out, waiting until it is known.
+        """Offset of the next record that will be handed out, waiting until it is known. After
+        `unsubscribe` the listener may ask it of what was given up.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -52,6 +53,9 @@ class OffsetCalls:
         """
         tp = as_partition(partition)
         self._check_running()
+        group = self._core.group
+        if group is not None and tp in group.parting and tp not in self._core.positions:
+            return group.parting[tp].offset
         return await self._core.position(tp)
 
     def highwater(self, partition: TopicPartition) -> int | None:

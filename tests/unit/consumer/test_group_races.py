@@ -12,9 +12,11 @@ from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import (
     CommitFailedError,
+    ConsumerStoppedError,
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
     GroupLoadInProgressError,
+    IllegalStateError,
     InvalidTopicError,
     KafkaError,
     RebalanceInProgressError,
@@ -317,3 +319,37 @@ async def test_a_listener_that_stops_what_is_being_stopped(make: Make) -> None:
     await consumer.start()
     await consumer.stop()
     assert through == [True]
+
+
+async def test_a_listener_asks_where_it_stands_in_what_was_given_up(make: Make) -> None:
+    """As one does that keeps the offsets elsewhere."""
+    kept: dict[TopicPartition, int] = {}
+
+    class Keeping(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            for tp in revoked:
+                kept[tp] = await consumer.position(tp)
+
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            pass
+
+    consumer = make(enable_auto_commit=False)
+    consumer.subscribe(["orders"], listener=Keeping())
+    await consumer.start()
+    await take(consumer, 40)
+    consumer.unsubscribe()
+    await until(lambda: kept == dict.fromkeys(orders(0, 1, 2, 3), 10))
+    with pytest.raises(IllegalStateError):
+        await consumer.position(FIRST)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.001, 0.003, 0.01, 0.03])
+async def test_a_start_that_is_stopped_says_so(after: float, make: Make) -> None:
+    consumer = make("orders")
+    starting = asyncio.create_task(consumer.start())
+    await asyncio.sleep(after)
+    stopped_before = not starting.done()
+    await consumer.stop()
+    if stopped_before:
+        with contextlib.suppress(ConsumerStoppedError):
+            await starting
