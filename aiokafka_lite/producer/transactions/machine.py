@@ -25,7 +25,6 @@ Non-obvious:
 """
 
 import copy
-from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -42,7 +41,6 @@ from aiokafka_lite.errors import (
     InvalidTxnState,
     KafkaError,
     KafkaProtocolError,
-    OperationNotAttempted,
     ProducerFenced,
     TopicAuthorizationFailedError,
     TransactionAbortedError,
@@ -52,7 +50,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
-from aiokafka_lite.producer.transactions.reactions import Reaction, error_of, reaction
+from aiokafka_lite.producer.transactions.contents import Contents
+from aiokafka_lite.producer.transactions.reactions import Reaction, error_of, gravest, reaction
 from aiokafka_lite.producer.transactions.states import ENDING, FOLLOWING, OPEN, TransactionState
 from aiokafka_lite.producer.transactions.steps import (
     AddOffsets,
@@ -80,7 +79,6 @@ ended by the brokers: as in Java."""
 _TOPIC_REFUSED: Final = TopicAuthorizationFailedError.errno
 _NO_TRANSACTION: Final = InvalidTxnState.errno
 _CONCURRENT: Final = ConcurrentTransactions.errno
-_NOT_ATTEMPTED: Final = OperationNotAttempted.errno
 
 _S = TransactionState
 _R = Reaction
@@ -92,16 +90,6 @@ _ENDS_PRODUCER: Final = (
     TransactionalIdAuthorizationFailed,
     UnsupportedVersionError,
 )
-
-_GRAVITY: Final = {
-    _R.RETRY: 0,
-    _R.FIND: 1,
-    _R.ABORT: 2,
-    _R.MISMATCH: 3,
-    _R.BUMP: 4,
-    _R.FATAL: 5,
-    _R.FENCED: 6,
-}
 
 
 class TransactionMachine:
@@ -133,13 +121,7 @@ class TransactionMachine:
         self._under_way: Step | None = None
         self._failures = 0  # in a row
         self._retry_at = 0.0
-        # Of the open transaction:
-        self._started = False  # the coordinator knows of it, or will by what is being written
-        self._to_add: dict[TopicPartition, None] = {}
-        self._added: set[TopicPartition] = set()
-        self._groups: set[str] = set()
-        self._doubt = False  # whether something was added is not known: an answer was lost
-        self._orders: deque[OffsetsOrder] = deque()
+        self._contents = Contents()
         self._bump = False  # the client is to bump the epoch after the end
 
     @property
@@ -184,9 +166,8 @@ class TransactionMachine:
         if self.state is not _S.ABORTABLE_ERROR:
             self._check("abort", _S.IN_TRANSACTION)
         self._become(_S.ABORTING)
-        self._to_add.clear()
         self._retry_at = 0.0
-        self._drop_orders(TransactionAbortedError("the transaction is aborted"))
+        self._contents.drop(TransactionAbortedError("the transaction is aborted"))
 
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -199,7 +180,7 @@ class TransactionMachine:
         """
         self.check_open("send offsets")
         order = OffsetsOrder(group, dict(offsets))
-        self._orders.append(order)
+        self._contents.orders.append(order)
         return order
 
     def check_open(self, what: str) -> None:
@@ -210,14 +191,14 @@ class TransactionMachine:
 
     def admit(self, partition: TopicPartition) -> bool:
         """Whether what waits for a partition may be sent now; if not yet, it is being added."""
+        contents = self._contents
         if self.implicit:
-            self._started = True
-            return self.state is not _S.FATAL_ERROR
-        if partition in self._added:
-            return self.state is not _S.FATAL_ERROR
-        if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
-            self._to_add[partition] = None
-        return False
+            contents.started = True
+        elif partition not in contents.added:
+            if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
+                contents.to_add[partition] = None
+            return False
+        return self.state is not _S.FATAL_ERROR
 
     def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
         """A batch of the open transaction will not be written, or nobody knows whether it was.
@@ -256,7 +237,7 @@ class TransactionMachine:
             step = FindCoordinator(step.place)
         self._under_way = step
         if isinstance(step, CommitOffsets) and step.implicit:
-            self._started = True
+            self._contents.started = True
         return step
 
     def next_wakeup(self) -> float | None:
@@ -264,31 +245,18 @@ class TransactionMachine:
         return self._retry_at if self._under_way is None and self._retry_at else None
 
     def _wanted(self, drained: bool) -> Step | None:
-        if self.state in ENDING and drained and self._nothing_to_end:
+        if self.state in ENDING and drained and self._contents.unknown:
             self._complete()
         place, identity = self._place, self._identity.stamp
         if self.state is _S.INITIALIZING:
             return InitProducer(place, identity)
         if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
-            if self._to_add:
-                return AddPartitions(place, identity, frozenset(self._to_add))
-            if self._orders:
-                return self._carry_out(self._orders[0])
+            step = self._contents.next_step(place, identity, self.implicit)
+            if step is not None:
+                return step
         if self.state in ENDING and drained:
             return EndTransaction(place, identity, self.state is _S.COMMITTING, self.implicit)
         return None
-
-    @property
-    def _nothing_to_end(self) -> bool:
-        """The coordinator knows of no transaction, and is not to know of one."""
-        return not (self._started or self._doubt or self._to_add or self._orders)
-
-    def _carry_out(self, order: OffsetsOrder) -> Step:
-        identity, group_id = self._identity.stamp, order.group.group_id
-        if not self.implicit and group_id not in self._groups:
-            return AddOffsets(self._place, identity, group_id)
-        place = (CoordinatorKind.GROUP, group_id)
-        return CommitOffsets(place, identity, order, dict(order.left), self.implicit)
 
     # What came of a step
 
@@ -320,9 +288,8 @@ class TransactionMachine:
                 self._on_identity(answer)
             case AddPartitions():
                 self._on_partitions(step, answer.partitions, now)
-            case AddOffsets(group_id=group_id):
-                self._groups.add(group_id)
-                self._started = True
+            case AddOffsets():
+                self._contents.on_group(step)
                 self._failures = 0
             case CommitOffsets():
                 self._on_offsets(step, answer.partitions, now)
@@ -340,7 +307,7 @@ class TransactionMachine:
             self._on_code(step, error.errno, now)
         elif error.retriable or isinstance(error, KafkaProtocolError):
             self._found.discard(step.place)  # it may have moved with the broker's end
-            self._doubt |= isinstance(step, AddPartitions | AddOffsets)
+            self._contents.doubt |= isinstance(step, AddPartitions | AddOffsets)
             self._pause(now)
         else:
             self._fail(error)
@@ -365,10 +332,7 @@ class TransactionMachine:
         left_out = step.partitions - codes.keys()
         failed = {tp: code for tp, code in codes.items() if code and tp in step.partitions}
         if not failed and not left_out:
-            for tp in step.partitions:
-                self._to_add.pop(tp, None)
-            self._added |= step.partitions
-            self._started = True
+            self._contents.on_partitions(step)
             self._failures = 0
         elif failed:
             self._on_codes(step, failed, now)
@@ -378,15 +342,8 @@ class TransactionMachine:
     def _on_offsets(
         self, step: CommitOffsets, codes: Mapping[TopicPartition, int], now: float
     ) -> None:
-        order = step.order
-        for tp in step.offsets:
-            if codes.get(tp) == 0:
-                order.left.pop(tp, None)
         failed = {tp: code for tp, code in codes.items() if code and tp in step.offsets}
-        if not order.left:
-            order.done = True
-            if self._orders and self._orders[0] is order:
-                self._orders.popleft()
+        if self._contents.on_offsets(step, codes):
             self._failures = 0
         elif failed:
             self._on_codes(step, failed, now)
@@ -400,18 +357,14 @@ class TransactionMachine:
 
     def _complete(self) -> None:
         """The transaction has ended as it was to."""
-        if not self.implicit and self._level >= IMPLICIT_FROM and self._started:
+        if not self.implicit and self._level >= IMPLICIT_FROM and self._contents.started:
             # What was written under this epoch must not be taken for the newer generation's.
             self._bump |= self._can_bump
         self._forget()
         self._become(_S.INITIALIZING if self._bump else _S.READY)
 
     def _forget(self) -> None:
-        self._started = False
-        self._to_add.clear()
-        self._added.clear()
-        self._groups.clear()
-        self._doubt = False
+        self._contents.forget()
         self._failures = 0
         self._retry_at = 0.0
 
@@ -419,24 +372,18 @@ class TransactionMachine:
 
     def _on_codes(self, step: Step, codes: Mapping[TopicPartition, int], now: float) -> None:
         """Some partitions were refused: the gravest reaction counts."""
-        told = [code for code in codes.values() if code != _NOT_ATTEMPTED] or [_NOT_ATTEMPTED]
-        worst = max(told, key=lambda code: _GRAVITY[reaction(step, code)])
-        what = reaction(step, worst)
-        if what is _R.ABORT:
-            topics = {tp.topic for tp, code in codes.items() if code == _TOPIC_REFUSED}
-            error: KafkaError | None = None
-            if topics:
-                error = TopicAuthorizationFailedError(*sorted(topics))
-            self._on_code(step, worst, now, error)
-        else:
-            self._on_code(step, worst, now)
+        code = gravest(step, codes.values())
+        refused = {tp.topic for tp, each in codes.items() if each == code == _TOPIC_REFUSED}
+        error = TopicAuthorizationFailedError(*sorted(refused)) if refused else None
+        self._on_code(step, code, now, error)
 
     def _on_code(self, step: Step, code: int, now: float, error: KafkaError | None = None) -> None:
         what = reaction(step, code)
         if isinstance(step, AddPartitions | AddOffsets):
-            self._doubt |= for_code(code).ambiguous
-        if isinstance(step, EndTransaction) and code == _NO_TRANSACTION and self._may_be_nothing:
-            self._complete()
+            self._contents.doubt |= for_code(code).ambiguous
+        aborts = isinstance(step, EndTransaction) and not step.committed
+        if aborts and code == _NO_TRANSACTION and self._contents.doubtful:
+            self._complete()  # there was nothing
             return
         if error is None:
             error = error_of(code, what, step)
@@ -470,11 +417,9 @@ class TransactionMachine:
 
     def _opens(self, step: Step) -> bool:
         """Whether a step makes the coordinator's transaction begin."""
-        return not self._started and isinstance(step, AddPartitions | AddOffsets | CommitOffsets)
-
-    @property
-    def _may_be_nothing(self) -> bool:
-        return self.state is _S.ABORTING and self._doubt and not self._started
+        return not self._contents.started and isinstance(
+            step, AddPartitions | AddOffsets | CommitOffsets
+        )
 
     def _pause(self, now: float, *, soon: bool = False) -> None:
         self._failures += 1
@@ -488,26 +433,19 @@ class TransactionMachine:
         if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
             self.error = error
             self._become(_S.ABORTABLE_ERROR)
-            self._to_add.clear()
-            self._drop_orders(error)
+            self._contents.drop(error)
 
     def _fail(self, error: KafkaError) -> None:
         """The producer can only be closed."""
         if self.state is not _S.FATAL_ERROR:
             self.error = error
             self._become(_S.FATAL_ERROR)
+            self._contents.drop(error)
             self._forget()
-            self._drop_orders(error)
 
     def close(self, error: KafkaError) -> None:
         """The producer is closed, whatever is open."""
         self._fail(error)
-
-    def _drop_orders(self, error: KafkaError) -> None:
-        while self._orders:
-            order = self._orders.popleft()
-            order.error = error
-            order.done = True
 
     def _check(self, what: str, wanted: TransactionState) -> None:
         if self.state is wanted:

@@ -5,11 +5,18 @@ Where Java gives the producer up for something that aborting the transaction men
 broker finds too long, a group id that it does not take), the transaction is aborted here.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeAlias
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.errors import InvalidTxnState, KafkaError, ProducerFenced, for_code
+from aiokafka_lite.errors import (
+    InvalidTxnState,
+    KafkaError,
+    OperationNotAttempted,
+    ProducerFenced,
+    for_code,
+)
 from aiokafka_lite.errors.table import CODES, Trait
 from aiokafka_lite.producer.transactions.steps import (
     AddOffsets,
@@ -21,19 +28,19 @@ from aiokafka_lite.producer.transactions.steps import (
     Step,
 )
 
-__all__ = ["CODES_OF", "DEFAULTS", "Reaction", "error_of", "reaction"]
+__all__ = ["CODES_OF", "DEFAULTS", "Reaction", "error_of", "gravest", "reaction"]
 
 
 class Reaction(Enum):
-    """What becomes of a transaction whose request was refused."""
+    """What becomes of a transaction whose request was refused; the graver the later."""
 
     RETRY = "retry"  # later, of the same coordinator
     FIND = "find"  # find the coordinator, and ask that one
     ABORT = "abort"  # the application has to abort, and may go on then
-    BUMP = "bump"  # likewise, in a new epoch; without one, it cannot go on
     MISMATCH = "mismatch"  # abort: the consumer is no longer who it was in its group (KIP-447)
-    FENCED = "fenced"  # another producer has the transactional id: close this one
+    BUMP = "bump"  # abort, and go on in a new epoch; without one, it cannot go on
     FATAL = "fatal"  # close the producer
+    FENCED = "fenced"  # another producer has the transactional id: close this one
 
 
 _R = Reaction
@@ -118,6 +125,18 @@ def reaction(step: Step, code: int) -> Reaction:
         return known
     _, traits = CODES.get(code, ("", Trait.NONE))
     return _R.RETRY if Trait.RETRIABLE in traits else DEFAULTS[kind]
+
+
+def gravest(step: Step, codes: Iterable[int]) -> int:
+    """Of the codes of some partitions, that which counts: one was refused for another's sake, and
+    what has to be aborted for is not asked again for what passes."""
+    told = [code for code in codes if code != OperationNotAttempted.errno]
+    order = list(Reaction)
+    return max(
+        told,
+        key=lambda code: order.index(reaction(step, code)),
+        default=OperationNotAttempted.errno,
+    )
 
 
 def error_of(code: int, what: Reaction, step: Step) -> KafkaError:
