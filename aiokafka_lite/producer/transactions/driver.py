@@ -53,6 +53,8 @@ __all__ = ["Outlet", "TransactionDriver"]
 log = logging.getLogger(__name__)
 
 _FEATURE: Final = "transaction.version"
+_FIND_FOR: Final = 5.0
+"""Seconds of one search for a coordinator: nothing else is asked meanwhile, not even an abort."""
 _LOOK_AGAIN: Final = 0.02
 """Seconds between two looks at whether an overdue batch's request was answered."""
 
@@ -323,10 +325,11 @@ class TransactionDriver:
 
     async def _carry_out(self, step: Step) -> None:
         machine = self.machine
-        deadline = self._loop.time() + self._request_timeout
+        now = self._loop.time()
+        deadline = now + self._request_timeout
         try:
             if isinstance(step, FindCoordinator):
-                await self._find(step.place, deadline)
+                await self._find(step.place, min(deadline, now + _FIND_FOR))
                 machine.on_found(step)
                 return
             names = {tp.topic for tp in step.offsets} if isinstance(step, CommitOffsets) else ()

@@ -1,6 +1,9 @@
 """Transactions on the embedded cluster, in both generations of the protocol, over both builds."""
 
 import asyncio
+import gc
+import warnings
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -521,6 +524,57 @@ async def test_stop_aborts_what_is_open(
     await producer.stop()
     assert seen(cluster, ApiKey.END_TXN) <= 1
     assert await committed(cluster) == []
+
+
+@pytest.mark.parametrize("silent", [ApiKey.END_TXN, ApiKey.PRODUCE], ids=lambda api: api.name)
+async def test_stop_ends_in_time_though_nobody_answers(
+    cluster: FakeCluster, producer: Any, silent: ApiKey
+) -> None:
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"open")
+    cluster.control(silent, drop=True, times=None)
+    await producer.send("orders", b"open, too")
+    await asyncio.sleep(0.02)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await producer.stop(timeout=0.2)
+    assert loop.time() - began < 5
+    with pytest.raises(ProducerClosed):
+        await producer.begin_transaction()
+
+
+async def test_who_waits_is_told_when_the_producer_is_stopped(
+    cluster: FakeCluster, producer: Any
+) -> None:
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"open")
+    cluster.control(ApiKey.END_TXN, drop=True, times=None)
+    commit = asyncio.create_task(producer.commit_transaction())
+    await asyncio.sleep(0.02)
+    await producer.stop(timeout=0.1)
+    with pytest.raises(ProducerClosed):
+        await commit
+
+
+async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
+    cluster: FakeCluster, room: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = room["producer"].AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="payments"
+    )
+    await producer.start()
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"open")
+    dropped = weakref.ref(producer)
+    texts: list[str] = []  # not the warnings, which hold what they warn of
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda text, *_: texts.append(str(text)))
+        del producer
+        gc.collect()
+    assert any(text.startswith("Unclosed AIOKafkaProducer") for text in texts), texts
+    assert dropped() is None
+    await asyncio.sleep(0.01)  # what is left of it ends
 
 
 # Waits that end early
