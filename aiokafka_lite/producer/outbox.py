@@ -208,7 +208,7 @@ class Outbox:
                     # the metadata any more, and the next refresh moves its partitions.
                     await asyncio.sleep(self._options.retry_backoff.delay(1))
                 continue
-            self._send_ready(connection)
+            self._look()  # again: while this waited, the broker may have asked for a pause
 
     async def drain(self) -> None:
         """Wait until the socket has taken everything sent: with acks=0 nobody else tells."""
@@ -275,17 +275,19 @@ class Outbox:
         self.in_flight -= 1
         woken: list[ProducerBatch] = []
         now = self.loop.time()
-        if isinstance(response, tuple):
-            throttle_ms, stored = response
-            self._stored(parts, stored, woken)
-        else:
-            throttle_ms = response.throttle_time_ms
-            self._answered(parts, response, woken)
-        self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
-        if throttle_ms > 0:
-            self._pause(throttle_ms / 1000)
-        self.wake()
-        self._wake_all(woken)
+        try:
+            if isinstance(response, tuple):
+                throttle_ms, stored = response
+                self._stored(parts, stored, woken)
+            else:
+                throttle_ms = response.throttle_time_ms
+                self._answered(parts, response, woken)
+            self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
+            if throttle_ms > 0:
+                self._pause(throttle_ms / 1000)
+            self.wake()
+        finally:
+            self._wake_all(woken)  # also where a mistake of ours is on its way
 
     def on_mistake(self, error: BaseException) -> None:
         """A mistake of ours: nothing can be sent any more."""

@@ -194,11 +194,11 @@ class Sender:
         """A partition may have something to send."""
         if self.closed:
             return
+        if queue.placed_at != self._changes and not queue.in_flight:
+            self._place(queue)
         if queue.listed:
             queue.outbox.wake()
             return
-        if queue.placed_at != self._changes and not queue.in_flight:
-            self._place(queue)
         if queue.outbox is not None:
             queue.outbox.offer(queue)
         self._used.add(queue.topic_partition.topic)

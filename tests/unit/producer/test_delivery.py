@@ -579,3 +579,41 @@ async def test_no_backoff_at_all_still_grows_to_one(make_producer: Make) -> None
         ack = await producer.send("orders", b"second")
         await asyncio.wait([ack], timeout=0.3)
         assert 2 < cluster.count(ApiKey.PRODUCE) - asked < 15, "as often as it is answered"
+
+
+async def test_what_waits_behind_a_batch_follows_the_leader_when_that_has_landed(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(brokers=2, topics=["orders"]) as cluster:
+        cluster.move_leader("orders", 0, 0)
+        producer = make_producer(cluster, max_in_flight_requests_per_connection=1)
+        await producer.start()
+        cluster.control(ApiKey.PRODUCE, after_handling=True, delay=0.2)
+        first = await producer.send("orders", b"1")
+        async with asyncio.timeout(10):
+            while not cluster.count(ApiKey.PRODUCE):
+                await asyncio.sleep(0.001)
+        second = await producer.send("orders", b"2")
+        cluster.move_leader("orders", 0, 1)
+        await producer.client.force_metadata_update()
+        assert [(await first).offset, (await second).offset] == [0, 1]
+        assert producer.metrics()["record-retry-total"] == 0
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
+
+
+async def test_a_mistake_after_the_answer_keeps_no_outcome_back(
+    make_producer: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+
+        def mistake(*_: object) -> None:
+            raise RuntimeError("a mistake")
+
+        monkeypatch.setattr(producer._sender.metrics, "on_response", mistake)
+        waiting = asyncio.ensure_future(producer.send_and_wait("orders", b"v"))
+        done, _ = await asyncio.wait([waiting], timeout=10)
+        assert done
+        assert waiting.result().offset == 0
+        assert "a mistake" in caplog.text
