@@ -43,7 +43,6 @@ from aiokafka_lite.group.link import CoordinatorLink
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,
-    CommitIdentity,
     Elect,
     Fail,
     FindCoordinator,
@@ -252,15 +251,6 @@ class GroupDriver:
     def retry(self) -> None:
         """Go on after an `on_fail`, as far as that can help; without one, nothing happens."""
         self.membership.retry(self._now)
-        self.wake()
-
-    def on_commit_error(self, error: KafkaError, sent: CommitIdentity | None = None) -> None:
-        """A commit was refused: the coordinator may know more of this member than it does.
-
-        Args:
-            sent: As whom it was sent; None: as the member it is now.
-        """
-        self.membership.on_commit_error(error, self._now, sent)
         self.wake()
 
     # --- metadata
