@@ -96,8 +96,12 @@ async def perform(
     seed: int,
     request_timeout: float,
     delivery_timeout: float,
+    **login: Any,
 ) -> None:
     """Play one act, and see that nothing is left of its producer.
+
+    Args:
+        login: The producer's arguments about TLS and SASL.
 
     Raises:
         AssertionError: Memory or a task is left, or ``stop`` took too long.
@@ -116,6 +120,7 @@ async def perform(
         delivery_timeout_ms=delivery * 1000,
         max_block_ms=delivery * 1000,
         metadata_max_age_ms=10_000,
+        **login,
         **settings,
     )
     happenings.tell(f"a producer with {act.settings}, stop({act.stop_timeout})")

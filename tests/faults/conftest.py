@@ -1,10 +1,16 @@
-"""What needs no real Kafka runs twice: on asyncio's event loop and on uvloop's."""
+"""What needs no real Kafka runs twice: on asyncio's event loop and on uvloop's.
+
+CHAOS_LOOP=uvloop runs the rest on uvloop's, too.
+"""
 
 import asyncio
+import os
 from collections.abc import Callable
 
 import pytest
 import uvloop
+
+from tests.unit.conftest import tls_files as tls_files  # a fixture
 
 QUICK = {
     *("test_chaos_embedded", "test_cancelling", "test_stop_in_time"),
@@ -18,6 +24,6 @@ def pytest_asyncio_loop_factories(
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
         "asyncio": asyncio.new_event_loop
     }
-    if item.path.stem in QUICK:
+    if item.path.stem in QUICK or os.environ.get("CHAOS_LOOP") == "uvloop":
         factories["uvloop"] = uvloop.new_event_loop
     return factories

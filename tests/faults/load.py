@@ -174,6 +174,7 @@ class Load:
                 if isinstance(error, ProducerClosed):
                     return
             else:
+                assert first is not None
                 for index, number in enumerate(numbers):
                     offset = -1 if first.offset < 0 else first.offset + index
                     self._ledger.acked(number, first._replace(offset=offset))

@@ -1,14 +1,23 @@
 """Chaos on the embedded cluster: the same load, schedule and judgement as on the real one, quick.
 
+On two wires: one where the socket takes any number of a request's bytes at a time, or dies of it;
+and TLS, on which sessions (SASL) are renewed all the time.
+
 CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
 """
 
 import asyncio
 import os
+import random
+import socket
+import ssl
 from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing import FakeCluster
 from tests.faults.acts import SMALL_MESSAGES, LogCounter, acts, perform
@@ -18,7 +27,7 @@ from tests.faults.stages import Embedded
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
-SECONDS = 4.0
+SECONDS = 3.0
 TOPICS = {"orders": 3, "payments": 4, "events": 3}
 
 
@@ -32,10 +41,67 @@ def everything(cluster: FakeCluster) -> dict[str, dict[int, list[tuple[int, byte
     return logs
 
 
+def tear(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Let the socket take nothing, or a part, of some requests; after some parts it is dead."""
+    draw, writev = random.Random(f"tear {seed}"), os.writev
+
+    def torn(file: int, pieces: list[Any]) -> int:
+        whole = b"".join(pieces)
+        what = draw.random()
+        if what < 0.5:
+            return writev(file, pieces)
+        if what < 0.7:
+            raise BlockingIOError
+        count = os.write(file, whole[: draw.choice([draw.randrange(60), draw.randrange(99_999)])])
+        if what > 0.995:
+            with socket.socket(fileno=os.dup(file)) as other:
+                other.shutdown(socket.SHUT_RDWR)
+        return count
+
+    monkeypatch.setattr(os, "writev", torn)
+
+
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give sockets a small buffer, so that they often take no more."""
+    connection_made = FrameTransport.connection_made
+
+    def made(self: FrameTransport, transport: asyncio.BaseTransport) -> None:
+        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        connection_made(self, transport)
+
+    monkeypatch.setattr(FrameTransport, "connection_made", made)
+
+
+def over_tls(files: tuple[Path, Path]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A cluster's arguments and its client's: TLS, and SASL that is soon said again."""
+    certfile, keyfile = files
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certfile, keyfile)
+    cluster = {"ssl_context": server, "users": {"ann": "secret"}, "sasl_session_lifetime": 0.5}
+    client = {
+        "security_protocol": "SASL_SSL",
+        "ssl_context": ssl.create_default_context(cafile=str(certfile)),
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": "secret",
+    }
+    return cluster, client
+
+
+@pytest.mark.parametrize("wire", ["torn", "tls"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
+async def test_nothing_is_lost_doubled_or_out_of_order(
+    seed: int, wire: str, tls_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger, happenings = Ledger(), Happenings()
-    async with FakeCluster(brokers=3) as cluster:
+    served: dict[str, Any] = {}
+    login: dict[str, Any] = {}
+    if wire == "tls":
+        served, login = over_tls(tls_files)
+    else:
+        tear(monkeypatch, seed)
+    narrow(monkeypatch)
+    async with FakeCluster(brokers=3, **served) as cluster:
         for topic, partitions in TOPICS.items():
             configs = SMALL_MESSAGES if topic == "events" else None
             cluster.create_topic(topic, partitions, configs=configs)
@@ -63,6 +129,7 @@ async def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
                         seed=seed,
                         request_timeout=0.4,
                         delivery_timeout=8.0,
+                        **login,
                     )
                     if loop.time() > deadline:
                         break
