@@ -154,7 +154,7 @@ class Validation:
                 self.closed
                 or not state.unvalidated
                 or state in self._asked
-                or state.error is not None
+                or (state.error is not None and not _is_outdone(state))
                 or self._positions.get(state.tp) is not state
             ):
                 continue
@@ -324,6 +324,12 @@ class Validation:
     def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
         self._buffer.fail(state, error, stays=stays)
         self._on_moved(state)
+
+
+def _is_outdone(state: PartitionState) -> bool:
+    """Whether the error to be raised tells where a log was cut that by now is another one."""
+    error = state.error
+    return state.remade and isinstance(error, LogTruncationError) and bool(error.divergent_offsets)
 
 
 def _request(group: Collection[_Asked]) -> OffsetForLeaderEpochRequest:

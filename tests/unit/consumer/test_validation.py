@@ -91,6 +91,25 @@ async def test_without_a_policy_reads_raise_until_the_application_seeks(
     assert await read(consumer, then) == numbers(5, 5 + then, "n")
 
 
+async def test_where_a_log_was_cut_says_nothing_of_the_one_made_again(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10))
+    consumer = await reader(make, auto_offset_reset="none")
+    consumer.seek(P0, 0)
+    assert await read(consumer, 10) == numbers(0, 10)
+    state = consumer._core.positions.state(P0)
+    cut(cluster, 5, 1)
+    await until(lambda: state.error is not None)
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", 3)
+    await consumer._core.cluster.refresh(consumer._core.deadline())
+    await asyncio.sleep(0)
+    with pytest.raises(LogTruncationError) as caught:
+        await consumer.getone()
+    assert caught.value.divergent_offsets == {}
+
+
 async def test_a_new_leader_with_the_same_log_changes_nothing(make: MakeConsumer) -> None:
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         append(cluster, numbered(5))
