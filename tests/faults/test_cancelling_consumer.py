@@ -268,7 +268,7 @@ async def test_reads_are_cancelled_at_random_while_the_group_rebalances(
         given.append(Reading(host))
         visits = asyncio.create_task(guest())
         written = asyncio.create_task(writing())
-        while not written.done():
+        while not written.done() or len(given) <= 2:  # the host and two guests, at least
             await read_for(given[0], 0.05)
         await written
         visits.cancel()
@@ -277,7 +277,6 @@ async def test_reads_are_cancelled_at_random_while_the_group_rebalances(
         async with asyncio.timeout(10):
             while sum(each.count for each in given) < total:
                 await given[0].many()
-    assert len(given) > 2, "nobody came"
     values = [int(v) for each in given for some in each.values.values() for v in some]
     assert sorted(values) == list(range(total))
 
