@@ -211,11 +211,16 @@ class Outbox:
             self._look()  # again: while this waited, the broker may have asked for a pause
 
     async def drain(self) -> None:
-        """Wait until the socket has taken everything sent: with acks=0 nobody else tells."""
+        """Nothing more is sent. With acks=0, see to it that the socket takes all that was: nobody
+        else tells, and what TLS has made of it is out of sight until the connection is closed."""
+        if self._expects_response:
+            return
         try:
             connection = self._cluster.broker(self.node_id).connected(Purpose.PRODUCE)
             if connection is not None:
                 await connection.drain()
+                connection.close()
+                await connection.wait_closed()
         except KafkaError as error:
             log.debug("broker %d is gone before all was written: %s", self.node_id, error)
 

@@ -2,10 +2,14 @@
 
 import asyncio
 import logging
+import os
 import random
+import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +28,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
@@ -617,3 +622,37 @@ async def test_a_mistake_after_the_answer_keeps_no_outcome_back(
         assert done
         assert waiting.result().offset == 0
         assert "a mistake" in caplog.text
+
+
+async def test_over_tls_stop_waits_until_the_socket_has_taken_what_asks_for_no_answer(
+    make_producer: Make, tls_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certfile, keyfile = tls_files
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certfile, keyfile)
+    connection_made = FrameTransport.connection_made
+
+    def narrow(self: FrameTransport, transport: asyncio.BaseTransport) -> None:
+        copy = os.dup(transport.get_extra_info("socket").fileno())
+        with socket.socket(fileno=copy) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        connection_made(self, transport)
+
+    monkeypatch.setattr(FrameTransport, "connection_made", narrow)
+    async with FakeCluster(topics=["orders"], ssl_context=server) as cluster:
+        producer = make_producer(
+            cluster,
+            acks=0,
+            security_protocol="SSL",
+            ssl_context=ssl.create_default_context(cafile=str(certfile)),
+        )
+        await producer.start()
+        await producer.send_and_wait("orders", b"first")
+        cluster.pause(0)
+        for _ in range(9_000):
+            await producer.send("orders", b"x" * 900)
+        asyncio.get_running_loop().call_later(0.1, cluster.resume, 0)
+        await producer.stop()
+        async with asyncio.timeout(10):
+            while cluster.partition("orders", 0).log.end_offset < 9_001:
+                await asyncio.sleep(0.05)
