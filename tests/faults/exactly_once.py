@@ -1,0 +1,184 @@
+"""Workers that read, process and write in transactions, in one group; what they read, and what has
+to be there in the end."""
+
+import asyncio
+from collections import Counter
+from random import Random
+from typing import Any
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite.errors import KafkaError, ProducerFenced
+
+INPUT, OUTPUT, GROUP = "input", "output", "workers"
+PARTITIONS = 4
+PLACES = [TopicPartition(INPUT, number) for number in range(PARTITIONS)]
+SESSION = 1.0  # seconds
+
+
+class Worker:
+    """A member that dies and comes back, under one transactional id.
+
+    Args:
+        bootstrap: Of the cluster.
+        number: Its own.
+        seed: Of all that is left to chance.
+        protocol: Of the group.
+        pace: Seconds that one of the embedded cluster's stands for.
+    """
+
+    def __init__(
+        self, bootstrap: str, number: int, seed: int, protocol: str, pace: float = 1.0
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.name = f"worker-{number}"
+        self.random = Random(f"{seed} {number}")
+        self.protocol = protocol
+        self.pace = pace
+        self.events: Counter[str] = Counter()
+
+    async def run(self, end: asyncio.Event, calm: asyncio.Event) -> None:
+        while not end.is_set():
+            self.events["lives"] += 1
+            try:
+                await self._live(end, calm)
+            except KafkaError as error:
+                self.events[f"ended by {type(error).__name__}"] += 1
+
+    async def _live(self, end: asyncio.Event, calm: asyncio.Event) -> None:
+        timeouts: dict[str, Any] = {}
+        if self.protocol == "classic":
+            session = SESSION * self.pace * 1000
+            timeouts = {"session_timeout_ms": session, "heartbeat_interval_ms": session / 5}
+        consumer = AIOKafkaConsumer(
+            INPUT,
+            bootstrap_servers=self.bootstrap,
+            group_id=GROUP,
+            group_protocol=self.protocol,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            request_timeout_ms=2_000 * self.pace,
+            retry_backoff_ms=10,
+            max_poll_records=20,
+            max_poll_interval_ms=SESSION * self.pace * 1000,  # who sleeps for longer is out
+            **timeouts,
+        )
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            transactional_id=self.name,
+            request_timeout_ms=400 * self.pace,
+            delivery_timeout_ms=3_000 * self.pace,
+            retry_backoff_ms=10,
+            max_block_ms=10_000 * self.pace,
+        )
+        try:
+            await producer.start()
+            await consumer.start()
+            await self._work(consumer, producer, end, calm)
+        finally:
+            if self.random.random() < 0.3:
+                producer._sender.abort()  # as a SIGKILL: nothing is said
+            await producer.stop(timeout=1)
+            await consumer.stop()
+
+    async def _work(
+        self,
+        consumer: AIOKafkaConsumer,
+        producer: AIOKafkaProducer,
+        end: asyncio.Event,
+        calm: asyncio.Event,
+    ) -> None:
+        life = self.random.randint(3, 40)
+        while not end.is_set() and (life > 0 or calm.is_set()):
+            batches = await consumer.getmany(timeout_ms=100)
+            if not batches:
+                continue
+            life -= 1
+            try:
+                async with producer.transaction():
+                    group = consumer.group_metadata()
+                    for tp, records in batches.items():
+                        for record in records:
+                            await producer.send(OUTPUT, record.value, partition=tp.partition)
+                    if self.random.random() < 0.05 and not calm.is_set():
+                        self.events["slept"] += 1
+                        await asyncio.sleep(
+                            SESSION * self.pace * 1.5
+                        )  # others may have its partitions by now
+                    offsets = {tp: records[-1].offset + 1 for tp, records in batches.items()}
+                    await producer.send_offsets_to_transaction(offsets, group)
+                self.events["committed"] += 1
+            except ProducerFenced:
+                raise
+            except KafkaError as error:
+                self.events[type(error).__name__] += 1
+                if consumer.assignment():
+                    await consumer.seek_to_committed()
+
+
+async def write(bootstrap: str, seconds: float) -> Counter[int]:
+    """Numbered inputs, for a while; how many in each partition."""
+    written: Counter[int] = Counter()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        while loop.time() < deadline:
+            acks = []
+            for number in range(PARTITIONS):
+                for _ in range(5):
+                    value = b"%d" % written[number]
+                    acks.append(await producer.send(INPUT, value, partition=number))
+                    written[number] += 1
+            await asyncio.gather(*acks)
+            await asyncio.sleep(0.02)
+    return written
+
+
+async def left(bootstrap: str, places: list[TopicPartition]) -> bool:
+    """Whether some input was not processed yet."""
+    async with AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False
+    ) as consumer:
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        return any([await consumer.committed(place) != ends[place] for place in places])
+
+
+async def read(bootstrap: str) -> dict[int, list[int]]:
+    """The outputs that are committed, in their order."""
+    places = [TopicPartition(OUTPUT, number) for number in range(PARTITIONS)]
+    found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+    async with AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.assign(places)
+        async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as other:
+            ends = await other.end_offsets(places)  # of all that is there, committed or not
+        async with asyncio.timeout(30):
+            while any([await consumer.position(place) < ends[place] for place in places]):
+                for place, records in (await consumer.getmany(timeout_ms=50)).items():
+                    found[place.partition] += [int(record.value or b"") for record in records]
+    return found
+
+
+async def play_out(
+    bootstrap: str, workers: list[Worker], seconds: float, at_peace: asyncio.Event
+) -> Counter[int]:
+    """Feed the workers for a while, then let them finish in peace; how many inputs there were."""
+    calm, end = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for worker in workers:
+            group.create_task(worker.run(end, calm))
+        written = await write(bootstrap, seconds)
+        at_peace.set()
+        calm.set()
+        async with asyncio.timeout(90):
+            while await left(bootstrap, PLACES):
+                await asyncio.sleep(0.2)
+        end.set()
+    for worker in workers:  # have what was left open aborted, as a successor does
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=worker.name):
+            pass
+    return written
