@@ -86,9 +86,16 @@ class TaskOwner:
             self._on_error(task.get_name(), exception)
 
     def cancel(self) -> None:
-        """Cancel every task, and take no more; without waiting, also from a finalizer."""
+        """Cancel every task, and take no more; without waiting, also from a finalizer.
+
+        A task of this owner may call it: it does not cancel itself.
+        """
         self._closed = True
-        for task in self._tasks:
+        try:
+            itself = asyncio.current_task()
+        except RuntimeError:  # no loop runs in this thread
+            itself = None
+        for task in self._tasks - {itself}:
             task.cancel()
 
     async def close(self, deadline: float) -> tuple[str, ...]:

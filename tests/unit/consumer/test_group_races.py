@@ -353,3 +353,35 @@ async def test_a_start_that_is_stopped_says_so(after: float, make: Make) -> None
     if stopped_before:
         with contextlib.suppress(ConsumerStoppedError):
             await starting
+
+
+@pytest.mark.parametrize("word", ["assigned", "revoked", "lost"])
+async def test_a_listener_that_stops_goes_on_after_that(
+    word: str, make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    through: list[str] = []
+
+    class Stopping(ConsumerRebalanceListener):
+        async def stop(self, when: str, partitions: set[TopicPartition]) -> None:
+            if when == word and partitions:
+                await consumer.stop()
+                through.append(when)
+
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            await self.stop("assigned", assigned)
+
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            await self.stop("revoked", revoked)
+
+        async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+            await self.stop("lost", lost)
+
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Stopping())
+    with contextlib.suppress(ConsumerStoppedError):
+        await consumer.start()
+        if word == "lost":
+            cluster.control(HEARTBEAT[protocol], error=UnknownMemberIdError)
+        else:
+            consumer.unsubscribe()
+    await until(lambda: through == [word])
