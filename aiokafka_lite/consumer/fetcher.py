@@ -101,6 +101,7 @@ class Fetcher:
             resolve_positions=resolve_positions,
         )
         self._brokers: dict[int, BrokerFetch] = {}
+        self._pauses_end = 0.0  # loop time, of the pause begun last
         self._closed = False
 
     @property
@@ -239,10 +240,14 @@ class Fetcher:
         self.place(state, self.cluster.metadata)
 
     def pause_for_retry(self, state: PartitionState) -> None:
-        """Leave a partition alone for a moment."""
-        delay = self.retry_delay
-        state.retry_at = self.loop.time() + delay
-        self.loop.call_later(delay, self._end_pause, state, state.retry_at)
+        """Leave a partition alone for a moment. One moment for all that a response refuses: the
+        first of them to be asked for again would leave without the others, and have them wait for
+        as long as it waits at the broker."""
+        now = self.loop.time()
+        if self._pauses_end - now < self.options.retry_backoff / 2:
+            self._pauses_end = now + self.retry_delay
+        state.retry_at = self._pauses_end
+        self.loop.call_at(state.retry_at, self._end_pause, state, state.retry_at)
 
     def _end_pause(self, state: PartitionState, until: float) -> None:
         """The timer says when a pause is over: the clock may tick too coarsely to agree with it,

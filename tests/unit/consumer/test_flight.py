@@ -8,7 +8,12 @@ from aiokafka_lite.consumer.answers import Answers
 from aiokafka_lite.consumer.broker_fetch import FEW_BYTES, BrokerFetch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.flight import FetchFlight
-from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    NotLeaderForPartitionError,
+)
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.framing import encode_request, encode_response
 from aiokafka_lite.protocol.messages.fetch import (
@@ -17,6 +22,8 @@ from aiokafka_lite.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
 from .conftest import MakeConsumer
@@ -142,3 +149,23 @@ async def test_stopping_drops_the_answer(cluster: FakeCluster, make: MakeConsume
     assert flight is not None
     await consumer.stop()
     assert flight.done()
+
+
+async def test_partitions_that_are_refused_together_are_asked_for_together(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    """Or some would wait at home for the long poll of the first."""
+    for _ in range(3):
+        async with make(fetch_max_wait_ms=10_000, retry_backoff_ms=200) as consumer:
+            fault = cluster.control(ApiKey.FETCH, error=NotLeaderForPartitionError)
+            partitions = [TopicPartition("orders", partition) for partition in range(3)]
+            consumer.assign(partitions)
+            for partition in partitions:
+                consumer.seek(partition, 0)
+            await fault.struck()
+            asked = cluster.count(ApiKey.FETCH)
+            await until(lambda: cluster.count(ApiKey.FETCH) > asked)  # noqa: B023 (awaited here)
+            request = [r.body for r in cluster.requests if r.api_key == ApiKey.FETCH][-1]
+            assert isinstance(request, FetchRequest)
+            assert request.session_epoch == 1  # so what it does not name is asked for
+            assert not request.forgotten_topics_data
