@@ -17,10 +17,11 @@ from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import append, numbered
 
 P0 = TopicPartition("orders", 0)
-BACKOFF = 0.05
+BACKOFF = 0.1
 WATCHED = 0.5
-MOST = 4 * WATCHED / BACKOFF
-"""Requests: a broker is asked twice a back-off (of fetches and metadata, say), with some room."""
+MOST = 8 / BACKOFF
+"""Requests a second. In a back-off a leader and its follower are asked, a connection is made,
+metadata is refreshed; a busy loop comes to hundreds."""
 
 State = Callable[[FakeCluster, AIOKafkaConsumer], Awaitable[None] | None]
 
@@ -150,4 +151,4 @@ async def test_brokers_are_left_alone(state: str, reading: bool) -> None:
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-            assert rate <= MOST / WATCHED, asked[-5:]
+            assert rate <= MOST, asked[-5:]
