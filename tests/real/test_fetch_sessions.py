@@ -12,7 +12,7 @@ from aiokafka_lite.consumer.fetch_session import FetchSession
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.fetch import FetchRequest
 from aiokafka_lite.structs import TopicPartition
-from tests.real.test_consumer import TopicFactory, numbered, reading, take, write
+from tests.real.test_consumer import TopicFactory, numbered, reading, take, write, writer
 from tools.kafka import RealKafka
 
 
@@ -106,11 +106,13 @@ async def test_a_session_that_the_broker_does_not_go_on_with(
     kafka: RealKafka, topic: TopicFactory, spy: Spy, what: str
 ) -> None:
     name = topic(5)
+    producer = writer(kafka)
     async with reading(kafka, name, fetch_max_wait_ms=50, retry_backoff_ms=20) as consumer:
         for turn in range(4):
             for partition in range(5):
+                values = numbered(20, 20 * turn)
                 await asyncio.to_thread(
-                    write, kafka, name, numbered(20, 20 * turn), partition=partition
+                    write, kafka, name, values, partition=partition, by=producer
                 )
             records = await take(consumer, 100)
             assert sorted((r.partition, r.offset) for r in records) == [
