@@ -151,7 +151,9 @@ class TransactionDriver:
         self.machine.initialize()
         self._settle()
         self._task = self._tasks.spawn(self._run(), "carry out transactions")
-        await self._until(lambda: self.machine.state is not _S.INITIALIZING, deadline, "started")
+        await self._until(
+            lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
+        )
         self._raise_error()
 
     def begin(self) -> None:
@@ -168,11 +170,11 @@ class TransactionDriver:
             KafkaError: The transaction can only be aborted; or the producer is at its end.
             IllegalOperation: None is open, or another call waits for this.
         """
-        await self._ended(_S.COMMITTING, self.machine.commit, "committed", deadline)
+        await self._ended(_S.COMMITTING, self.machine.commit, "has not committed", deadline)
 
     async def abort(self, deadline: float) -> None:
         """Abort, and wait until that is done; see ``commit``."""
-        await self._ended(_S.ABORTING, self.machine.abort, "aborted", deadline)
+        await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
 
     async def send_offsets(
         self,
@@ -189,7 +191,7 @@ class TransactionDriver:
         """
         order = self.machine.add_offsets(offsets, group)
         self.wake()
-        await self._until(lambda: order.done, deadline, "part of the transaction")
+        await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
         if order.error is not None:
             raise copy.copy(order.error)
 
@@ -201,7 +203,7 @@ class TransactionDriver:
             self._settle()
             self.wake()
         if self.machine.state in OPEN:
-            await self._until(lambda: self.machine.state not in OPEN, deadline, "ended")
+            await self._until(lambda: self.machine.state not in OPEN, deadline, "has not aborted")
 
     def stop(self) -> None:
         """End at once: those who wait are told that the producer was closed. Idempotent."""
@@ -242,7 +244,7 @@ class TransactionDriver:
             self.wake()
         end.waiting += 1
         try:
-            await self._until(lambda: end.done, deadline, what)
+            await self._until(lambda: end.done, deadline, f"{what} yet: call again to wait on")
         finally:
             end.waiting -= 1
         end.claimed = True
@@ -258,8 +260,7 @@ class TransactionDriver:
                     await waiter
         except TimeoutError:
             raise KafkaTimeoutError(
-                f"{self._transactional_id!r} is not {what} yet, after max_block_ms; call again to "
-                "wait on"
+                f"the transactional id {self._transactional_id!r} {what}, in time (max_block_ms)"
             ) from None
 
     def _raise_error(self) -> None:
