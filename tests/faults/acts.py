@@ -125,6 +125,7 @@ async def perform(
     )
     happenings.tell(f"a producer with {act.settings}, stop({act.stop_timeout})")
     await producer.start()
+    ledger.next_producer()
     load = Load(producer, ledger, topics, rate=rate, senders=senders, seed=seed)
     await asyncio.sleep(act.seconds)
     began = loop.time()

@@ -1,10 +1,12 @@
 """What a chaos run has sent and was told, and the judgement over what is in the logs in the end.
 
 Each record has a number, which its value begins with, and a lane: the sender (and so the key, where
-there is one) whose records must keep their order in each partition.
+there is one) whose records must keep their order in each partition. What a stopped producer had to
+give up, telling that it may be written, may still be on its way when the next producer sends.
 """
 
 from array import array
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -48,9 +50,14 @@ class Ledger:
         self._of_topic = bytearray()
         self._partitions = array("i")
         self._offsets = array("q")
+        self._begins: list[int] = []  # the first record of each producer
 
     def __len__(self) -> int:
         return len(self.outcomes)
+
+    def next_producer(self) -> None:
+        """What is entered from here on another producer sends."""
+        self._begins.append(len(self))
 
     def enter(self, topic: str, lane: int) -> tuple[int, bytes]:
         """A new record's number and its value, of one of many sizes."""
@@ -125,7 +132,7 @@ class Ledger:
         wrong: list[str],
     ) -> None:
         where = f"{topic}-{partition}"
-        last: dict[int, int] = {}  # lane -> number
+        last: dict[tuple[int, int], int] = {}  # lane and producer -> number
         expected = 0
         for offset, value in records:
             if offset != expected:
@@ -138,7 +145,7 @@ class Ledger:
             if seen[number]:
                 wrong.append(f"twice: {self._described(number)} is in {where} at {offset}, too")
             seen[number] = 1
-            lane = self._lanes[number]
+            lane = self._lanes[number], bisect(self._begins, number)
             if last.get(lane, -1) >= number:
                 wrong.append(
                     f"out of order: {self._described(number)} in {where} at {offset} comes after "

@@ -129,6 +129,8 @@ class Proxy:
                         self.cuts += 1
                         break
                     link.left[direction] = left - len(data)
+                if sink.is_closing():
+                    break  # uvloop's would raise, and not an OSError
                 sink.write(data)
                 await sink.drain()
         except OSError:

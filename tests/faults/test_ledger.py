@@ -1,0 +1,23 @@
+"""The judge of the producer's chaos, judged itself."""
+
+from tests.faults.ledger import Ledger
+
+
+def test_order_is_each_producer_s_own() -> None:
+    """What one gave up may be written when the next has begun; among its own it has its place."""
+    ledger = Ledger()
+    values = []
+    for _ in range(2):
+        ledger.next_producer()
+        for _ in range(2):
+            number, value = ledger.enter("orders", lane=7)
+            values.append(value)
+            ledger.abandoned(number)
+
+    def judged(*order: int) -> list[str]:
+        return ledger.judge({"orders": {0: [(at, values[n]) for at, n in enumerate(order)]}})
+
+    assert judged(0, 1, 2, 3) == []
+    assert judged(2, 0, 1, 3) == []
+    assert [what.partition(":")[0] for what in judged(2, 1, 0, 3)] == ["out of order"]
+    assert [what.partition(":")[0] for what in judged(0, 1, 2, 2)] == ["twice", "out of order"]
