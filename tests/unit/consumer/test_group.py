@@ -11,6 +11,7 @@ import pytest
 
 from aiokafka_lite import SubscriptionPattern
 from aiokafka_lite.abc import ConsumerRebalanceListener
+from aiokafka_lite.consumer import group
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
@@ -195,7 +196,8 @@ async def test_a_newcomer_has_its_share_when_its_start_returns(make: Make) -> No
     await second.seek_to_committed()
 
 
-async def test_more_members_than_partitions(make: Make) -> None:
+async def test_more_members_than_partitions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "EMPTY_FOR", 1.0)
     members = [make("other") for _ in range(3)]
     async with asyncio.timeout(10):
         await asyncio.gather(*(member.start() for member in members))
