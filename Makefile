@@ -71,7 +71,7 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 test: test-pure test-fast ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
 	$(BIN)/pytest -m "(real or java) and not brokers" $(FLAGS)
 
-test-fast: $(DONE)/interop ## What needs neither Kafka nor Java, under a minute
+test-fast: $(DONE)/interop ## What needs neither Kafka nor Java
 	$(BIN)/pytest -m "not real and not java and not brokers" -q $(PARALLEL) $(FLAGS)
 
 test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
