@@ -4,6 +4,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
+PYSPARK := 4.2.0
 # Unit tests wait more than they work: a few processes share the waiting.
 PARALLEL := -n 4
 
@@ -11,7 +12,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer lint format bench \
+.PHONY: help venv demo test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -55,7 +56,14 @@ $(DONE)/interop: $(DONE)/dev
 		|| echo "NOT INSTALLED: tests against other clients will be skipped"
 	@touch $@
 
-venv: $(DONE)/interop ## Everything for development, in .venv
+# Spark, at the release whose own Kafka connector ours is judged beside (500 MB). Where it is not to
+# be had the tests with Spark are skipped, each with a word.
+$(DONE)/spark: $(DONE)/interop
+	@echo "installing aiokafka_lite[spark] (pyspark is large: a minute or two)"
+	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
+		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/install.log): tests with Spark will be skipped"
+
+venv: $(DONE)/spark ## Everything for development, in .venv
 
 # -- use
 
@@ -68,14 +76,17 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 # -- tests; FLAGS="-k name -x" goes to pytest
 
 # What runs brokers runs alone: two cores are few for them.
-test: test-pure test-fast ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
-	$(BIN)/pytest -m "(real or java) and not brokers" $(FLAGS)
+test: test-pure test-fast test-spark ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
+	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(FLAGS)
 
-test-fast: $(DONE)/interop ## What needs neither Kafka nor Java
-	$(BIN)/pytest -m "not real and not java and not brokers" -q $(PARALLEL) $(FLAGS)
+test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
+	$(BIN)/pytest -m "not real and not java and not brokers and not spark" -q $(PARALLEL) $(FLAGS)
 
-test-pure: $(DONE)/interop ## The unit tests on the pure-Python twins
-	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java" -q $(PARALLEL) $(FLAGS)
+test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
+
+test-spark: $(DONE)/spark ## What runs Spark (Java 17 or newer)
+	$(BIN)/pytest -m "spark and not brokers" $(FLAGS)
 
 test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
 	$(BIN)/pytest tests/conformance $(FLAGS)
@@ -111,7 +122,7 @@ bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
 
 # -- the gates
 
-lint: $(DONE)/dev ## ruff, mypy --strict, the floors (import-linter), fresh generated code and docs
+lint: $(DONE)/spark ## ruff, mypy --strict, the floors (import-linter), fresh generated code and docs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
