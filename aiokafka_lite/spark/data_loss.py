@@ -1,0 +1,75 @@
+"""What a reader says when records may have been lost, and the other errors of a query's life.
+
+Each has the name that Spark's own connector gives to the condition, so that whoever looks for it,
+a person or an alert, finds the same word.
+
+Source: kafka-error-conditions.json of Spark's connector, for the conditions' names.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from aiokafka_lite.errors import IllegalStateError
+
+__all__ = ["DataLossError", "SourceStateError", "report_data_loss"]
+
+logger = logging.getLogger(__name__)
+
+_WHY: Final = (
+    "Some data may have been lost because they are not available in Kafka any more; either the "
+    "data was aged out by Kafka or the topic may have been deleted before all the data in the "
+    "topic was processed."
+)
+
+
+class SourceStateError(IllegalStateError):
+    """A query cannot go on: what it was told, or remembers, is not what Kafka has.
+
+    Args:
+        condition: Spark's name for it, with which the message begins.
+        what: Which partitions, which offsets.
+    """
+
+    def __init__(self, condition: str, what: str) -> None:
+        super().__init__(condition, what)
+        self.condition: Final = condition
+        self.what: Final = what
+
+    def __str__(self) -> str:
+        return f"[{self.condition}] {self.what}"
+
+
+class DataLossError(SourceStateError):
+    """Records that the query should have read are gone, and ``failOnDataLoss`` is on."""
+
+    def __str__(self) -> str:
+        return (
+            f"[{self.condition}] {_WHY} If you don't want your query to fail on such cases, set "
+            f'the source option "failOnDataLoss" to "false". Reason: {self.what}'
+        )
+
+
+def report_data_loss(fail: bool, condition: str, what: str) -> None:
+    """Tell that records may have been lost: as ``failOnDataLoss`` wants it told.
+
+    Args:
+        fail: ``failOnDataLoss``.
+        condition: The part of Spark's name after "KAFKA_DATA_LOSS.", such as
+            "START_OFFSET_RESET".
+        what: Which partitions, which offsets.
+
+    Raises:
+        DataLossError: `fail`; a warning in the log without.
+    """
+    condition = f"KAFKA_DATA_LOSS.{condition}"
+    if fail:
+        raise DataLossError(condition, what)
+    logger.warning(
+        "[%s] %s %s If you want your query to fail on such cases, set the source option "
+        '"failOnDataLoss" to "true".',
+        condition,
+        what,
+        _WHY,
+    )
