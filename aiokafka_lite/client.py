@@ -32,10 +32,11 @@ from aiokafka_lite.errors import (
     KafkaError,
     NodeNotReadyError,
 )
+from aiokafka_lite.group.offset_store import OffsetStore
 from aiokafka_lite.net.arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
-from aiokafka_lite.structs import BrokerMetadata, TopicPartition
+from aiokafka_lite.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["AIOKafkaClient", "ClusterMetadata"]
 
@@ -280,6 +281,28 @@ class AIOKafkaClient:
         node = await find_coordinator(self._cluster, coordinator_key, kind, self._deadline())
         self._cluster.learn_node(node)
         return node.node_id
+
+    async def committed_offsets(
+        self, group_id: str, *, require_stable: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All that a group has committed, with its texts; no member of it has to be there. (ours)
+
+        Args:
+            group_id: The group's name.
+            require_stable: Wait for transactions that are being ended and may change an offset.
+
+        Raises:
+            GroupAuthorizationFailedError: Not allowed.
+            KafkaError: The group's coordinator did not tell within ``request_timeout_ms``.
+
+        Cancellation: safe.
+        """
+        store = OffsetStore(self._cluster, _arguments.wire_string("group_id", group_id))
+        found = await store.fetch(None, require_stable=require_stable, deadline=self._deadline())
+        return {
+            tp: OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
+            for tp, each in found.items()
+        }
 
     # Brokers
 

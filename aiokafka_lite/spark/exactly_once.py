@@ -1,0 +1,288 @@
+"""One transaction a task, with a mark of its epoch in it: a replayed epoch writes nothing twice.
+
+Spark replays a micro-batch under the same query, epoch and task. Each task of a query has a name
+of its own (prefix, query, task): its transactional id, and the group whose committed offset is the
+mark: that of the epoch after the one written last. Rows and mark are committed together, so:
+
+1. ``open`` takes the transactional id: any earlier attempt has committed, or is fenced and aborted.
+2. It reads the mark, waiting for transactions that are being ended: who has committed is seen.
+3. Where the mark is of this epoch, the rows are there: they are compared, and not written.
+4. Otherwise rows and mark are written in one transaction.
+
+Attempts that fail, run twice, hang, lose their answers or die at any point come down to step 2. No
+transaction outlives a task but by ``transaction.timeout.ms``.
+
+What it rests on: the same rows come to the same task when an epoch is replayed. The mark holds the
+number of the rows and a digest of them, so that a breach is told, if after the fact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
+from aiokafka_lite.errors import IllegalStateError, KafkaTimeoutError, for_code
+from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Marker", "Place", "ReplayError", "TaskTransaction", "TaskWritten", "check_marks"]
+
+_LAYOUT: Final = 1
+"""Of the mark's text."""
+
+_AT_ONCE: Final = 32
+"""Groups asked about at a time."""
+
+
+class ReplayError(IllegalStateError):
+    """An epoch that was written before comes again, and is not the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a query a task stands.
+
+    Attributes:
+        prefix: The option `transactionalIdPrefix`.
+        query: Id of the streaming query, the same for the life of its checkpoint; or of the batch
+            write.
+        epoch: The micro-batch; 0 for a batch write.
+        task: Its number in the stage.
+        run: Id of the query's run: another after each restart. "" for a batch write.
+    """
+
+    prefix: str
+    query: str
+    epoch: int
+    task: int
+    run: str
+
+    @property
+    def name(self) -> str:
+        """The transactional id, and the mark's group."""
+        return f"{self.prefix}-{self.query}-{self.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a task has written last.
+
+    Attributes:
+        epoch: The micro-batch.
+        rows: How many there were.
+        digest: Of the rows; see `rows.RowDigest`.
+        run: In which run of the query.
+    """
+
+    epoch: int
+    rows: int
+    digest: int
+    run: str
+
+    def committed(self) -> OffsetAndMetadata:
+        """As a committed offset: that of the epoch that is next."""
+        text = json.dumps(
+            {
+                "v": _LAYOUT,
+                "epoch": self.epoch,
+                "rows": self.rows,
+                "digest": f"{self.digest:016x}",
+                "run": self.run,
+            },
+            separators=(",", ":"),
+        )
+        return OffsetAndMetadata(self.epoch + 1, text)
+
+    @classmethod
+    def read(cls, committed: OffsetAndMetadata, name: str) -> Marker:
+        """The mark in a committed offset.
+
+        Raises:
+            ReplayError: It is none: the group is somebody else's.
+        """
+        try:
+            found: dict[str, Any] = json.loads(committed.metadata)
+            if found["v"] != _LAYOUT:
+                raise ValueError(f"layout {found['v']}")
+            digest = int(found["digest"], 16)
+            return cls(int(found["epoch"]), int(found["rows"]), digest, str(found["run"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReplayError(
+                f"group {name!r} has committed an offset that is no mark of this sink: "
+                f"{committed.metadata!r}; use another transactionalIdPrefix"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWritten:
+    """What a task tells the driver.
+
+    Attributes:
+        place: The task's; None where it is not exactly once.
+        rows: Of the task.
+        digest: Of the rows; 0 where nobody asked.
+        skipped: They were there already.
+        first: It has not written before in this run of the query, as far as it knows.
+    """
+
+    place: Place | None
+    rows: int
+    digest: int = 0
+    skipped: bool = False
+    first: bool = True
+
+
+class TaskTransaction:
+    """The transaction of one attempt of a task. To be made in the event loop.
+
+    Args:
+        place: The task's.
+        arguments: Of its producer.
+    """
+
+    def __init__(self, place: Place, arguments: Mapping[str, Any]) -> None:
+        self.place = place
+        self.producer = AIOKafkaProducer(**arguments, transactional_id=place.name)
+        self.before: Marker | None = None
+        """The mark that was found."""
+        self._give_up_after: Final = float(arguments.get("transaction_timeout_ms", 60_000)) / 1000
+
+    async def open(self) -> Marker | None:
+        """Fence every earlier attempt, and begin; or tell that the epoch was written.
+
+        Returns:
+            The mark of this epoch; None: it was not written, and a transaction is open.
+
+        Raises:
+            ReplayError: A later epoch was written already.
+            KafkaError: As of `AIOKafkaProducer.start`, or of reading the mark.
+        """
+        await self.producer.start()
+        place = self.place
+        self.before = await read_mark(self.producer.client, place.name)
+        if self.before is not None and self.before.epoch >= place.epoch:
+            if self.before.epoch > place.epoch:
+                raise ReplayError(
+                    f"task {place.task} of query {place.query} has written epoch "
+                    f"{self.before.epoch}, and is asked for epoch {place.epoch}: the checkpoint "
+                    "was set back; use another transactionalIdPrefix, or the newest checkpoint"
+                )
+            return self.before
+        await self.producer.begin_transaction()
+        return None
+
+    async def commit(self, rows: int, digest: int, topic: str) -> None:
+        """Commit what was sent, and the mark of it.
+
+        Args:
+            topic: Any that exists: the mark is one of its partition 0.
+
+        Raises:
+            KafkaError: It is not committed; or, with a KafkaTimeoutError, nobody knows: the next
+                attempt finds it out.
+        """
+        place = self.place
+        marker = Marker(place.epoch, rows, digest, place.run)
+        marks = {TopicPartition(topic, 0): marker.committed()}
+        await self.producer.send_offsets_to_transaction(marks, place.name)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._give_up_after
+        while True:
+            try:
+                await self.producer.commit_transaction()
+                return
+            except KafkaTimeoutError:  # it goes on meanwhile
+                if loop.time() >= deadline:
+                    raise
+
+    async def close(self) -> None:
+        """Abort what was not committed, and let go of the cluster."""
+        await self.producer.stop()
+
+
+async def read_mark(client: AIOKafkaClient, name: str) -> Marker | None:
+    """The newest mark of a task; None: it never wrote.
+
+    Raises:
+        ReplayError: The group has offsets that are none of ours.
+        KafkaError: The group's coordinator did not tell.
+    """
+    committed = await client.committed_offsets(name)
+    marks = [Marker.read(each, name) for each in committed.values()]
+    return max(marks, key=lambda mark: mark.epoch, default=None)
+
+
+# --- on the driver
+
+
+async def check_marks(
+    client: AIOKafkaClient, prefix: str, epoch: int, written: Sequence[TaskWritten]
+) -> None:
+    """Compare what the tasks of an epoch tell with what the cluster has.
+
+    A mark of this epoch that no task tells of is one of an earlier run, which split the epoch into
+    other tasks: its rows are there beside those of now. It is looked for whenever a task has not
+    written before in this run.
+
+    Args:
+        client: Connected.
+        prefix: The option `transactionalIdPrefix`.
+        epoch: The micro-batch.
+        written: What the tasks told.
+
+    Raises:
+        ReplayError: They differ.
+        KafkaError: The cluster did not tell.
+    """
+    places = [each.place for each in written if each.place is not None]
+    if not places:
+        return
+    told = {each.place.name: each for each in written if each.place is not None and each.rows}
+    names = set(told)
+    if all(each.first for each in written):
+        beginning = f"{prefix}-{places[0].query}-"
+        names |= {name for name in await _groups(client) if name.startswith(beginning)}
+    for name, mark in (await _marks(client, sorted(names))).items():
+        known = told.get(name)
+        if known is None:
+            if mark is not None and mark.epoch == epoch:
+                raise ReplayError(
+                    f"epoch {epoch} was written before by other tasks: {name!r} holds {mark.rows} "
+                    "rows of it that no task of now has. They are in Kafka beside those of now. "
+                    "An epoch has to be split into the same tasks when it is replayed: set "
+                    "spark.sql.adaptive.streaming.stateless.enabled=false, and keep the options "
+                    "and the number of shuffle partitions"
+                )
+        elif mark is None or (mark.epoch, mark.rows, mark.digest) != (
+            epoch,
+            known.rows,
+            known.digest,
+        ):
+            raise ReplayError(
+                f"task {name!r} told of {known.rows} rows of epoch {epoch}, and its mark is {mark}"
+            )
+
+
+async def _marks(client: AIOKafkaClient, names: Iterable[str]) -> dict[str, Marker | None]:
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> tuple[str, Marker | None]:
+        async with gate:
+            return name, await read_mark(client, name)
+
+    return dict(await asyncio.gather(*map(one, names)))
+
+
+async def _groups(client: AIOKafkaClient) -> set[str]:
+    """Names of all groups of the cluster."""
+    found: set[str] = set()
+    for broker in client.cluster.brokers():
+        response = await client.send(int(broker.nodeId), ListGroupsRequest())
+        if response.error_code:
+            raise for_code(response.error_code)(f"the groups of {broker}")
+        found.update(group.group_id for group in response.groups)
+    return found

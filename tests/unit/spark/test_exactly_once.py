@@ -1,0 +1,198 @@
+"""A task's transaction and its mark, on the embedded cluster: neither Spark nor Java is needed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.spark.exactly_once import (
+    Marker,
+    Place,
+    ReplayError,
+    TaskTransaction,
+    TaskWritten,
+    check_marks,
+)
+from aiokafka_lite.structs import OffsetAndMetadata
+from aiokafka_lite.testing import FakeCluster
+
+
+@pytest.fixture(params=["3.9", None], ids=["adds partitions", "batches add"])
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
+    """Of the older generation of transactions, then of the newer one."""
+    async with FakeCluster(topics={"orders": 2}, version=request.param) as cluster:
+        yield cluster
+
+
+def place(epoch: int, task: int = 0, run: str = "run-1") -> Place:
+    return Place("till", "query", epoch, task, run)
+
+
+def transaction(cluster: FakeCluster, at: Place) -> TaskTransaction:
+    return TaskTransaction(at, {"bootstrap_servers": cluster.bootstrap_servers})
+
+
+async def write(cluster: FakeCluster, at: Place, *values: bytes) -> Marker | None:
+    """One attempt of a task, whole; the mark that kept it from writing, if any."""
+    attempt = transaction(cluster, at)
+    try:
+        found = await attempt.open()
+        if found is None:
+            await attempt.producer.send_many("orders", values)
+            await attempt.commit(len(values), 7, "orders")
+        return found
+    finally:
+        await attempt.close()
+
+
+async def committed(cluster: FakeCluster) -> list[bytes]:
+    places = [TopicPartition("orders", number) for number in range(2)]
+    found: list[Any] = []
+    async with AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.assign(places)
+        async with asyncio.timeout(20):
+            ends = await consumer.end_offsets(places)
+            while any([await consumer.position(each) < ends[each] for each in places]):
+                for records in (await consumer.getmany(timeout_ms=50)).values():
+                    found += [record.value for record in records]
+    return sorted(found)
+
+
+async def test_an_epoch_is_written_once(cluster: FakeCluster) -> None:
+    assert await write(cluster, place(0), b"a", b"b") is None
+    again = await write(cluster, place(0, run="run-2"), b"a", b"b")
+    assert again == Marker(0, 2, 7, "run-1")
+    assert await write(cluster, place(1), b"c") is None
+    assert await committed(cluster) == [b"a", b"b", b"c"]
+
+
+async def test_an_earlier_attempt_is_fenced(cluster: FakeCluster) -> None:
+    zombie = transaction(cluster, place(3))
+    await zombie.open()
+    await zombie.producer.send_and_wait("orders", b"twice?")
+    assert await write(cluster, place(3), b"once") is None
+    with pytest.raises(KafkaError):
+        await zombie.commit(1, 7, "orders")
+    await zombie.close()
+    assert await committed(cluster) == [b"once"]
+
+
+async def test_an_attempt_that_fails_leaves_nothing(cluster: FakeCluster) -> None:
+    attempt = transaction(cluster, place(3))
+    await attempt.open()
+    await attempt.producer.send_and_wait("orders", b"no")
+    await attempt.close()
+    assert await write(cluster, place(3), b"yes") is None
+    assert await committed(cluster) == [b"yes"]
+
+
+async def test_a_task_that_finds_a_later_epoch(cluster: FakeCluster) -> None:
+    await write(cluster, place(5), b"a")
+    with pytest.raises(ReplayError, match="the checkpoint was set back"):
+        await write(cluster, place(4), b"a")
+
+
+async def test_the_mark_may_lie_with_several_topics(cluster: FakeCluster) -> None:
+    cluster.create_topic("bills", 1)
+    await write(cluster, place(0), b"a")
+    attempt = transaction(cluster, place(1))
+    assert await attempt.open() is None
+    await attempt.producer.send_many("bills", [b"b"])
+    await attempt.commit(1, 7, "bills")
+    await attempt.close()
+    assert await write(cluster, place(1), b"c") == Marker(1, 1, 7, "run-1")
+
+
+async def test_a_group_of_somebody_else(cluster: FakeCluster) -> None:
+    async with AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id=place(0).name
+    ) as consumer:
+        tp = TopicPartition("orders", 0)
+        consumer.assign([tp])
+        await consumer.commit({tp: 5})
+    with pytest.raises(ReplayError, match="no mark of this sink"):
+        await write(cluster, place(0), b"a")
+
+
+def test_a_mark_and_its_text() -> None:
+    mark = Marker(12, 3, 0xABC, "run")
+    assert mark.committed()[0] == 13
+    assert Marker.read(mark.committed(), "x") == mark
+
+
+@pytest.mark.parametrize("text", ["", "7", "{}", '{"v":2}', '{"v":1,"epoch":"x"}'])
+def test_a_text_that_is_no_mark(text: str) -> None:
+    with pytest.raises(ReplayError, match="another transactionalIdPrefix"):
+        Marker.read(OffsetAndMetadata(1, text), "x")
+
+
+# The driver's look at the marks
+
+
+async def check(cluster: FakeCluster, epoch: int, *written: TaskWritten) -> None:
+    async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        await check_marks(client, "till", epoch, written)
+
+
+async def test_marks_as_the_tasks_told(cluster: FakeCluster) -> None:
+    await write(cluster, place(0, 0), b"a", b"b")
+    await write(cluster, place(0, 1), b"c")
+    told = [TaskWritten(place(0, 0), 2, 7), TaskWritten(place(0, 1), 1, 7)]
+    await check(cluster, 0, *told, TaskWritten(place(0, 2), 0))
+
+
+async def test_a_mark_that_differs(cluster: FakeCluster) -> None:
+    await write(cluster, place(0, 0), b"a")
+    with pytest.raises(ReplayError, match="told of 2 rows of epoch 0"):
+        await check(cluster, 0, TaskWritten(place(0, 0), 2, 7))
+    with pytest.raises(ReplayError, match="its mark is None"):
+        await check(cluster, 0, TaskWritten(place(0, 1), 2, 7, first=False))
+
+
+async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -> None:
+    for task in range(3):
+        await write(cluster, place(0, task), b"a")
+    now = place(0, 0, "run-2")
+    with pytest.raises(ReplayError, match="written before by other tasks"):
+        await check(cluster, 0, TaskWritten(now, 1, 7, skipped=True))
+
+
+async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
+    await write(cluster, place(0), b"a")
+    with pytest.raises(ReplayError, match="written before by other tasks"):
+        await check(cluster, 0, TaskWritten(place(0, 0, "run-2"), 0))
+
+
+async def test_marks_of_epochs_before_are_let_stand(cluster: FakeCluster) -> None:
+    for task in range(3):
+        await write(cluster, place(0, task), b"a")
+    await write(cluster, place(1), b"b")
+    await check(cluster, 1, TaskWritten(place(1), 1, 7, first=True))
+
+
+async def test_no_exactly_once_nothing_to_check(cluster: FakeCluster) -> None:
+    seen = len(cluster.requests)
+    async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        before = len(cluster.requests)
+        await check_marks(client, "till", 0, [TaskWritten(None, 3)])
+        assert len(cluster.requests) == before > seen
+
+
+async def test_all_that_a_group_has_committed(cluster: FakeCluster) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="x"
+    ) as producer:
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction(
+                {TopicPartition("orders", 1): (4, "four")}, "readers"
+            )
+        found = await producer.client.committed_offsets("readers")
+        assert found == {TopicPartition("orders", 1): (4, "four")}
+        assert await producer.client.committed_offsets("nobody") == {}
