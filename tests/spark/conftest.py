@@ -1,0 +1,97 @@
+"""Everything in this folder runs on one Spark session, `local[2,4]`, started on first use.
+
+Where no Spark can be had these tests are skipped by name, and the run ends with a line that says so
+loudly; AIOKAFKA_LITE_REQUIRE_SPARK=1 makes that a failure instead. A test that asks for
+``connector`` runs beside Spark's own connector, and is skipped where its jars cannot be had.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.kinds import Kinds
+from tools.kafka import KafkaNotAvailable, RealKafka
+from tools.spark import connector as connector_jars
+from tools.spark import missing, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+TIMEOUT = 300  # seconds; the first test of a run also pays for the session's start
+NO_SPARK = "no Spark: "
+# py4j leaves sockets to the garbage collector, and pyspark calls what pandas deprecates.
+OF_OTHERS = ("ignore::ResourceWarning", "ignore:::pyspark", "ignore:::py4j")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.spark)
+        for each in OF_OTHERS:
+            item.add_marker(pytest.mark.filterwarnings(each))
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a test before any of its fixtures is made."""
+    if item.get_closest_marker("spark"):
+        reason = missing()
+        if reason is not None:
+            _go_without(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", []):
+        said = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        _, found, reason = said.partition(NO_SPARK)
+        if found:
+            skipped[reason].append(report.nodeid)
+    for reason, names in skipped.items():
+        terminalreporter.section("SPARK TESTS SKIPPED", sep="!", red=True, bold=True)
+        line = f"SPARK TESTS SKIPPED: {len(names)} tests, because {reason}"
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
+def _go_without(reason: str) -> None:
+    if os.environ.get("AIOKAFKA_LITE_REQUIRE_SPARK") == "1":
+        pytest.fail(f"AIOKAFKA_LITE_REQUIRE_SPARK=1, but {reason}", pytrace=False)
+    pytest.skip(NO_SPARK + reason)
+
+
+@pytest.fixture(scope="session")
+def connector_class_path() -> list[Path]:
+    """The jars of Spark's own connector; none where they cannot be had."""
+    try:
+        return connector_jars()
+    except KafkaNotAvailable:
+        return []
+
+
+@pytest.fixture(scope="session")
+def spark(connector_class_path: list[Path]) -> Iterator["SparkSession"]:
+    """The session, shared by the whole run: a test stops the queries that it started."""
+    with open_session(jars=connector_class_path) as session:
+        yield session
+
+
+@pytest.fixture
+def connector(spark: "SparkSession", connector_class_path: list[Path]) -> str:
+    """The name of Spark's own format, in the same session."""
+    if not connector_class_path:
+        pytest.skip("the jars of Spark's own Kafka connector cannot be had here")
+    return "kafka"
+
+
+@pytest.fixture(scope="session")
+def kinds(kafka: RealKafka) -> Kinds:
+    """Topics of every kind, made on first use and shared by the run; nobody writes to them."""
+    return Kinds(kafka)

@@ -1,0 +1,156 @@
+"""What may die while Spark reads: the driver, a Python worker, the stream's own process, a broker.
+
+SPARK_JUDGE=1 (``make spark-judge``) kills the driver at more moments.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.beside import OURS, options_of, read
+from tests.spark.kinds import Kinds, numbered
+from tests.spark.processes import jvm, kill, workers
+from tools.kafka import OwnCluster
+from tools.spark.session import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+PATIENCE = 120.0  # seconds
+JUDGED = os.environ.get("SPARK_JUDGE") == "1"
+MOMENTS: list[tuple[int, str]] = [(0, "before"), (1, "after")]
+if JUDGED:
+    MOMENTS = [
+        *((0, moment) for moment in ("before", "within", "after")),
+        *((1, moment) for moment in ("before", "within", "after")),
+        *((5, moment) for moment in ("before", "within", "after")),
+    ]
+
+
+@pytest.mark.timeout(900)
+def test_a_killed_driver_loses_and_doubles_nothing(kinds: Kinds, tmp_path: Path) -> None:
+    """From the end of the topic on: what was written since the first start, the batch in which
+    the driver died included, comes out once a batch number, whenever it died."""
+    topic = kinds.create("killed", 3)
+    kinds.write(topic, numbered(0, 25))  # not to be read
+    options = options_of(kinds.bootstrap_servers, topic, {"maxOffsetsPerTrigger": "40"})
+    asked: dict[str, Any] = {"options": options, "folder": str(tmp_path)}
+    wanted = set()
+    for turn, moment in enumerate(MOMENTS):
+        assert run_driver({**asked, "kill": moment}, tmp_path) == -9, moment
+        for partition in range(3):
+            first = 20 * turn + (25 if partition == 0 else 0)
+            kinds.write(topic, numbered(partition, 20, first))
+            wanted.update((partition, offset) for offset in range(first, first + 20))
+    assert run_driver(asked, tmp_path) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+
+    by_batch: dict[int, set[tuple[tuple[int, int], ...]]] = {}
+    for found in (tmp_path / "found").glob("*.json"):
+        number = int(found.stem.partition("-")[0])
+        by_batch.setdefault(number, set()).add(tuple(map(tuple, json.loads(found.read_text()))))
+    assert all(len(contents) == 1 for contents in by_batch.values())  # replayed as it was
+    places = [place for contents in by_batch.values() for each in contents for place in each]
+    assert len(places) == len(set(places))
+    assert set(places) == wanted
+
+
+def run_driver(asked: dict[str, Any], folder: Path) -> int:
+    """Its exit status."""
+    with (folder / "driver.log").open("ab") as log:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.spark.stream_driver", json.dumps(asked)],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            timeout=PATIENCE,
+            check=False,
+        ).returncode
+
+
+def test_a_killed_worker_is_replaced(spark: "SparkSession", kinds: Kinds) -> None:
+    topic, count = kinds.create("worked", 6), 1_200_000
+    kinds.fill(topic, 6, count // 6)
+    frame = read(spark, OURS, options_of(kinds.bootstrap_servers, topic, {}))
+    killed: list[int] = []
+
+    def kill_one() -> bool:
+        for pid in workers(jvm()):
+            # One that reads now: it has threads beside its first, those of the client.
+            if threads(pid) > 1 and kill(pid):
+                killed.append(pid)
+                return True
+        return False
+
+    before = {row[0] for row in frame.selectExpr("max(offset)").collect()}  # workers are warm
+    row = asked_while(lambda: totals(frame), kill_one)
+    assert killed
+    assert before == {row["last"]} == {count // 6 - 1}
+    assert (row["records"], row["bytes"]) == (count, count * 100)
+
+
+def threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.mark.timeout(400)
+def test_a_broker_is_killed_in_a_read(spark: "SparkSession", kafka3: OwnCluster) -> None:
+    kinds = Kinds(kafka3)
+    topic, count = kinds.create("broken", 6), 600_000
+    kinds.fill(topic, 6, count // 6)
+    options = options_of(kafka3.bootstrap_servers, topic, {"kafka.fetch.max.bytes": "100000"})
+    frame = read(spark, OURS, options)
+    victims = iter(kafka3.node_ids)
+
+    def kill_one() -> bool:
+        kafka3.kill(next(victims))
+        return True
+
+    try:
+        row = asked_while(lambda: totals(frame), kill_one)
+    finally:
+        kafka3.start(kafka3.node_ids[0])
+    assert (row["records"], row["bytes"]) == (count, count * 100)
+    assert row["last"] == count // 6 - 1
+
+
+def totals(frame: Any) -> "Row":
+    row: Row = frame.selectExpr(
+        "count(*) AS records", "sum(length(value)) AS bytes", "max(offset) AS last"
+    ).collect()[0]
+    return row
+
+
+def asked_while(ask: "Callable[[], Row]", act: Callable[[], bool]) -> "Row":
+    """The answer, asked for in a thread while ``act`` is tried until it did what it was to do."""
+    answers: list[Row] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as error:  # told in the test's own thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while thread.is_alive() and not act() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    thread.join(PATIENCE)
+    if errors:
+        raise errors[0]
+    assert answers, "the query has not ended"
+    return answers[0]

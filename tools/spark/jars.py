@@ -1,0 +1,33 @@
+"""Spark's own Kafka connector, as jars of Maven Central, for comparison.
+
+Resolving Spark's own poms fails where the registry is a mirror without the repositories that they
+name, so each jar is asked for alone. Everything else that the connector needs, compression codecs
+included, comes with pyspark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.kafka.jars import resolve_artifact
+from tools.kafka.releases import Artifact
+
+CONNECTOR = "4.2.0"
+"""The connector's release: the newest there is."""
+
+_PARTS = (
+    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", CONNECTOR),
+    # Only 4.0.0 of it is to be had. It looks after delegation tokens, which no test here uses.
+    Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    Artifact("org.apache.kafka", "kafka-clients", "3.9.2"),
+    Artifact("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+
+
+def connector() -> list[Path]:
+    """The jars that make ``format("kafka")`` work; fetched once, then kept in the cache.
+
+    Raises:
+        KafkaNotAvailable: when Maven is not there or cannot resolve them.
+    """
+    return [resolve_artifact(part.group, part.name, part.version) for part in _PARTS]

@@ -1,0 +1,175 @@
+"""A Spark session whose JVM begins and ends with it.
+
+pyspark keeps one JVM a process for ever, and fixes its flags at the first session. Here the JVM is
+ended with the session, so that the next may have other flags, and nothing is left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.kafka.jars import KafkaNotAvailable, cache_dir, java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+OLDEST = (4, 2)
+"""Before 4.2 a Python source is not told where a batch may end."""
+
+_JVM_EXIT = 60.0  # seconds the JVM may take to end
+
+# One compiler tier and one garbage collector thread: a test's JVM never lives long enough to earn
+# back what the optimizing compiler costs it, and the cores are few.
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def missing() -> str | None:
+    """Why no Spark can run here, and what would help; None when one can. Starts nothing."""
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        return "pyspark is not installed (pip install 'aiokafka_lite[spark]')"
+    number = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
+    if number < OLDEST:
+        return f"pyspark {found} is too old: 4.2 is needed (pip install 'aiokafka_lite[spark]')"
+    if importlib.util.find_spec("pyarrow") is None:
+        return "pyarrow is not installed (pip install 'aiokafka_lite[spark]')"
+    try:
+        java()
+    except KafkaNotAvailable as error:
+        return f"{error}; Spark needs Java 17 or newer (Debian: openjdk-17-jre-headless)"
+    return None
+
+
+@contextlib.contextmanager
+def open_session(
+    master: str = "local[2,4]",
+    *,
+    heap: str = "1g",
+    quick: bool = True,
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] | None = None,
+    jvm_options: Sequence[str] = (),
+) -> Iterator[SparkSession]:
+    """A session in a JVM of its own.
+
+    Args:
+        master: As Spark takes it; by default two tasks at once, each tried four times.
+        heap: Largest heap of the JVM.
+        quick: Start soon rather than run fast: for tests, not for measurements.
+        jars: Put on the JVM's class path.
+        settings: Set over the harness's own.
+        jvm_options: Added to the harness's own.
+
+    Raises:
+        RuntimeError: a session is there already; one process has one.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        raise RuntimeError("this process has a Spark session already")
+    folder = Path(tempfile.mkdtemp(prefix="spark-"))
+    given = {**_settings(folder, heap, quick, jars, jvm_options), **(settings or {})}
+    try:
+        with _environment():
+            builder = SparkSession.builder.master(master).appName("aiokafka_lite")
+            for name, value in given.items():
+                builder = builder.config(name, value)
+            session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        try:
+            yield session
+        finally:
+            session.stop()
+            _end_jvm()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def archive(jars: Sequence[Path] = ()) -> Path:
+    """Where the archive of classes for quick JVMs of that class path lies, if it was made.
+
+    A JVM starts several seconds sooner with it; ``python -m tools.spark`` makes it.
+    """
+    names = " ".join(map(str, jars))
+    digest = hashlib.sha256(f"{version('pyspark')} {java()} {names}".encode()).hexdigest()[:10]
+    return cache_dir() / f"spark-{version('pyspark')}-{digest}.jsa"
+
+
+def _settings(
+    folder: Path, heap: str, quick: bool, jars: Sequence[Path], jvm_options: Sequence[str]
+) -> dict[str, str]:
+    options = [f"-Djava.io.tmpdir={folder}", f"-Dderby.system.home={folder}"]
+    if quick:
+        options += _QUICK
+        made = archive(jars)
+        if made.is_file() and not jvm_options:
+            options += [f"-XX:SharedArchiveFile={made}", "-Xshare:auto", "-Xlog:disable"]
+    options += jvm_options
+    settings = {
+        "spark.driver.memory": heap,
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if jars:
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+    return settings
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """What the JVM hands down to its Python workers: this Python, and a path that has the package.
+
+    An editable installation is no help to them: Spark looks for data sources in folders.
+    """
+    wanted = {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])],
+        ),
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _end_jvm() -> None:
+    """End the JVM that pyspark would keep until this process ends."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)  # pyspark's own; none when the JVM was there before
+    if process is not None:
+        process.stdin.close()  # what its JVM waits for
+        process.wait(_JVM_EXIT)
