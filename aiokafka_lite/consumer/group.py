@@ -169,6 +169,7 @@ class ConsumerGroup:
         self._listeners = ListenerCalls(self.options.group_id, loop)
         self._delivery = delivery
         self._waiting = False  # a read, for records
+        self._read_as: GroupMetadata | None = None
         self._taken = (0, 0)  # which chunk was read, and how far, when it was looked last
         self._look: asyncio.TimerHandle | None = None
         self._ended = False
@@ -190,6 +191,7 @@ class ConsumerGroup:
         if self.driver.membership.state is not ClassicState.FENCED:  # which does not pass
             self.failure = None
         self._told = None
+        self._read_as = None
         if not self._started:
             return
         if self._parting is None and self.driver.membership.assignment:
@@ -206,8 +208,12 @@ class ConsumerGroup:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who this is in the group."""
-        return self.driver.membership.group_metadata()
+        """Who this was in the group when the application read last, or is, if it never did.
+
+        A rebalance may end while the application processes what it was given before: as who this
+        is by then its offsets would be taken, though another member reads the partitions.
+        """
+        return self._read_as or self.driver.membership.group_metadata()
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -249,6 +255,7 @@ class ConsumerGroup:
             waiting: Somebody waits for them, until the next call.
         """
         self._waiting = waiting
+        self._read_as = self.driver.membership.group_metadata()
         self.commits.on_read(waiting)
         if self._started and self._subscription.shared:
             self.driver.poll(waiting)

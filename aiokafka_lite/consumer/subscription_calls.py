@@ -133,7 +133,11 @@ class SubscriptionCalls(OffsetCalls):
         self._group().enforce_rebalance(reason or "the application asked for it")
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for a producer's transaction (KIP-447; ours).
+        """Who this consumer was in its group when it read last, for a producer's transaction, whose
+        offsets are those of what was read (KIP-447; ours).
+
+        Whatever happens to the group after that read, as in Java, changes nothing here before the
+        next one: so offsets of partitions that another member was given meanwhile are refused.
 
         Returns:
             The group's id, the generation (-1 outside of the group), the member's id ("" outside)

@@ -22,6 +22,7 @@ from aiokafka_lite.errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
+from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
@@ -385,3 +386,29 @@ async def test_a_listener_that_stops_goes_on_after_that(
         else:
             consumer.unsubscribe()
     await until(lambda: through == [word])
+
+
+async def test_who_it_is_for_a_transaction_changes_only_with_a_read(
+    make: Make, cluster: FakeCluster
+) -> None:
+    """A rebalance in the background, while the application processes what it has read: its offsets
+    are refused, since another member has the partition (KIP-447)."""
+    one = make("orders", enable_auto_commit=False)
+    await one.start()
+    assert len(await take(one, 35)) == 35  # of all of them
+    read_as = one.group_metadata()
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="copies"
+    ) as producer:
+        await producer.begin_transaction()
+        await make("orders", enable_auto_commit=False).start()
+        await until(lambda: len(one.assignment()) == 2)
+        assert one.group_metadata() == read_as
+        offsets = dict.fromkeys(orders(0, 1, 2, 3), 1)
+        with pytest.raises(CommitFailedError):
+            await producer.send_offsets_to_transaction(offsets, one.group_metadata())
+        await producer.abort_transaction()
+    await one.getmany(timeout_ms=0)
+    assert one.group_metadata().generation > read_as.generation
+    one.unsubscribe()
+    await until(lambda: one.group_metadata().generation == -1)
