@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from .work import values
+
+# A KRaft controller writes at most 10,000 records for one request, and a topic is one more than its
+# partitions.
+AT_ONCE = 5_000
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    future = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
-    future[topic].result(30)
+    first = NewTopic(topic, num_partitions=min(partitions, AT_ONCE), replication_factor=1)
+    admin.create_topics([first])[topic].result(30)
+    for count in range(2 * AT_ONCE, partitions + AT_ONCE, AT_ONCE):
+        more = NewPartitions(topic, min(count, partitions))
+        admin.create_partitions([more])[topic].result(60)
     deadline = time.monotonic() + 30
     while True:
         known = admin.list_topics(topic, timeout=10).topics.get(topic)
