@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.consumer import AIOKafkaConsumer, SubscriptionPattern
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
     from aiokafka_lite.producer import AIOKafkaProducer
+    from aiokafka_lite.read_process_write import exactly_once
     from aiokafka_lite.structs import (
         ConsumerRecord,
         OffsetAndMetadata,
@@ -41,6 +42,7 @@ __all__ = [
     "SubscriptionPattern",
     "TopicPartition",
     "__version__",
+    "exactly_once",
 ]
 
 _HOMES = {
@@ -55,6 +57,7 @@ _HOMES = {
     "OffsetAndTimestamp": "structs",
     "SubscriptionPattern": "consumer",
     "TopicPartition": "structs",
+    "exactly_once": "read_process_write",
 }
 _MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
 """Those that ``import aiokafka_lite`` alone makes reachable, as ``import aiokafka`` does."""

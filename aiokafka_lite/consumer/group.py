@@ -26,6 +26,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.abc import ConsumerRebalanceListener
@@ -79,6 +80,14 @@ class _Parting:
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     listener: ConsumerRebalanceListener | None
     telling: bool = False
+
+
+class Work(Protocol):
+    """What becomes of what was read, in steps that are not to be cut in two by a rebalance."""
+
+    async def before_going(self, partitions: set[TopicPartition]) -> None:
+        """Partitions are about to be taken: return when nothing of them is under way any more, or
+        when that would take too long. They are withheld, but assigned still."""
 
 
 class ConsumerGroup:
@@ -166,6 +175,8 @@ class ConsumerGroup:
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
         self._close_by: float | None = None
+        self.work: Work | None = None
+        """Who has to be through with what was read before partitions go."""
         self._listeners = ListenerCalls(self.options.group_id, loop)
         self._delivery = delivery
         self._waiting = False  # a read, for records
@@ -384,6 +395,8 @@ class ConsumerGroup:
         """Take partitions from the application, which may still commit."""
         if self._parting is None:
             self._assignment.withhold(partitions)
+            if self.work is not None:
+                await self._listeners.tell(self.work.before_going, partitions)
             await self.commits.before_revoke(partitions, self._commit_deadline())
         if self._parting is not None:  # since before, or since that commit
             await self._part(self._parting, partitions)
