@@ -58,7 +58,8 @@ def _sized(field: Bytes | None, what: str) -> bytes:
     return (_SMALL.get(length) or _varint(length)) + field
 
 
-def _encoded_headers(headers: object) -> bytes:
+def encoded_headers(headers: object) -> bytes:
+    """Headers as they stand in a record, their count before them."""
     parts: list[bytes] = []
     if not isinstance(headers, Iterable):
         raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
@@ -92,7 +93,7 @@ def record_size_upper_bound(
         _RECORD_OVERHEAD
         + len(_sized(key, "key"))
         + len(_sized(value, "value"))
-        + (len(_encoded_headers(headers)) if headers else 1)
+        + (len(encoded_headers(headers)) if headers else 1)
     )
 
 
@@ -296,7 +297,7 @@ class BatchBuilder:
             _SMALL.get(self.count) or _varint(self.count),
             _sized(key, "key"),
             _sized(value, "value"),
-            _encoded_headers(headers) if headers else b"\x00",
+            encoded_headers(headers) if headers else b"\x00",
         )
         length = len(body)
         return b"%b%b" % (_SMALL.get(length) or _varint(length), body)

@@ -7,8 +7,8 @@ from cpython.bytearray cimport PyByteArray_Resize
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from aiokafka_lite.record._record_set_native cimport (
-    RawRecord, RecordSet, parse_headers, parse_record)
-from aiokafka_lite.record._wire cimport add_wrapping
+    RawRecord, RecordSet, parse_record)
+from aiokafka_lite.record._wire cimport add_wrapping, get_varint
 
 from aiokafka_lite.errors import CorruptRecordException
 from aiokafka_lite.record._columns_python import Columns
@@ -25,6 +25,8 @@ cdef struct Rows:
     int32_t *key_lengths
     int32_t *value_starts
     int32_t *value_lengths
+    int32_t *header_starts
+    int32_t *header_counts
 
 
 cdef bytearray column(Py_ssize_t size):
@@ -53,6 +55,7 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
             offsets, timestamps, kinds = column(8 * room), column(8 * room), column(room)
             key_starts, key_lengths = column(4 * room), column(4 * room)
             value_starts, value_lengths = column(4 * room), column(4 * room)
+            header_starts, header_counts = column(4 * room), column(4 * room)
             rows.offsets = <int64_t *>PyByteArray_AS_STRING(offsets)
             rows.timestamps = <int64_t *>PyByteArray_AS_STRING(timestamps)
             rows.timestamp_types = <int8_t *>PyByteArray_AS_STRING(kinds)
@@ -60,24 +63,29 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
             rows.key_lengths = <int32_t *>PyByteArray_AS_STRING(key_lengths)
             rows.value_starts = <int32_t *>PyByteArray_AS_STRING(value_starts)
             rows.value_lengths = <int32_t *>PyByteArray_AS_STRING(value_lengths)
-            headers = {}
-            count = fill(record_set, &rows, 0, room, base, headers)
+            rows.header_starts = <int32_t *>PyByteArray_AS_STRING(header_starts)
+            rows.header_counts = <int32_t *>PyByteArray_AS_STRING(header_counts)
+            count = fill(record_set, &rows, 0, room, base)
             # Batches that follow in the same memory go into the same columns.
             while (
                 payload is None and count < room and record_set.open_next()
                 and record_set.payload is None and record_set.messages is None
             ):
-                count = fill(record_set, &rows, count, room, base, headers)
+                count = fill(record_set, &rows, count, room, base)
             record_set.open_next()
             if count:
                 for numbers in (offsets, timestamps):
                     PyByteArray_Resize(numbers, 8 * count)
-                for numbers in (key_starts, key_lengths, value_starts, value_lengths):
+                for numbers in (
+                    key_starts, key_lengths, value_starts, value_lengths, header_starts,
+                    header_counts,
+                ):
                     PyByteArray_Resize(numbers, 4 * count)
                 PyByteArray_Resize(kinds, count)
                 return Columns(
                     record_set.topic, record_set.partition, count, data, offsets, timestamps,
-                    kinds, key_starts, key_lengths, value_starts, value_lengths, headers)
+                    kinds, key_starts, key_lengths, value_starts, value_lengths, header_starts,
+                    header_counts)
     finally:
         record_set.busy = False
         if record_set.close_asked:
@@ -88,8 +96,26 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
     return _from_records(record_set, max_records)
 
 
+cdef bint headers_are_whole(RawRecord *record) noexcept nogil:
+    """Whether the headers are as many as they claim, and end where the record does."""
+    cdef const uint8_t *p = record.headers
+    cdef const uint8_t *end = record.end
+    cdef int64_t length = 0
+    cdef int64_t i
+    for i in range(record.header_count):
+        p = get_varint(p, end, &length)
+        if p == NULL or length < 0 or length > end - p:
+            return False
+        p = get_varint(p + length, end, &length)
+        if p == NULL or length > end - p:
+            return False
+        if length > 0:
+            p += length
+    return p == end
+
+
 cdef Py_ssize_t fill(
-    RecordSet s, Rows *rows, Py_ssize_t count, Py_ssize_t room, const uint8_t *base, dict headers
+    RecordSet s, Rows *rows, Py_ssize_t count, Py_ssize_t room, const uint8_t *base
 ) except -1:
     """Append the wanted records of the open batch; the number of rows there are then."""
     cdef RawRecord raw
@@ -111,15 +137,9 @@ cdef Py_ssize_t fill(
             if wrong != NULL:
                 break
             offset = s.base_offset + raw.offset_delta
-            if raw.header_count:
-                with gil:
-                    of_record = parse_headers(&raw)
-                    if of_record is None:
-                        wrong = "its headers"
-                    elif offset >= wanted:
-                        headers[count] = of_record
-                if wrong != NULL:
-                    break
+            if raw.header_count and not headers_are_whole(&raw):
+                wrong = "its headers"
+                break
             last_delta = <int32_t>raw.offset_delta
             record = raw.end
             left -= 1
@@ -135,6 +155,8 @@ cdef Py_ssize_t fill(
             rows.key_lengths[count] = <int32_t>raw.key_length if raw.key_length >= 0 else -1
             rows.value_starts[count] = <int32_t>(raw.value - base)
             rows.value_lengths[count] = <int32_t>raw.value_length if raw.value_length >= 0 else -1
+            rows.header_starts[count] = <int32_t>(raw.headers - base)
+            rows.header_counts[count] = <int32_t>raw.header_count
             count += 1
     if position != wanted:
         s.leader_epoch = s.epoch

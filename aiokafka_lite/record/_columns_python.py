@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.record._batch_python import encoded_headers
+from aiokafka_lite.record._record_set_python import read_varint
 from aiokafka_lite.record.record_set import RecordSet
 
 _INT32: Final = "i"
@@ -31,13 +33,17 @@ class Columns:
         key_lengths: int32 a row; -1 null.
         value_starts: int32 a row.
         value_lengths: int32 a row; -1 null.
-        headers: Row -> headers, of the rows that have any.
+        header_starts: int32 a row: where its headers begin, encoded as in a record, behind their
+            count.
+        header_counts: int32 a row: how many headers it has.
     """
 
     __slots__ = (
+        "_headers",
         "count",
         "data",
-        "headers",
+        "header_counts",
+        "header_starts",
         "key_lengths",
         "key_starts",
         "offsets",
@@ -62,7 +68,8 @@ class Columns:
         key_lengths: bytearray,
         value_starts: bytearray,
         value_lengths: bytearray,
-        headers: dict[int, Headers],
+        header_starts: bytearray,
+        header_counts: bytearray,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -75,7 +82,36 @@ class Columns:
         self.key_lengths = key_lengths
         self.value_starts = value_starts
         self.value_lengths = value_lengths
-        self.headers = headers
+        self.header_starts = header_starts
+        self.header_counts = header_counts
+        self._headers: dict[int, Headers] | None = None
+
+    @property
+    def headers(self) -> dict[int, Headers]:
+        """Row -> headers, of the rows that have any: made when first asked for."""
+        if self._headers is None:
+            starts = memoryview(self.header_starts).cast(_INT32)
+            counts = memoryview(self.header_counts).cast(_INT32)
+            data = memoryview(self.data)
+            self._headers = {
+                row: _read_headers(data, starts[row], count)
+                for row, count in enumerate(counts)
+                if count
+            }
+        return self._headers
+
+
+def _read_headers(data: memoryview, at: int, count: int) -> Headers:
+    """Headers whose bounds were checked when their record was read."""
+    out = []
+    for _ in range(count):
+        length, at = read_varint(data, at)
+        name = str(data[at : at + length], errors="replace")  # as the records tell it
+        at += length
+        length, at = read_varint(data, at)
+        out.append((name, bytes(data[at : at + length]) if length >= 0 else None))
+        at += max(length, 0)
+    return tuple(out)
 
 
 def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
@@ -102,11 +138,17 @@ def columns_of(records: Sequence[ConsumerRecord[bytes, bytes]]) -> Columns | Non
     data = bytearray()
     starts: tuple[array[int], array[int]] = (array(_INT32), array(_INT32))
     lengths: tuple[array[int], array[int]] = (array(_INT32), array(_INT32))
+    header_starts, header_counts = array(_INT32), array(_INT32)
     for record in records:
         for column, field in enumerate((record.key, record.value)):
             starts[column].append(len(data))
             lengths[column].append(-1 if field is None else len(field))
             data += field or b""
+        header_starts.append(len(data))
+        header_counts.append(len(record.headers))
+        if record.headers:
+            encoded = encoded_headers(record.headers)
+            data += encoded[read_varint(encoded, 0)[1] :]
     return Columns(
         records[0].topic,
         records[0].partition,
@@ -119,5 +161,6 @@ def columns_of(records: Sequence[ConsumerRecord[bytes, bytes]]) -> Columns | Non
         bytearray(lengths[0]),
         bytearray(starts[1]),
         bytearray(lengths[1]),
-        {row: record.headers for row, record in enumerate(records) if record.headers},
+        bytearray(header_starts),
+        bytearray(header_counts),
     )

@@ -27,7 +27,7 @@ Record = ConsumerRecord[bytes, bytes]
 _MAX_INT64: Final = 2**63 - 1
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits at ``at``, and where it ends.
 
     Raises:
