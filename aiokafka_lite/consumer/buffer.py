@@ -71,6 +71,9 @@ class FetchBuffer:
         """Told here of what is handed out, and by the fetches of what comes in."""
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
+        self.in_place = False
+        """Whether large compressed batches are decoded here, too, because nothing else needs the
+        event loop. Written by the owner, before anything is added."""
         self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
@@ -108,8 +111,8 @@ class FetchBuffer:
         body.parts += 1
         state.records = records
         state.body = body
-        state.heavy = heavy
-        if not heavy:
+        state.heavy = heavy and not self.in_place
+        if not state.heavy:
             self._queue(state)
         elif state.chunk is None:
             self._heavy.go_on(state, records)
@@ -257,19 +260,26 @@ class FetchBuffer:
             self._tell_drained()
 
     def take_columns(self, limit: int) -> ColumnBatch | None:
-        """The same as columns, which refer to the memory of the response: no object a record."""
+        """The same as columns, which refer to the memory of the response: no object a record.
+
+        Of a partition that is read up to an offset (`PartitionState.until`) no more rows are given
+        than there are offsets before that; where offsets are missing, some may be past it.
+        """
         try:
             while (state := self._first(None)) is not None:
                 start, epoch = state.position, state.position_epoch
+                most = limit
+                if state.until is not None and start is not None:
+                    most = max(min(limit, state.until - start), 1)
                 columns: Columns | None = None
                 if state.chunk is not None:
                     # Decoded before: in a thread, or for somebody who reads one by one.
                     chunk = state.chunk
-                    columns = columns_of(chunk.take_many(limit))
+                    columns = columns_of(chunk.take_many(most))
                     if chunk.index == chunk.count:
                         self._on_chunk_done(state, chunk)
                 elif state.records is not None and not state.heavy:
-                    columns = self._read_columns(state, state.records, limit)
+                    columns = self._read_columns(state, state.records, most)
                 else:
                     self._raise_error(state)
                 if columns is not None and start is not None and state.position is not None:

@@ -63,6 +63,7 @@ class PartitionState:
         refused_epoch: The leader epoch that a broker did not know when last it said so, or -1.
         retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
         fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
+        until: Offset from which on it is not asked for any more, or None. Owner: who reads a range.
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
             offset behind that one is out of range.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
@@ -102,6 +103,7 @@ class PartitionState:
         "retry_at",
         "topic_id",
         "tp",
+        "until",
         "unvalidated",
         "waits_for_chunk",
     )
@@ -130,6 +132,7 @@ class PartitionState:
         self.refused_epoch = UNKNOWN_EPOCH
         self.retry_at = 0.0
         self.fetch_bytes = fetch_bytes
+        self.until: int | None = None
         self.waits_for_chunk = False
         self.chunk: Chunk | None = None
         self.chunk_epoch = UNKNOWN_EPOCH
@@ -167,13 +170,15 @@ class PartitionState:
     @property
     def fetchable(self) -> bool:
         """Whether to ask for its records: only with nothing of it still undecoded (seed 0)."""
+        offset = self.fetch_offset
         return (
             self.records is None
             and not self.paused
             and self.error is None
             and not self.waits_for_chunk
             and not self.unvalidated
-            and self.fetch_offset is not None
+            and offset is not None
+            and (self.until is None or offset < self.until)
         )
 
     def seek(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
