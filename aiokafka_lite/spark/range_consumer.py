@@ -1,0 +1,316 @@
+"""A consumer that reads ranges of offsets: all that is in them, and nothing else.
+
+It is the project's own consumer, with its fetches, its memory budget and its retries, told where
+to stop: a partition is asked for up to the end of its range and not further, so that no fetch of
+one task waits at a broker when the next one comes.
+
+Non-obvious:
+
+- A range is over when the position has passed its end, whether or not a record came: control
+  records, aborted transactions and what compaction removed move the position only.
+- When nothing comes for `QUIET_SECONDS` the brokers are asked why. That tells a slow broker, for
+  which to wait, from offsets that hold nothing (any more), and from a log that ends too early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from aiokafka_lite.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import (
+    KafkaTimeoutError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.record.columns import Columns
+from aiokafka_lite.spark.data_loss import report_data_loss
+from aiokafka_lite.spark.emptiness import holds_nothing
+from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["RangeConsumer", "Rows"]
+
+log = logging.getLogger(__name__)
+
+QUIET_SECONDS: Final = 1.0
+"""Without any record before the brokers are asked: twice as long as a fetch waits by default."""
+
+_LOST: Final = "COULD_NOT_READ_OFFSET_RANGE"
+
+
+class Rows(NamedTuple):
+    """Rows of one partition, all of them in the range.
+
+    Attributes:
+        columns: Where they are.
+        stop: The first of the columns' rows that is not meant.
+    """
+
+    columns: Columns
+    stop: int
+
+
+class RangeConsumer(AIOKafkaConsumer):
+    """Reads ranges, one task after the other.
+
+    Args:
+        **arguments: `AIOKafkaConsumer`'s; those that decide where to read are its own business.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(
+            **{
+                **arguments,
+                "group_id": None,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "none",
+                "allow_auto_create_topics": False,
+            }
+        )
+        self._core.buffer.in_place = True
+        self._ranges: dict[TopicPartition, OffsetRange] = {}  # which are read now
+        self._later: dict[TopicPartition, deque[OffsetRange]] = {}
+        self._fail_on_data_loss = True
+        self._limit = 1
+        self._patience = 0.0
+        self._quiet_since: float | None = None
+
+    def begin(
+        self, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, patience: float
+    ) -> None:
+        """Read these ranges now, and nothing of what was read before.
+
+        Args:
+            ranges: Several of one partition are read one after the other.
+            fail_on_data_loss: Whether offsets that are gone are an error, or a warning.
+            patience: Seconds to wait for records that should be there.
+        """
+        self._fail_on_data_loss = fail_on_data_loss
+        self._patience = patience
+        self._quiet_since = None
+        self._ranges.clear()
+        self._later.clear()
+        for each in sorted(ranges):
+            if each.size > 0:
+                self._later.setdefault(each.topic_partition, deque()).append(each)
+        self.assign(list(self._later))
+        for tp in list(self._later):
+            self._go_on(tp)
+
+    def leave(self) -> None:
+        """Read nothing more, and hold nothing. The partitions stay known for the next task."""
+        self._ranges.clear()
+        self._later.clear()
+        for state in list(self._core.positions):
+            state.until = 0
+            self._core.seek(state, 0)
+
+    def where(self) -> str:
+        """What is left to read, for messages."""
+        left = [
+            f"{tp.topic}-{tp.partition} at offset {self._position(tp)} of [{at.start}, {at.end})"
+            for tp, at in self._ranges.items()
+        ]
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        return ", ".join(left[:5]) + more
+
+    async def next_rows(self, limit: int) -> Rows | None:
+        """The next rows of any of the ranges; None when all of them are read.
+
+        Args:
+            limit: Most rows.
+
+        Raises:
+            DataLossError: offsets are gone, where that is an error.
+            KafkaTimeoutError: what should be there did not come.
+            KafkaError: as of `AIOKafkaConsumer.getone`.
+
+        Cancellation: safe; nothing is lost.
+        """
+        self._limit = limit
+        while self._ranges:
+            try:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    rows = await self._core.reader.until_taken(self._take)
+            except TimeoutError:
+                await self._ask_why()
+            except OffsetOutOfRangeError as error:
+                await self._on_out_of_range(error)
+            else:
+                if rows.stop:
+                    self._quiet_since = None
+                    return rows
+        return None
+
+    def _take(self) -> Rows | None:
+        """Rows; None if there are none now; no rows of anything when all ranges are over."""
+        while True:
+            batch = self._core.buffer.take_columns(self._limit)
+            if batch is None:
+                for tp in list(self._ranges):
+                    self._end_if_over(tp)
+                return None if self._ranges else _NO_ROWS
+            tp, columns = batch.topic_partition, batch.columns
+            reading = self._ranges.get(tp)
+            if reading is None:  # an answer that was under way when the range was given up
+                self._core.buffer.forget(self._core.positions.state(tp))
+                continue
+            stop = columns.count
+            if batch.next_offset > reading.end:
+                stop = bisect_left(memoryview(columns.offsets).cast("q"), reading.end)
+            self._end_if_over(tp)
+            if stop:
+                return Rows(columns, stop)
+
+    # --- ranges
+
+    def _go_on(self, tp: TopicPartition) -> None:
+        """Begin the next range of a partition, if there is one."""
+        waiting = self._later[tp]
+        if waiting:
+            self._ranges[tp] = reading = waiting.popleft()
+            state = self._core.positions.state(tp)
+            state.until = reading.end
+            self._core.seek(state, reading.start)
+        else:
+            del self._later[tp]
+            self._ranges.pop(tp, None)
+
+    def _end_if_over(self, tp: TopicPartition) -> None:
+        position = self._position(tp)
+        if position is not None and position >= self._ranges[tp].end:
+            self._end(tp)
+
+    def _end(self, tp: TopicPartition) -> None:
+        # The seek drops what was fetched beyond, and any answer about it.
+        self._core.seek(self._core.positions.state(tp), self._ranges[tp].end)
+        self._go_on(tp)
+
+    def _position(self, tp: TopicPartition) -> int | None:
+        return self._core.positions.state(tp).position
+
+    # --- what does not come
+
+    async def _ask_why(self) -> None:
+        """Nothing came for a while: see what the brokers say of each range.
+
+        Raises:
+            KafkaTimeoutError: they say that there is something, for as long as patience goes.
+        """
+        now = self._core.loop.time()
+        if self._quiet_since is None:
+            self._quiet_since = now - QUIET_SECONDS
+        before = {tp: self._position(tp) for tp in self._ranges}
+        ends = await self._ends_of(list(before))
+        for tp, (earliest, latest) in ends.items():
+            position = self._position(tp)
+            if position is None or position != before[tp] or tp not in self._ranges:
+                continue  # it has moved meanwhile
+            end = self._ranges[tp].end
+            if position < earliest:
+                self._skip_to(tp, position, earliest)
+            elif position < latest:
+                empty_until = await holds_nothing(
+                    self._core.cluster,
+                    tp,
+                    position,
+                    self._core.options.isolation_level,
+                    self._core.deadline(),
+                )
+                if empty_until >= end and position == self._position(tp):
+                    log.debug("%s holds no records in [%s, %s)", tp, position, end)
+                    self._end(tp)
+                elif empty_until >= latest and position == self._position(tp):
+                    self._give_up_from(tp, latest)
+            else:
+                self._give_up_from(tp, position)
+        if self._ranges and self._core.loop.time() - self._quiet_since > self._patience:
+            raise KafkaTimeoutError(
+                f"no record came for {self._patience:g} s, though there are some: {self.where()}"
+            )
+
+    async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
+        """The log begins later, or ends earlier, than where it is to be read."""
+        if isinstance(error, LogTruncationError):
+            at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}
+        else:
+            at = dict(error.args[0])
+        ends = await self._ends_of([tp for tp in at if tp in self._ranges])
+        for tp, (earliest, latest) in ends.items():
+            position = self._position(tp)
+            if position is None:
+                continue
+            if position < earliest:
+                self._skip_to(tp, position, earliest)
+            elif position > latest:
+                self._give_up_from(tp, position)
+            else:
+                if isinstance(error, LogTruncationError):
+                    report_data_loss(
+                        self._fail_on_data_loss,
+                        _LOST,
+                        f"{tp.topic}-{tp.partition} was cut before offset {position}, and written "
+                        "anew",
+                    )
+                # It is there again: a replica that was behind, or the log has grown meanwhile.
+                self._core.seek(self._core.positions.state(tp), position)
+
+    async def _ends_of(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """First and last offset of these partitions; a topic that is gone is lost data."""
+        partitions = list(partitions)
+        try:
+            earliest = await self.beginning_offsets(partitions)
+            latest = await self.end_offsets(partitions)
+        except KafkaTimeoutError as error:
+            if not _says_unknown(error):
+                raise
+            for tp in partitions:
+                if tp in self._ranges:
+                    self._give_up_from(tp, self._position(tp) or 0, "the topic is not there")
+            return {}
+        return {tp: (earliest[tp], latest[tp]) for tp in partitions}
+
+    def _skip_to(self, tp: TopicPartition, position: int, earliest: int) -> None:
+        end = self._ranges[tp].end
+        report_data_loss(
+            self._fail_on_data_loss,
+            _LOST,
+            f"offsets [{position}, {min(earliest, end)}) of {tp.topic}-{tp.partition} are gone: "
+            f"its log begins at {earliest}",
+        )
+        if earliest >= end:
+            self._end(tp)
+        else:
+            self._core.seek(self._core.positions.state(tp), earliest)
+
+    def _give_up_from(self, tp: TopicPartition, position: int, why: str = "") -> None:
+        end = self._ranges[tp].end
+        report_data_loss(
+            self._fail_on_data_loss,
+            _LOST,
+            f"offsets [{position}, {end}) of {tp.topic}-{tp.partition} are not there: "
+            + (why or "its log ends before them"),
+        )
+        self._end(tp)
+
+
+_NO_ROWS: Final = Rows(
+    Columns("", 0, 0, b"", *(bytearray() for _ in range(9))),
+    0,
+)
+
+
+def _says_unknown(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, UnknownTopicOrPartitionError):
+            return True
+        error = error.__cause__
+    return False
