@@ -14,6 +14,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "broker": "a Kafka for development: no Java, no Docker, in memory or in a folder",
     "demo": "200,000 records from 1,000 coroutines through Kafka and back, every one checked",
+    "pipeline": "Kafka pipelines on Spark: run a specification, look what is missing, pack",
 }
 
 

@@ -1,0 +1,17 @@
+"""Kafka pipelines on Spark: ``python -m aiokafka_lite pipeline run SPEC``."""
+
+from __future__ import annotations
+
+import argparse
+
+from aiokafka_lite.cli import pipeline_demo
+from aiokafka_lite.spark.pipeline import commands
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pipeline_demo.add_command(commands.add_commands(parser))
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command's exit status: 0, 1 when it failed, 2 when it was asked for wrongly."""
+    return commands.execute(args)

@@ -1,0 +1,64 @@
+"""`ProgressListener`: a streaming query's progress with its lag, for a session's every query.
+
+spark.streams.addListener(ProgressListener(lambda progress: print(progress.line())))
+
+Invariants: Spark calls from a thread of its own, one call at a time; what the callback raises is
+logged and does not reach Spark, which would drop the event without a word.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from aiokafka_lite.spark.progress import Lag, Progress
+
+__all__ = ["Lag", "Progress", "ProgressListener"]
+
+logger = logging.getLogger(__name__)
+
+
+class ProgressListener(StreamingQueryListener):
+    """Gives every micro-batch's `Progress` to a callback.
+
+    Args:
+        report: called with each, on a thread of Spark's; without it they are logged at INFO.
+        query: only the query of this name; every one's without.
+    """
+
+    def __init__(
+        self, report: Callable[[Progress], None] | None = None, *, query: str | None = None
+    ) -> None:
+        self._report = report or _log
+        self._query = query
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        logger.debug("query %s has started, run %s", event.name or event.id, event.runId)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = Progress.parse(json.loads(event.progress.json))
+        if self._query is not None and progress.query != self._query:
+            return
+        try:
+            self._report(progress)
+        except Exception:
+            logger.exception("the report of batch %d was not taken", progress.batch_id)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        logger.debug("query %s waits for data", event.id)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        logger.debug("query %s has ended, run %s", event.id, event.runId)
+
+
+def _log(progress: Progress) -> None:
+    logger.info("%s: %s", progress.query, progress.line())

@@ -1,0 +1,77 @@
+"""What Spark makes of a pipeline's source, tables and sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiokafka_lite.spark.pipeline.fields import SpecError
+from aiokafka_lite.spark.pipeline.transforms import apply_step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from aiokafka_lite.spark.pipeline.spec import Pipeline, Sink, Source
+
+__all__ = ["batch_writer", "build", "stream_writer"]
+
+OF_FILES = ("csv", "json", "orc", "parquet", "text")
+
+
+def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
+    """The pipeline's rows, up to its sink.
+
+    Raises:
+        SpecError: a step that does not fit what comes before it.
+    """
+    for name, table in pipeline.tables.items():
+        _read_whole(table, spark).createOrReplaceTempView(name)
+    source = pipeline.source
+    records = _read_whole(source, spark) if source.bounded else _read_stream(source, spark)
+    for number, step in enumerate(pipeline.steps):
+        records = apply_step(step, records, spark, f"steps[{number}]")
+    return records
+
+
+def stream_writer(pipeline: Pipeline, records: DataFrame, *, once: bool) -> DataStreamWriter:
+    """The stream's sink, ready to be started; ``once`` ends it with what is there now."""
+    sink = pipeline.sink
+    writer = records.writeStream.queryName(pipeline.name).outputMode(sink.mode).format(sink.format)
+    writer = writer.options(**sink.options)
+    if sink.checkpoint is not None:
+        writer = writer.option("checkpointLocation", sink.checkpoint)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    if once or sink.trigger == "available_now":
+        return writer.trigger(availableNow=True)
+    if sink.trigger is not None:
+        return writer.trigger(processingTime=sink.trigger)
+    return writer
+
+
+def batch_writer(sink: Sink, records: DataFrame) -> DataFrameWriter:
+    """The sink of a bounded source, ready to be saved."""
+    writer = records.write.format(sink.format).mode(sink.mode).options(**sink.options)
+    return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
+
+
+def _read_whole(source: Source, spark: SparkSession) -> DataFrame:
+    reader = spark.read.format(source.format).options(**source.options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    return reader.load()
+
+
+def _read_stream(source: Source, spark: SparkSession) -> DataFrame:
+    reader = spark.readStream.format(source.format).options(**source.options)
+    if source.schema is not None:
+        return reader.schema(source.schema).load()
+    if source.format == "parquet":
+        # A stream of files wants its columns before the first file; Parquet's files tell them.
+        return reader.schema(_read_whole(source, spark).schema).load()
+    if source.format in OF_FILES and source.format != "text":
+        raise SpecError(
+            f"source.schema is missing: {source.format} files do not tell their columns"
+        )
+    return reader.load()

@@ -1,0 +1,144 @@
+"""Reads a specification's tables: each value by its name and type, and nothing left unread.
+
+A mistake is told with its place (``sink.checkpoint``) and, where a name was nearly right, with the
+name that was probably meant: a specification is written by hand, and what is not understood must
+not be passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+__all__ = ["Fields", "SpecError", "flattened"]
+
+
+class SpecError(ValueError):
+    """A specification that cannot be run; the message names the place and what to write there."""
+
+
+class Fields:
+    """One table of a specification, read field by field.
+
+    Args:
+        table: what the file has there.
+        where: its place, for messages: ``source``, ``steps[2]``.
+    """
+
+    def __init__(self, table: object, where: str) -> None:
+        self.where = where
+        if not isinstance(table, Mapping):
+            raise SpecError(f"{where} is a table, not {table!r}")
+        self._left = {str(name): value for name, value in table.items()}
+        self._known: list[str] = []
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string; it has to be there where no default is given."""
+        value = self._take(name)
+        if value is None:
+            if default is None:
+                self.refuse(name, "is missing")
+            return default
+        if not isinstance(value, str) or not value.strip():
+            self.refuse(name, f"is a string that says something, not {value!r}")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        if name in self:
+            return self.text(name)
+        self._known.append(name)
+        return None
+
+    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
+        value = self.text(name, default)
+        if value not in choices:
+            self.refuse(
+                name, f"is one of {', '.join(choices)}, not {value!r}{_meant(value, choices)}"
+            )
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self._take(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.refuse(name, f"is true or false, not {value!r}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings; one string is a list of one; without it, none."""
+        value = self._take(name)
+        if value is None:
+            return ()
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(i, str) and i.strip() for i in items):
+            self.refuse(name, f"is a list of strings, not {value!r}")
+        return tuple(items)
+
+    def mapping(self, name: str) -> dict[str, object]:
+        """A table as it stands; without it, an empty one."""
+        value = self._take(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.refuse(name, f"is a table, not {value!r}")
+        return {str(key): item for key, item in value.items()}
+
+    def options(self, name: str) -> dict[str, str]:
+        """A table of options for Spark: names with dots, values as text."""
+        return flattened(self.mapping(name), f"{self.where}.{name}" if self.where else name)
+
+    def tables(self, name: str) -> list[object]:
+        """A list of tables; without it, none."""
+        value = self._take(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.refuse(name, f"is a list of tables ([[{name}]] in TOML), not {value!r}")
+        return value
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for."""
+        for name in self._left:
+            known = ", ".join(sorted(self._known))
+            self.refuse(name, f"is not known here{_meant(name, self._known)}; what is: {known}")
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        raise SpecError(f"{self.where}.{name} {why}" if self.where else f"{name} {why}")
+
+    def _take(self, name: str) -> object:
+        self._known.append(name)
+        return self._left.pop(name, None)
+
+
+def flattened(table: Mapping[str, object], where: str) -> dict[str, str]:
+    """Spark's options out of a table.
+
+    TOML reads ``kafka.bootstrap.servers = "..."`` as three tables in each other: they are one name
+    again. Numbers and truth values become the text that Spark expects, a list of strings a list
+    with commas.
+    """
+    options: dict[str, str] = {}
+    for name, value in table.items():
+        place = f"{where}.{name}"
+        if isinstance(value, Mapping):
+            inner = flattened({str(key): item for key, item in value.items()}, place)
+            options.update({f"{name}.{key}": item for key, item in inner.items()})
+        elif isinstance(value, bool):
+            options[name] = str(value).lower()
+        elif isinstance(value, str | int | float):
+            options[name] = str(value)
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+            options[name] = ",".join(value)
+        else:
+            raise SpecError(f"{place} is a string, a number, true, false or a list, not {value!r}")
+    return options
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,0 +1,61 @@
+"""Which Java is there: Spark runs on one, and tells its absence in a way that helps nobody."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["NEEDED", "Java", "JavaMissing", "find_java"]
+
+NEEDED = 17
+"""The oldest Java that Spark 4 runs on."""
+
+ADVICE = (
+    f"Spark needs Java {NEEDED} or newer. Debian and Ubuntu: apt install openjdk-17-jre-headless;"
+    " Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21;"
+    " conda: conda install -c conda-forge openjdk=21."
+    " Then `java -version` answers, or JAVA_HOME names its folder."
+)
+
+
+class JavaMissing(RuntimeError):
+    """No Java that Spark runs on; the message says what to install."""
+
+
+class Java(NamedTuple):
+    path: str
+    version: str
+    major: int
+
+
+def find_java() -> Java:
+    """The Java that Spark's scripts will take: that of JAVA_HOME, else the first on the PATH.
+
+    Raises:
+        JavaMissing: there is none, it does not answer, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if path is None or not Path(path).is_file():
+        where = f"JAVA_HOME is {home}, and there is no {path}" if home else "there is no java"
+        raise JavaMissing(f"{where}. {ADVICE}")
+    try:
+        answer = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError as error:
+        raise JavaMissing(f"{path} cannot be started: {error}. {ADVICE}") from error
+    found = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.stderr + answer.stdout)
+    if found is None:
+        said = (answer.stderr + answer.stdout).strip()[:200]
+        raise JavaMissing(f"{path} -version says {said!r}. {ADVICE}")
+    # Until Java 8 versions began with 1.
+    major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    version = found[0].split('"')[1]
+    if major < NEEDED:
+        raise JavaMissing(f"{path} is Java {version}. {ADVICE}")
+    return Java(path, version, major)

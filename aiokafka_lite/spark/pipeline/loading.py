@@ -1,0 +1,129 @@
+"""A pipeline from a file, or one of the ready ones by its name.
+
+Texts of a specification may hold ``${name}``, which is taken from what the caller sets, else from
+the file's ``[variables]`` table, and ``${env:NAME}``, which is taken from the environment alone: so
+a password stays out of the file. ``$${`` is a plain ``${``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from aiokafka_lite.spark.pipeline.fields import SpecError
+from aiokafka_lite.spark.pipeline.spec import Pipeline
+
+__all__ = ["find_specification", "load", "ready_pipelines"]
+
+READY = Path(__file__).parent / "ready"
+_PLACE = re.compile(r"\$(\$\{)|\$\{(?:(env):)?([^}:]*)\}")
+
+
+def ready_pipelines() -> dict[str, str]:
+    """The pipelines that come with the package: name, and what each is for."""
+    return {
+        path.stem: str(tomllib.loads(path.read_text())["about"])
+        for path in sorted(READY.glob("*.toml"))
+    }
+
+
+def find_specification(name: str) -> Path:
+    """The file of a specification: a path, or the name of a ready one.
+
+    Raises:
+        SpecError: there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    ready = READY / f"{name}.toml"
+    if ready.is_file():
+        return ready
+    names = ", ".join(ready_pipelines())
+    raise SpecError(f"there is no file {name!r}, nor a ready pipeline of that name ({names})")
+
+
+def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeline:
+    """Read a pipeline's specification.
+
+    Args:
+        name: a .toml, .yaml or .json file, or the name of a ready pipeline.
+        variables: values for the ``${name}`` in it.
+
+    Raises:
+        SpecError: what is wrong with it, and where.
+    """
+    path = find_specification(str(name))
+    mapping = _read(path)
+    declared = mapping.pop("variables", {})
+    if not isinstance(declared, dict):
+        raise SpecError("variables is a table of names and values")
+    values = {key: str(value) for key, value in declared.items()}
+    for key in variables or {}:
+        if key not in values:
+            known = ", ".join(values) or "none"
+            raise SpecError(f"{path.name} has no variable {key!r}; its [variables]: {known}")
+    values.update(variables or {})
+    try:
+        return Pipeline.parse({key: _filled(value, values) for key, value in mapping.items()})
+    except SpecError as error:
+        raise SpecError(f"{path.name}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        match path.suffix.lower():
+            case ".toml":
+                mapping: object = tomllib.loads(text)
+            case ".json":
+                mapping = json.loads(text)
+            case ".yaml" | ".yml":
+                mapping = _yaml(text)
+            case other:
+                raise SpecError(f"a specification is a .toml, .yaml or .json file, not {other!r}")
+    except (OSError, ValueError) as error:
+        if isinstance(error, SpecError):
+            raise
+        raise SpecError(f"{path} cannot be read: {error}") from error
+    if not isinstance(mapping, dict):
+        raise SpecError(f"{path} holds no table of names and values")
+    return mapping
+
+
+def _yaml(text: str) -> object:
+    if importlib.util.find_spec("yaml") is None:
+        raise SpecError("for YAML PyYAML has to be installed: pip install PyYAML; or write TOML")
+    yaml = importlib.import_module("yaml")
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(f"it is not YAML: {error}") from error
+
+
+def _filled(value: object, values: Mapping[str, str]) -> object:
+    if isinstance(value, str):
+        return _PLACE.sub(lambda found: _value(found, values), value)
+    if isinstance(value, dict):
+        return {key: _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    return value
+
+
+def _value(found: re.Match[str], values: Mapping[str, str]) -> str:
+    literal, environment, name = found.groups()
+    if literal:
+        return "${"
+    if environment:
+        if name not in os.environ:
+            raise SpecError(f"${{env:{name}}}: the environment has no {name}")
+        return os.environ[name]
+    if name not in values:
+        raise SpecError(f"${{{name}}}: set it (--set {name}=...), or give it in [variables]")
+    return values[name]

@@ -1,0 +1,127 @@
+"""Packs aiokafka_lite and what it needs into one archive for Spark's executors.
+
+Spark unpacks it beside each executor (``spark.archives``), and its folder goes on PYTHONPATH: so
+native modules can be loaded, which no zip given by ``--py-files`` allows. The archive fits machines
+like the one it was made on: the same Python minor version, operating system and processor.
+
+pyspark comes with the cluster; pyarrow and pandas are a hundred megabytes and belong into the
+cluster's Python, too, but ``with_distributions`` may name them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Packed", "pack"]
+
+OWN = ("aiokafka_lite", "pyspark_aiokafka_lite")
+NAMELESS = {"__pycache__", ".pytest_cache"}
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?!.*;.*extra)")
+
+
+class Packed(NamedTuple):
+    path: Path
+    files: int
+    size: int
+    """Bytes of the archive."""
+    packages: tuple[str, ...]
+
+
+def pack(
+    target: Path,
+    *,
+    with_modules: Sequence[str] = (),
+    with_distributions: Sequence[str] = (),
+) -> Packed:
+    """Write the archive.
+
+    Args:
+        target: a .tar.gz or .tgz file; one that is there is replaced.
+        with_modules: modules or packages of your own, by import name: a pipeline's functions.
+        with_distributions: installed distributions, by the name pip knows, with what they need.
+
+    Raises:
+        ValueError: the target's name is of another kind, or something named is not installed.
+    """
+    if not target.name.endswith((".tar.gz", ".tgz")):
+        raise ValueError(f"the archive is a .tar.gz file, not {target.name}")
+    distributions = list(_needed([*_requirements("aiokafka_lite"), *with_distributions]))
+    files = 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(target, "w:gz", compresslevel=3) as archive:
+        for module in (*OWN, *with_modules):
+            for path, name in _module_files(module):
+                archive.add(path, name, recursive=False)
+                files += 1
+        for distribution in distributions:
+            for path, name in _distribution_files(distribution):
+                archive.add(path, name, recursive=False)
+                files += 1
+    packages = (*OWN, *with_modules, *distributions)
+    return Packed(target, files, target.stat().st_size, packages)
+
+
+def _module_files(module: str) -> Iterator[tuple[Path, str]]:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ValueError(f"{module} cannot be imported here, so it cannot be packed")
+    origin = Path(spec.origin)
+    if spec.submodule_search_locations is None:
+        yield origin, str(Path(*module.split(".")).with_suffix(origin.suffix))
+        return
+    folder = origin.parent
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and NAMELESS.isdisjoint(path.parts) and path.suffix != ".pyx":
+            yield path, str(Path(*module.split("."), path.relative_to(folder)))
+
+
+def _requirements(distribution: str) -> list[str]:
+    """What it needs always; the extras' needs are not among them."""
+    found = []
+    for line in importlib.metadata.requires(distribution) or ():
+        match = _REQUIREMENT.match(line)
+        if match:
+            found.append(match[1])
+    return found
+
+
+def _needed(names: Sequence[str]) -> Iterator[str]:
+    """The distributions of these names, and those that they need here."""
+    for name in names:
+        if not _is_installed(name):
+            raise ValueError(f"{name} is not installed here, so it cannot be packed")
+    waiting, seen = list(names), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        plain = re.sub(r"[-_.]+", "-", name).lower()
+        # What pip did not install beside it is for another Python or system.
+        if plain in seen or not _is_installed(name):
+            continue
+        seen.add(plain)
+        waiting.extend(_requirements(name))
+        yield plain
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _distribution_files(name: str) -> Iterator[tuple[Path, str]]:
+    distribution = importlib.metadata.distribution(name)
+    for file in distribution.files or ():
+        # Scripts lie outside of the packages' folder.
+        if file.parts[0] == ".." or not NAMELESS.isdisjoint(file.parts):
+            continue
+        path = Path(str(distribution.locate_file(file)))
+        if path.is_file():
+            yield path, str(file)

@@ -1,0 +1,130 @@
+"""Runs a pipeline: until it is told to end, until all is read, or as one bounded batch.
+
+Invariants: a stream that is told to end does so after the batch that runs; a session that was
+opened here is stopped here, one that was given is left as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from aiokafka_lite.spark.pipeline.building import batch_writer, build, stream_writer
+from aiokafka_lite.spark.pipeline.reporting import Summary, Tally
+from aiokafka_lite.spark.pipeline.session import open_session
+from aiokafka_lite.spark.pipeline.spec import Pipeline
+from aiokafka_lite.spark.pipeline.stopping import end_after_batch
+from aiokafka_lite.spark.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["run", "start"]
+
+LOOK = 1  # seconds between two looks whether to end
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession | None = None,
+    once: bool = False,
+    master: str | None = None,
+    remote: str | None = None,
+    archive: str | None = None,
+    stop: threading.Event | None = None,
+    hurry: threading.Event | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Run a pipeline to its end.
+
+    Args:
+        pipeline: what to run.
+        spark: the session to run in; one is opened, and stopped again, without it.
+        once: a stream reads what is there now, and ends.
+        master, remote, archive: for the session, where one is opened; see `open_session`.
+        stop: once it is set, from any thread or signal handler, the stream ends after the batch
+            that runs. A bounded pipeline is one batch.
+        hurry: once it is set, that batch is not waited for.
+        report: given every batch's progress, on another thread.
+
+    Returns:
+        What was read, in how long, and why it ended.
+
+    Raises:
+        SpecError: the pipeline does not fit its data.
+        StreamingQueryException, AnalysisException: Spark's own words for what failed.
+    """
+    stop = stop or threading.Event()
+    own = spark is None
+    session = spark or open_session(pipeline, master=master, remote=remote, archive=archive)
+    try:
+        if pipeline.source.bounded:
+            return _run_bounded(pipeline, session)
+        return _run_stream(pipeline, session, once, stop, hurry, report)
+    finally:
+        if own:
+            session.stop()
+
+
+def start(pipeline: Pipeline, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
+    """Start a stream in a session, a notebook's say, and leave it running.
+
+    Raises:
+        SpecError: the pipeline does not fit its data, or its source is bounded.
+    """
+    return stream_writer(pipeline, build(pipeline, spark), once=once).start()
+
+
+def _run_stream(
+    pipeline: Pipeline,
+    session: SparkSession,
+    once: bool,
+    stop: threading.Event,
+    hurry: threading.Event | None,
+    report: Callable[[Progress], None] | None,
+) -> Summary:
+    from aiokafka_lite.spark.listener import ProgressListener
+
+    tally = Tally()
+
+    def told(progress: Progress) -> None:
+        tally.add(progress)
+        if report is not None:
+            report(progress)
+
+    listener = ProgressListener(told, query=pipeline.name)
+    session.streams.addListener(listener)
+    ended = "all read"
+    try:
+        query = start(pipeline, session, once=once)
+        try:
+            while not query.awaitTermination(LOOK):
+                if stop.is_set():
+                    ended = "stopped"
+                    end_after_batch(query, hurry)
+                    break
+        finally:
+            if query.isActive:
+                query.stop()
+            for progress in query.recentProgress:
+                tally.add(Progress.parse(json.loads(progress.json)))
+    finally:
+        session.streams.removeListener(listener)
+    return tally.summary(pipeline.name, ended)
+
+
+def _run_bounded(pipeline: Pipeline, session: SparkSession) -> Summary:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    written = Observation()
+    records = build(pipeline, session).observe(written, F.count(F.lit(1)).alias("rows"))
+    began = time.monotonic()
+    batch_writer(pipeline.sink, records).save()
+    rows = int(written.get["rows"])
+    return Summary(pipeline.name, "all written", rows, 1, time.monotonic() - began)

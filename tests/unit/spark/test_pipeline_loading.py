@@ -1,0 +1,116 @@
+"""Pipelines from files: formats, variables, and the ready ones."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.spark.pipeline import SpecError, Sql, load, ready_pipelines
+
+TOML = """
+[variables]
+limit = 10
+[source]
+format = "rate"
+[[steps]]
+sql = "SELECT * FROM records WHERE value < ${limit}"
+[sink]
+format = "console"
+"""
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "pipelines").glob("*.toml"))
+
+
+def write(folder: Path, text: str, name: str = "spec.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_variable_has_the_files_value_or_the_callers(tmp_path: Path):
+    path = write(tmp_path, TOML)
+    assert load(path).steps == (Sql("SELECT * FROM records WHERE value < 10"),)
+    assert load(path, {"limit": "3"}).steps == (Sql("SELECT * FROM records WHERE value < 3"),)
+
+
+def test_a_variable_that_is_not_there_is_told(tmp_path: Path):
+    with pytest.raises(SpecError, match=r"no variable 'limt'; its \[variables\]: limit"):
+        load(write(tmp_path, TOML), {"limt": "3"})
+    with pytest.raises(SpecError, match=r"\$\{limit\}: set it"):
+        load(write(tmp_path, TOML.replace("limit = 10", "")))
+
+
+def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = TOML.replace("${limit}", "'${env:SECRET_8}' OR '$${limit}'")
+    with pytest.raises(SpecError, match="the environment has no SECRET_8"):
+        load(write(tmp_path, text))
+    monkeypatch.setenv("SECRET_8", "${limit}")
+    steps = load(write(tmp_path, text)).steps
+    assert steps == (Sql("SELECT * FROM records WHERE value < '${limit}' OR '${limit}'"),)
+
+
+def test_json_says_the_same(tmp_path: Path):
+    mapping = {"source": {"format": "rate"}, "sink": {"format": "console"}}
+    assert load(write(tmp_path, json.dumps(mapping), "spec.json")).source.format == "rate"
+
+
+def test_yaml_is_read_where_its_parser_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = write(tmp_path, "source: {format: rate}\nsink: {format: console}\n", "spec.yaml")
+    (tmp_path / "yaml.py").write_text(
+        "class YAMLError(Exception): ...\n"
+        "def safe_load(text):\n"
+        "    return {'source': {'format': 'rate'}, 'sink': {'format': 'console'}}\n"
+    )
+    monkeypatch.delitem(sys.modules, "yaml", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load(path).sink.format == "console"
+    monkeypatch.delitem(sys.modules, "yaml")
+
+
+def test_yaml_without_its_parser_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write(tmp_path, "source: {format: rate}", "spec.yml")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SpecError, match="pip install PyYAML"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("spec.toml", "a = ", "cannot be read"),
+        ("spec.json", "[]", "holds no table"),
+        ("spec.xml", "<a/>", "a specification is a .toml, .yaml or .json file, not '.xml'"),
+        ("spec.toml", "variables = 3", "variables is a table"),
+        ("spec.toml", "sink = 3", r"spec.toml: a pipeline has"),
+    ],
+)
+def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str, words: str):
+    with pytest.raises(SpecError, match=words):
+        load(write(tmp_path, text, name))
+
+
+def test_a_file_that_is_not_there_is_told_with_the_ready_ones():
+    with pytest.raises(
+        SpecError, match=r"no file 'orders.toml'.*archive, replay, transform, window"
+    ):
+        load("orders.toml")
+
+
+def test_every_ready_pipeline_is_one():
+    assert list(ready_pipelines()) == ["archive", "replay", "transform", "window"]
+    for name, about in ready_pipelines().items():
+        pipeline = load(name, {"bootstrap": "kafka:9092"})
+        assert pipeline.name == name
+        assert about
+        kafka = pipeline.sink if name == "replay" else pipeline.source
+        assert kafka.options["kafka.bootstrap.servers"] == "kafka:9092"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_one(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KAFKA_PASSWORD", "secret")
+    assert load(path).name == path.stem

@@ -1,0 +1,81 @@
+"""The archive for executors: what is in it, and that it alone is enough."""
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite import _build
+from aiokafka_lite.spark.pipeline.packing import pack
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pack(tmp_path_factory.mktemp("packed") / "lite.tar.gz").path
+
+
+def test_an_unpacked_archive_is_enough_to_import_the_package(archive: Path, tmp_path: Path):
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    code = (
+        "import aiokafka_lite, aiokafka_lite.record.batch, pyspark_aiokafka_lite, lz4.frame\n"
+        "from aiokafka_lite import _build\n"
+        "print(aiokafka_lite.__file__, lz4.frame.__file__, _build.NATIVE)"
+    )
+    # -S: nothing that is installed is found.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/nowhere"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    own, foreign, native = done.stdout.split()
+    assert Path(own) == tmp_path / "aiokafka_lite" / "__init__.py"
+    assert Path(foreign).is_relative_to(tmp_path)
+    packed_native = any((tmp_path / "aiokafka_lite").rglob("*.so"))
+    assert (native == "True") == packed_native
+    assert packed_native or not _build.NATIVE
+
+
+def test_neither_caches_nor_sources_of_native_modules_are_packed(archive: Path):
+    with tarfile.open(archive) as packed:
+        names = packed.getnames()
+    assert len(names) == len(set(names))
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".pyx")]
+
+
+def test_modules_of_ones_own_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "my_steps_8.py").write_text("")
+    (tmp_path / "my_package_8").mkdir()
+    (tmp_path / "my_package_8" / "__init__.py").write_text("")
+    (tmp_path / "my_package_8" / "table.json").write_text("{}")
+    monkeypatch.syspath_prepend(tmp_path)
+    packed = pack(tmp_path / "a.tgz", with_modules=["my_steps_8", "my_package_8"])
+    with tarfile.open(packed.path) as archive:
+        names = set(archive.getnames())
+    assert {"my_steps_8.py", "my_package_8/__init__.py", "my_package_8/table.json"} <= names
+    assert packed.files == len(names)
+
+
+def test_distributions_go_along_with_what_they_need(tmp_path: Path):
+    packed = pack(tmp_path / "a.tar.gz", with_distributions=["pytest_asyncio"])
+    assert {"pytest-asyncio", "pytest", "pluggy", "lz4"} <= set(packed.packages)
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "words"),
+    [
+        ("a.zip", {}, "the archive is a .tar.gz file"),
+        ("a.tgz", {"with_modules": ["no_such_module_8"]}, "no_such_module_8 cannot be imported"),
+        ("a.tgz", {"with_distributions": ["no-such-8"]}, "no-such-8 is not installed"),
+    ],
+)
+def test_what_cannot_be_packed_is_told(
+    tmp_path: Path, target: str, more: dict[str, list[str]], words: str
+):
+    with pytest.raises(ValueError, match=words):
+        pack(tmp_path / target, **more)

@@ -1,0 +1,179 @@
+"""A pipeline's specification: what it means, and how every mistake in it is told."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from aiokafka_lite.spark.pipeline import (
+    Decode,
+    Deduplicate,
+    Encode,
+    Pipeline,
+    PythonFunction,
+    Sink,
+    Source,
+    SpecError,
+    Sql,
+    Window,
+)
+
+SOURCE = {"format": "rate"}
+SINK = {"format": "console"}
+
+
+def parsed(**parts: object) -> Pipeline:
+    return Pipeline.parse({"source": SOURCE, "sink": SINK, **parts})
+
+
+def refusal(**parts: object) -> str:
+    with pytest.raises(SpecError) as caught:
+        parsed(**parts)
+    return str(caught.value)
+
+
+def test_a_whole_specification():
+    pipeline = Pipeline.parse(
+        {
+            "name": "orders",
+            "about": "for whoever reads it",
+            "kafka": {"bootstrap": {"servers": "k:9092"}, "security": {"protocol": "SSL"}},
+            "source": {
+                "format": "kafka_lite",
+                "options": {"subscribe": ["a", "b"], "maxOffsetsPerTrigger": 10, "x": True},
+            },
+            "steps": [
+                {"decode": "json", "schema": "a INT", "keep": "key", "on_error": "drop"},
+                {"sql": "SELECT * FROM records"},
+                {"python": "my.steps:enrich", "arguments": {"limit": 3}},
+                {"deduplicate": ["id"], "time": "at", "watermark": "1 hour"},
+                {
+                    "window": "1 minute",
+                    "slide": "30 seconds",
+                    "time": "at",
+                    "watermark": "1 minute",
+                    "by": ["item"],
+                    "aggregates": {"n": "count(*)"},
+                },
+                {"encode": "json", "key": "item", "headers": "h"},
+            ],
+            "tables": {"items": {"format": "parquet", "options": {"path": "/items"}}},
+            "sink": {
+                "format": "kafka_lite",
+                "options": {"topic": "out", "kafka": {"security": {"protocol": "PLAINTEXT"}}},
+                "checkpoint": "/c",
+                "trigger": "10 seconds",
+            },
+            "spark": {"master": "local[2]", "conf": {"spark": {"sql": {"x": 4}}}},
+        }
+    )
+    kafka = {"kafka.bootstrap.servers": "k:9092", "kafka.security.protocol": "SSL"}
+    assert pipeline == Pipeline(
+        name="orders",
+        source=Source(
+            "kafka_lite", {**kafka, "subscribe": "a,b", "maxOffsetsPerTrigger": "10", "x": "true"}
+        ),
+        steps=(
+            Decode("json", "a INT", keep=("key",), on_error="drop"),
+            Sql("SELECT * FROM records"),
+            PythonFunction("my.steps:enrich", {"limit": 3}),
+            Deduplicate(("id",), "at", "1 hour"),
+            Window(
+                length="1 minute",
+                slide="30 seconds",
+                time="at",
+                watermark="1 minute",
+                by=("item",),
+                aggregates={"n": "count(*)"},
+            ),
+            Encode("json", key="item", headers="h"),
+        ),
+        sink=Sink(
+            "kafka_lite",
+            {**kafka, "kafka.security.protocol": "PLAINTEXT", "topic": "out"},
+            checkpoint="/c",
+            trigger="10 seconds",
+        ),
+        tables={"items": Source("parquet", {"path": "/items"})},
+        conf={"spark.sql.x": "4"},
+        master="local[2]",
+    )
+
+
+def test_the_least_there_is():
+    pipeline = parsed()
+    assert (pipeline.name, pipeline.steps, pipeline.master) == ("pipeline", (), None)
+    assert not pipeline.sink.exactly_once
+
+
+def test_only_kafkas_formats_get_kafkas_options():
+    pipeline = parsed(kafka={"bootstrap.servers": "k:1"})
+    assert pipeline.source.options == {}
+
+
+@pytest.mark.parametrize("value", ["exactly_once", "EXACTLY_ONCE"])
+def test_exactly_once_is_seen_in_the_sinks_options(value: str):
+    assert Sink("kafka_lite", {"deliveryGuarantee": value}, checkpoint="/c").exactly_once
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"sinks": {}}, "sinks is not known here (did you mean sink?)"),
+        ({"source": {"format": "rate", "option": {}}}, "source.option is not known here (did you"),
+        ({"source": {}}, "source.format is missing"),
+        ({"source": {"format": 3}}, "source.format is a string"),
+        ({"source": {"format": " "}}, "source.format is a string that says something"),
+        ({"source": "rate"}, "source is a table"),
+        ({"source": {"format": "rate", "bounded": "yes"}}, "source.bounded is true or false"),
+        ({"source": {"format": "rate", "options": {"a": {"b": [1]}}}}, "source.options.a.b is a"),
+        ({"sink": {"format": "console", "mode": "apend"}}, "did you mean append?"),
+        ({"sink": {"format": "parquet"}}, "sink.checkpoint is missing"),
+        ({"sink": {"format": "console", "partition_by": [1]}}, "sink.partition_by is a list of s"),
+        ({"spark": {"conf": 3}}, "spark.conf is a table"),
+        ({"spark": {"mastr": "x"}}, "spark.mastr is not known here (did you mean master?)"),
+        ({"steps": {"sql": "x"}}, "steps is a list of tables"),
+        ({"steps": [{"sq": "x"}]}, "steps[0] says what it does by one of sql, python"),
+        ({"steps": [{"sql": "x", "python": "a:b"}]}, "there are sql and python"),
+        ({"steps": [{"sql": "x"}, {"sql": ""}]}, "steps[1].sql is a string that says"),
+        ({"steps": [{"python": "no_function"}]}, "steps[0]: python is package.module:function"),
+        ({"steps": [{"decode": "avro", "schema": "a INT"}]}, "steps[0].decode is one of json, csv"),
+        ({"steps": [{"decode": "json"}]}, "steps[0].schema is missing"),
+        (
+            {"steps": [{"window": "1 minute", "time": "t"}]},
+            "steps[0]: a window says what it counts",
+        ),
+        ({"steps": [{"encode": "json", "kee": "x"}]}, "steps[0].kee is not known here (did you me"),
+        (
+            {"source": {"format": "rate", "bounded": True}, "sink": {**SINK, "checkpoint": "/c"}},
+            "sink.checkpoint belongs to a stream",
+        ),
+        (
+            {"source": {"format": "rate", "bounded": True}, "sink": {**SINK, "mode": "update"}},
+            "sink.mode 'update' belongs to a stream",
+        ),
+        ({"tables": {"t": {"format": "csv", "bounded": True}}}, "tables are always read whole"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(parts: Mapping[str, object], words: str):
+    assert words in refusal(**parts)
+
+
+def test_a_window_that_would_never_be_written_is_refused():
+    window = {"window": "1 minute", "time": "t", "aggregates": {"n": "count(*)"}}
+    assert "give it a watermark" in refusal(steps=[window])
+    assert parsed(steps=[window], sink={**SINK, "mode": "update"}).sink.mode == "update"
+    assert parsed(steps=[window], source={**SOURCE, "bounded": True}).source.bounded
+
+
+def test_a_window_has_a_length_and_a_session_a_gap():
+    step = {"time": "t", "aggregates": {"n": "count(*)"}, "watermark": "1 minute"}
+    assert parsed(steps=[{**step, "session": "5 minutes"}]).steps == (
+        Window(gap="5 minutes", time="t", aggregates={"n": "count(*)"}, watermark="1 minute"),
+    )
+    both = {**step, "session": "5 minutes", "window": "1 minute"}
+    assert "there are window and session" in refusal(steps=[both])
+
+
+def test_source_and_sink_have_to_be_there():
+    with pytest.raises(SpecError, match=r"has a \[source\] and a \[sink\]"):
+        Pipeline.parse({"source": SOURCE})
