@@ -100,9 +100,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
     Raises:
         KafkaConfigurationError: the text is something else.
     """
-    wrong = KafkaConfigurationError(
-        f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
-    )
+    wrong = KafkaConfigurationError(f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}')
     partitions = set()
     for topic, numbers in _json_object(text, wrong).items():
         if not isinstance(numbers, list):

@@ -1,0 +1,148 @@
+"""What a query's filters say about which offsets to read.
+
+Only what holds for all records of a range of offsets can be used: conditions on the topic, the
+partition and the offset, and a time that records must have reached. (Times do not grow with the
+offsets, but before the first record of a time there is none that late.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from aiokafka_lite._arguments import INT64
+from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Bounds", "bounds"]
+
+_T = TypeVar("_T")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What records have to be for a query to want them.
+
+    Attributes:
+        topics: Of one of these; None for any.
+        partitions: Of a partition of these numbers; None for any.
+        first, end: With an offset in [`first`, `end`).
+        time: This late at least, in milliseconds since the epoch.
+    """
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    first_partition: int = 0
+    last_partition: int = INT64
+    first: int = 0
+    end: int = INT64
+    time: int | None = None
+
+    def within(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What ranges have in common with this, times left aside."""
+        narrowed = (
+            replace(each, start=max(each.start, self.first), end=min(each.end, self.end))
+            for each in ranges
+            if (self.topics is None or each.topic in self.topics)
+            and (self.partitions is None or each.partition in self.partitions)
+            and self.first_partition <= each.partition <= self.last_partition
+        )
+        return [each for each in narrowed if each.size > 0]
+
+    def from_offsets(
+        self, ranges: Sequence[OffsetRange], starts: Mapping[TopicPartition, int | None]
+    ) -> list[OffsetRange]:
+        """Ranges without what is before some offsets; a partition of None has nothing left."""
+        narrowed = []
+        for each in ranges:
+            start = starts[each.topic_partition]
+            if start is not None and start < each.end:
+                narrowed.append(replace(each, start=max(each.start, start)))
+        return narrowed
+
+
+def bounds(filters: Iterable[Filter]) -> Bounds:
+    """The bounds that all of these filters together set; others are passed over."""
+    told = Bounds()
+    for each in filters:
+        told = _narrowed(told, each)
+    return told
+
+
+def _narrowed(told: Bounds, condition: Filter) -> Bounds:
+    match condition:
+        case EqualTo((column,), value) | EqualNullSafe((column,), value):
+            return _equal(told, column, value)
+        case In(("topic",), values):
+            return replace(told, topics=_both(told.topics, frozenset(values)))
+        case In(("partition",), values):
+            return replace(told, partitions=_both(told.partitions, frozenset(values)))
+        case GreaterThanOrEqual((column,), value):
+            return _at_least(told, column, value)
+        case GreaterThan((column,), value):
+            return _at_least(told, column, value + 1 if isinstance(value, int) else value)
+        case LessThan((column,), int(value)):
+            return _below(told, column, value)
+        case LessThanOrEqual((column,), int(value)):
+            return _below(told, column, value + 1)
+    return told
+
+
+def _equal(told: Bounds, column: str, value: object) -> Bounds:
+    match column, value:
+        case "topic", str(topic):
+            return replace(told, topics=_both(told.topics, frozenset({topic})))
+        case "partition", int(partition):
+            return replace(told, partitions=_both(told.partitions, frozenset({partition})))
+        case "offset", int(offset):
+            return _below(_at_least(told, column, offset), column, offset + 1)
+        case "timestamp", _:
+            return _at_least(told, column, value)
+    return told
+
+
+def _at_least(told: Bounds, column: str, value: object) -> Bounds:
+    match column, value:
+        case "offset", int(offset):
+            return replace(told, first=max(told.first, offset))
+        case "partition", int(partition):
+            return replace(told, first_partition=max(told.first_partition, partition))
+        case "timestamp", datetime() as moment:
+            time = _milliseconds(moment)
+            return replace(told, time=time if told.time is None else max(told.time, time))
+    return told
+
+
+def _below(told: Bounds, column: str, value: int) -> Bounds:
+    if column == "offset":
+        return replace(told, end=min(told.end, value))
+    if column == "partition":
+        return replace(told, last_partition=min(told.last_partition, value - 1))
+    return told
+
+
+def _both(one: frozenset[_T] | None, other: frozenset[_T]) -> frozenset[_T]:
+    return other if one is None else one & other
+
+
+def _milliseconds(time: datetime) -> int:
+    # A time without a zone is one of TIMESTAMP_NTZ, which the column is not; Spark's variants give
+    # the session's instants in UTC.
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return max((time - _EPOCH) // timedelta(milliseconds=1), 0)

@@ -1,0 +1,173 @@
+"""Where a query begins and ends, as its options tell it: not yet offsets, which brokers know.
+
+An end of the log, an offset or a time for each partition, or one time for all. Where several
+options tell it, the most specific kind wins as in Spark: one time, then times, then offsets.
+
+Source: KafkaSourceProvider.getKafkaOffsetRangeLimit and checkOffsetLimitValidity of Spark's
+connector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from aiokafka_lite._arguments import INT64
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.data_loss import SourceStateError
+from aiokafka_lite.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    SpecificOffsets,
+    listed,
+    parse_offsets,
+    parse_timestamps,
+)
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AtEnd", "AtOffsets", "AtTime", "AtTimes", "Limit", "check_limits", "limit"]
+
+_STRATEGIES: Final = ("error", "latest")
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """An end of the log: `EARLIEST` or `LATEST`."""
+
+    which: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """Offsets as they were written."""
+
+    offsets: SpecificOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """The first record of each partition that is at least as late as its time.
+
+    Attributes:
+        times: Milliseconds since the epoch.
+        or_latest: A partition without such a record begins at its end; else that is an error.
+    """
+
+    times: Mapping[TopicPartition, int]
+    or_latest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The same with one time for all partitions."""
+
+    time: int
+    or_latest: bool
+
+
+Limit: TypeAlias = AtEnd | AtOffsets | AtTimes | AtTime
+
+
+def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
+    """Where a query begins, or ends.
+
+    Args:
+        options: By name in lower case.
+        side: "starting" or "ending".
+        default: `EARLIEST` or `LATEST`.
+
+    Raises:
+        KafkaConfigurationError: an option that says nothing of the kind.
+    """
+    strategy = options.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if strategy not in _STRATEGIES:
+        raise KafkaConfigurationError(
+            f"Option 'startingOffsetsByTimestampStrategy' should be one of "
+            f"{', '.join(_STRATEGIES)}, not {strategy!r}"
+        )
+    or_latest = side == "ending" or strategy == "latest"
+    text = options.get(f"{side}timestamp")
+    if text is not None:
+        return AtTime(_time(text.strip()), or_latest)
+    text = options.get(f"{side}offsetsbytimestamp")
+    if text is not None:
+        return AtTimes(parse_timestamps(text.strip()), or_latest)
+    text = options.get(f"{side}offsets", "").strip()
+    match text.lower():
+        case "":
+            return AtEnd(default)
+        case "earliest":
+            return AtEnd(EARLIEST)
+        case "latest":
+            return AtEnd(LATEST)
+    return AtOffsets(parse_offsets(text))
+
+
+def check_limits(starting: Limit, ending: Limit) -> None:
+    """Refuse limits of a batch that no batch can have.
+
+    Raises:
+        KafkaConfigurationError: it begins at the latest offset, or ends at the earliest.
+        SourceStateError: it ends before it begins, or tells the two of different partitions.
+    """
+    if starting == AtEnd(LATEST):
+        raise KafkaConfigurationError("starting offset can't be latest for batch queries on Kafka")
+    if ending == AtEnd(EARLIEST):
+        raise KafkaConfigurationError("ending offset can't be earliest for batch queries on Kafka")
+    if isinstance(starting, AtOffsets):
+        _refuse(starting.offsets, LATEST, "startingOffsets for {} can't be latest")
+    if isinstance(ending, AtOffsets):
+        _refuse(ending.offsets, EARLIEST, "ending offset for {} can't be earliest")
+    match starting, ending:
+        case AtOffsets(starts), AtOffsets(ends) if not (starts.topics or ends.topics):
+            _check_order(starts.partitions, ends.partitions, "offset")
+        case AtTimes(starts_at, _), AtTimes(ends_at, _):
+            _check_order(starts_at, ends_at, "timestamp")
+
+
+def _refuse(offsets: SpecificOffsets, which: int, message: str) -> None:
+    named = {listed([tp]): offset for tp, offset in offsets.partitions.items()}
+    for name, offset in {**offsets.topics, **named}.items():
+        if offset == which:
+            raise KafkaConfigurationError(f"{message.format(name)} for batch queries on Kafka")
+
+
+def _check_order(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str
+) -> None:
+    check_same_partitions(starts, ends)
+    for tp, start in starts.items():
+        if start > ends[tp] >= 0:
+            raise SourceStateError(
+                f"UNRESOLVED_START_{what.upper()}_GREATER_THAN_END_{what.upper()}",
+                f"The specified start {what} {start} is greater than the end {what} {ends[tp]} "
+                f"for topic {tp.topic} partition {tp.partition}.",
+            )
+
+
+def check_same_partitions(
+    starts: Collection[TopicPartition], ends: Collection[TopicPartition]
+) -> None:
+    """Refuse a start and an end that are of different partitions.
+
+    Raises:
+        SourceStateError: they are.
+    """
+    if set(starts) != set(ends):
+        raise SourceStateError(
+            "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET",
+            "The specified start offset and end offset should have the same topic-partitions. "
+            f"Topic-partitions for start offset: {listed(starts)}, topic-partitions for end "
+            f"offset: {listed(ends)}.",
+        )
+
+
+def _time(text: str) -> int:
+    try:
+        time = int(text)
+    except ValueError:
+        raise KafkaConfigurationError(f"Expected a single long value, got {text}") from None
+    if not 0 <= time <= INT64:
+        raise KafkaConfigurationError(f"Expected a time since 1970 in milliseconds, got {text}")
+    return time

@@ -1,0 +1,136 @@
+"""Which topics and partitions a query reads: ``subscribe``, ``subscribePattern`` or ``assign``."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.offsets import listed, parse_partitions
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Selection", "java_pattern", "selection"]
+
+STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is read; exactly one of the three is told.
+
+    Attributes:
+        topics: All partitions of these.
+        pattern: All partitions of the topics in whose names this is found.
+        partitions: These alone.
+    """
+
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The topics to ask brokers about; None for all there are."""
+        if self.pattern is not None:
+            return None
+        return self.topics or tuple(sorted({tp.topic for tp in self.partitions}))
+
+    def chosen(self, topics: Mapping[str, Collection[int]]) -> list[TopicPartition]:
+        """The partitions to read, of those that exist; in order.
+
+        Args:
+            topics: Numbers of the partitions by topic.
+        """
+        there = (TopicPartition(topic, number) for topic in topics for number in topics[topic])
+        return sorted(self._among(there))
+
+    def _among(self, there: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
+        if self.partitions:
+            return set(self.partitions).intersection(there)
+        pattern = self.pattern
+        if pattern is None:
+            return there
+        return (tp for tp in there if pattern.search(tp.topic) is not None)
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"SubscribePattern[{self.pattern.pattern}]"
+        if self.partitions:
+            return f"Assign[{listed(self.partitions)}]"
+        return f"Subscribe[{', '.join(self.topics)}]"
+
+
+def selection(options: Mapping[str, str]) -> Selection:
+    """The selection of a reader's options.
+
+    Args:
+        options: By name in lower case.
+
+    Raises:
+        KafkaConfigurationError: none of the three options, several, or one that says nothing.
+    """
+    given = [name for name in STRATEGIES if name.lower() in options]
+    if len(given) != 1:
+        raise KafkaConfigurationError(
+            f"{'Only one' if given else 'One'} of the following options "
+            f"{'can' if given else 'must'} be specified for Kafka source: "
+            f"{', '.join(STRATEGIES)}"
+        )
+    name = given[0]
+    text = options[name.lower()].strip()
+    if name == "assign":
+        partitions = parse_partitions(text) if text.startswith("{") else []
+        if not partitions:
+            raise KafkaConfigurationError(
+                f"No topicpartitions to assign as specified value for option 'assign' is {text!r}"
+            )
+        return Selection(partitions=tuple(partitions))
+    if name == "subscribePattern":
+        if not text:
+            raise KafkaConfigurationError(
+                "Pattern to subscribe is empty as specified value for option 'subscribePattern' "
+                f"is {text!r}"
+            )
+        return Selection(pattern=java_pattern(text))
+    topics = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
+    if not topics:
+        raise KafkaConfigurationError(
+            f"No topics to subscribe to as specified value for option 'subscribe' is {text!r}"
+        )
+    return Selection(topics=topics)
+
+
+# Java's quoting, its names of groups, and its end of input; everything else of the two languages
+# that could be in a pattern for topics' names is the same, or told by `re`.
+_JAVA: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|$)|\(\?<(?P<group>[a-zA-Z])|(?P<end>\\z)|\\.")
+
+
+def java_pattern(text: str) -> re.Pattern[str]:
+    """A pattern of Java's, to be searched for in topics' names.
+
+    Raises:
+        KafkaConfigurationError: it is none, or has something that Python's ``re`` lacks (such as
+            ``\\p{Alpha}``, or ``&&`` in a class).
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # a class with "&&" means another set
+            return re.compile(_JAVA.sub(_translated, text))
+    except (re.error, FutureWarning) as error:
+        raise KafkaConfigurationError(
+            f"Option 'subscribePattern' is {text!r}, which cannot be used: {error}. It is a "
+            "regular expression of Java's that Python's `re` must understand, too"
+        ) from None
+
+
+def _translated(found: re.Match[str]) -> str:
+    if found["quoted"] is not None:
+        return re.escape(found["quoted"])
+    if found["group"] is not None:
+        return f"(?P<{found['group']}"
+    if found["end"] is not None:
+        return r"\Z"
+    return found[0]

@@ -1,0 +1,103 @@
+"""The format "kafka_lite": what Spark makes first, to learn the schema and to get readers and
+writers from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.options import ReadOptions, includes_headers
+from aiokafka_lite.spark.reader import BatchReader, FilteringBatchReader
+from aiokafka_lite.spark.stream import StreamReader
+from aiokafka_lite.spark.writer import stream_writer, writer
+
+__all__ = ["KafkaLiteDataSource", "record_schema", "register"]
+
+FORMAT: Final = "kafka_lite"
+
+
+def record_schema(include_headers: bool) -> StructType:
+    """The columns of a record, those of Spark's own ``kafka`` format."""
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if include_headers:
+        header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        fields.append(StructField("headers", ArrayType(header)))
+    return StructType(fields)
+
+
+class KafkaLiteDataSource(DataSource):
+    """Kafka without a Kafka jar: ``spark.read.format("kafka_lite")`` and the three others.
+
+    Args:
+        options: Those of Spark's own ``kafka`` format, and a few more; see `options` and
+            `write_options`.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return record_schema(includes_headers(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        self._check(schema)
+        options = ReadOptions.parse(self.options, streaming=False)
+        return FilteringBatchReader(options) if options.pushdown else BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        self._check(schema)
+        return StreamReader(ReadOptions.parse(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return stream_writer(self.options, schema, overwrite)
+
+    def _check(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise KafkaConfigurationError(
+                "Kafka source has a fixed schema and cannot be set with a custom one: "
+                f"{self.schema().simpleString()}"
+            )
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session that did not find it by itself.
+
+    Args:
+        spark: Any session; over Spark Connect, the module has to be on the server, too.
+    """
+    spark.dataSource.register(KafkaLiteDataSource)

@@ -1,0 +1,203 @@
+"""Reading a stream: how far each micro-batch goes, and which tasks it has.
+
+One of these lives on the driver for the life of a query, in a process of its own; others are made
+to travel to the tasks, and only read.
+
+Non-obvious:
+
+- Spark asks for the initial offset again when a query dies within its first micro-batch: it keeps
+  the end of each only. So the initial offset is always `NOT_BEGUN`, and the first micro-batch is an
+  empty one that ends where the query begins: that is kept, and from there on nothing can be lost.
+  A query that begins with no partition at all keeps `NOTHING_YET`: what comes later is new.
+- Which tasks a micro-batch has depends on its two offsets and the options alone.
+- A query without a trigger asks for the latest offset without pause. When there is nothing new,
+  the answer waits for it, `IDLE_WAIT` at most, so that an idle query costs next to nothing.
+
+Source: KafkaMicroBatchStream of Spark's connector for what a micro-batch takes; KIP-98 for why the
+latest offset is the last stable one with "read_committed".
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from aiokafka_lite.spark.data_loss import SourceStateError
+from aiokafka_lite.spark.offsets import Offsets, from_journal, listed, prorated, to_journal
+from aiokafka_lite.spark.options import ReadOptions
+from aiokafka_lite.spark.planner import Planner, tasks
+from aiokafka_lite.spark.reader import KafkaPartition, read_partition, settings
+from aiokafka_lite.spark.runtime import call
+from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["StreamReader"]
+
+logger = logging.getLogger(__name__)
+
+Journal: TypeAlias = dict[str, dict[str, int]]
+"""Offsets as Spark keeps them."""
+
+NOT_BEGUN: Final[Journal] = {}
+NOTHING_YET: Final[Journal] = {"": {}}
+
+IDLE_WAIT: Final = 0.5
+IDLE_EVERY: Final = 0.05
+"""Seconds. Spark's thread waits as long, and stopping a query with it."""
+
+_AGAIN: Final = (
+    "The error could be transient - restart your query, and report if you still see the same issue."
+)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads micro-batches.
+
+    Args:
+        options: Of a stream, checked.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._settings = settings(options)
+        self._planner = Planner(options)
+        self._ends: Offsets = {}  # as last told by the brokers
+        self._until: Offsets | None = None  # what an AvailableNow query goes to, once it is known
+        self._available_now = False
+        self._last_batch = -float("inf")  # a monotonic instant
+
+    # --- how far
+
+    def initialOffset(self) -> Journal:
+        return NOT_BEGUN
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available_now = True
+
+    def latestOffset(self, start: Journal, limit: ReadLimit) -> Journal:
+        if start == NOT_BEGUN:
+            begin = call(self._planner.initial())
+            logger.info("The query begins at %s", begin)
+            if self._available_now:
+                self._until = call(self._planner.latest(begin))
+            return to_journal(begin) or NOTHING_YET
+        starts = from_journal(start)
+        self._ends = ends = self._latest(starts)
+        if isinstance(limit, ReadAllAvailable):
+            until = ends
+        elif self._is_too_little(starts, ends):
+            until = starts
+        elif isinstance(limit, ReadMaxRows):
+            begun = {**starts, **call(self._planner.earliest(ends.keys() - starts.keys()))}
+            until = prorated(limit.max_rows, begun, ends)
+        else:
+            until = ends
+        return to_journal(until) or start
+
+    def reportLatestOffset(self) -> Journal | None:
+        return to_journal(self._ends) or None
+
+    def _latest(self, starts: Offsets) -> Offsets:
+        if self._available_now:
+            if self._until is None:
+                self._until = call(self._planner.latest(starts))
+            return self._until
+        ends = call(self._planner.latest(starts))
+        if ends == starts and call(self._planner.wait_for_more(ends, IDLE_WAIT, IDLE_EVERY)):
+            ends = call(self._planner.latest(starts))
+        return ends
+
+    def _is_too_little(self, starts: Offsets, ends: Offsets) -> bool:
+        """Whether to wait for ``minOffsetsPerTrigger``, which is not for what ends anyhow."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._available_now:
+            return False
+        now = time.monotonic()
+        there = sum(end - starts.get(tp, 0) for tp, end in ends.items())
+        if there < least and now - self._last_batch < self._options.max_trigger_delay:
+            return True
+        self._last_batch = now
+        return False
+
+    # --- which tasks
+
+    def partitions(self, start: Journal, end: Journal) -> Sequence[InputPartition]:
+        if start == NOT_BEGUN:
+            return []  # it only says where the query begins
+        ends = from_journal(end)
+        if self._until is not None:
+            self._check_available(ends, self._until)
+        ranges = call(self._planner.ranges(from_journal(start), ends))
+        return [KafkaPartition(task) for task in tasks(ranges, self._options)]
+
+    def _check_available(self, ends: Offsets, until: Offsets) -> None:
+        """See to it that an AvailableNow query reads what was there when it began, all of it.
+
+        Raises:
+            SourceStateError: it does not, or partitions were lost meanwhile.
+        """
+        if ends.keys() != until.keys():
+            raise SourceStateError(
+                "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
+                "Kafka data source in Trigger.AvailableNow should provide the same topic "
+                f"partitions in pre-fetched offset to end offset for each microbatch. {_AGAIN} "
+                f"topic-partitions for pre-fetched offset: {listed(until)}, topic-partitions for "
+                f"end offset: {listed(ends)}.",
+            )
+        if beyond := _beyond(ends, until):
+            raise SourceStateError(
+                "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
+                "For Kafka data source with Trigger.AvailableNow, end offset should have lower or "
+                f"equal offset per each topic partition than pre-fetched offset. {_AGAIN} {beyond}",
+            )
+        latest = call(self._planner.latest(ends))
+        if lost := ends.keys() - latest.keys():
+            raise SourceStateError(
+                "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW",
+                "Some of partitions in Kafka topic(s) have been lost during running query with "
+                f"Trigger.AvailableNow. {_AGAIN} Lost: {listed(lost)}",
+            )
+        if beyond := _beyond(ends, latest):
+            raise SourceStateError(
+                "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_"
+                "AVAILABLENOW",
+                "Some of partitions in Kafka topic(s) report available offset which is less than "
+                f"end offset during running query with Trigger.AvailableNow. {_AGAIN} {beyond}",
+            )
+
+    # --- reading
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self._settings)
+
+    def commit(self, end: Journal) -> None:
+        """Spark's checkpoint keeps the offsets; nobody else is told."""
+
+    def stop(self) -> None:
+        """Clients close when the process ends, which is what Spark does next."""
+
+
+def _beyond(ends: Offsets, limits: Offsets) -> str:
+    """The partitions that end after their limit, for people to read; "" if there are none."""
+    wrong: list[TopicPartition] = [tp for tp, end in ends.items() if end > limits[tp]]
+    return ", ".join(f"{listed([tp])}: {ends[tp]} after {limits[tp]}" for tp in sorted(wrong))

@@ -1,0 +1,103 @@
+"""Bearer tokens from an OAuth token endpoint: what Java's OAUTHBEARER client does (KIP-768).
+
+A provider travels to Spark's executors within the client's arguments, and equals any other of the
+same client: each process asks for a token of its own and keeps it until shortly before its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import AuthenticationFailedError
+
+__all__ = ["ClientCredentials"]
+
+REQUEST_TIMEOUT: Final = 10.0
+"""Seconds, of connecting and of each read."""
+
+KEEP: Final = 0.8
+"""The part of a token's life in which it is presented, as with Java's refresh window."""
+
+DEFAULT_LIFE: Final = 300.0
+"""Seconds that a token is taken to live whose endpoint does not tell."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    token: str = ""
+    until: float = 0.0  # a monotonic instant
+
+
+@dataclass(frozen=True)
+class ClientCredentials(AbstractTokenProvider):
+    """Asks a token endpoint with a client's own name and secret.
+
+    Attributes:
+        url: The endpoint, https (or http, where that is wanted).
+        client_id, client_secret: Who asks.
+        scope: What for; None asks for the endpoint's default.
+        sasl_extensions: Pairs to send beside the token (KIP-342).
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    sasl_extensions: tuple[tuple[str, str], ...] = ()
+    _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
+
+    async def token(self) -> str:
+        """The token that is kept, or a new one.
+
+        Raises:
+            AuthenticationFailedError: the endpoint refuses, cannot be reached, or answers with
+                something that is no token.
+        """
+        kept = self._kept
+        if time.monotonic() >= kept.until:
+            kept.token, life = await asyncio.to_thread(self._ask)
+            kept.until = time.monotonic() + KEEP * life
+        return kept.token
+
+    def extensions(self) -> Mapping[str, str]:
+        """Of ``extension_NAME`` in the login module's options."""
+        return dict(self.sasl_extensions)
+
+    def _ask(self) -> tuple[str, float]:
+        form = {"grant_type": "client_credentials"}
+        if self.scope is not None:
+            form["scope"] = self.scope
+        name = f"{self.client_id}:{self.client_secret}"
+        request = urllib.request.Request(
+            self.url,
+            data=urllib.parse.urlencode(form).encode(),
+            headers={
+                "Accept": "application/json",
+                "Authorization": "Basic " + base64.b64encode(name.encode()).decode(),
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as answer:
+                told = json.load(answer)
+            token, life = told["access_token"], told.get("expires_in", DEFAULT_LIFE)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise AuthenticationFailedError(f"No token from {self.url}: {error!r}") from error
+        if not isinstance(token, str) or not isinstance(life, int | float):
+            raise AuthenticationFailedError(f"No token from {self.url}: not what RFC 6749 says")
+        return token, float(life)
+
+    def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:
+        # The token stays here: a worker's clock is another one.
+        told = (self.url, self.client_id, self.client_secret, self.scope, self.sasl_extensions)
+        return ClientCredentials, told
