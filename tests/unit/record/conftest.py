@@ -17,6 +17,7 @@ class Build:
     record_size_upper_bound: Any
     RecordSet: Any
     read_columns: Any
+    ArrowRows: Any
     murmur2: Any
     ConsumerRecord: Any
 
@@ -32,6 +33,7 @@ def load(kind: str) -> Build:
         batch.record_size_upper_bound,
         module("record._record_set").RecordSet,
         module("record._columns").read_columns,
+        module("record._arrow").ArrowRows,
         module("record._murmur2").murmur2,
         module("_consumer_record").ConsumerRecord,
     )
