@@ -12,7 +12,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer lint format bench \
+.PHONY: help venv demo test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -116,6 +116,11 @@ chaos-producer: $(DONE)/interop ## The producer against three brokers in trouble
 chaos-consumer: $(DONE)/interop ## A group of 8 against three brokers in trouble; SEED=7 MINUTES=12 RECORDS=20000000
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),12) CHAOS_RECORDS=$(or $(RECORDS),20000000) \
 		$(BIN)/pytest tests/faults/test_chaos_consumer.py -s $(FLAGS)
+
+chaos-transactions: $(DONE)/interop ## Read, process, write while all around dies; SEED=7 MINUTES=5 RECORDS=5000000 VERSION=3.9.2 PROTOCOL=cooperative
+	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RECORDS=$(or $(RECORDS),5000000) \
+		$(if $(VERSION),CHAOS_VERSION=$(VERSION)) $(if $(PROTOCOL),CHAOS_PROTOCOL=$(PROTOCOL)) \
+		$(BIN)/pytest tests/faults/test_exactly_once_judged.py -s $(FLAGS)
 
 bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)

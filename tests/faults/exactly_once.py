@@ -3,10 +3,17 @@ to be there in the end."""
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRecord,
+    TopicPartition,
+    exactly_once,
+)
 from aiokafka_lite.errors import KafkaError, ProducerFenced
 
 INPUT, OUTPUT, GROUP = "input", "output", "workers"
@@ -57,10 +64,10 @@ class Worker:
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
-            request_timeout_ms=2_000 * self.pace,
+            request_timeout_ms=int(2_000 * self.pace),
             retry_backoff_ms=10,
             max_poll_records=20,
-            max_poll_interval_ms=SESSION * self.pace * 1000,  # who sleeps for longer is out
+            max_poll_interval_ms=int(SESSION * self.pace * 1000),  # who sleeps for longer is out
             **timeouts,
         )
         producer = AIOKafkaProducer(
@@ -74,7 +81,10 @@ class Worker:
         try:
             await producer.start()
             await consumer.start()
-            await self._work(consumer, producer, end, calm)
+            if self.random.random() < 0.5:
+                await self._work(consumer, producer, end, calm)
+            else:
+                await self._work_by_helper(consumer, producer, end, calm)
         finally:
             if self.random.random() < 0.3:
                 producer._sender.abort()  # as a SIGKILL: nothing is said
@@ -100,11 +110,7 @@ class Worker:
                     for tp, records in batches.items():
                         for record in records:
                             await producer.send(OUTPUT, record.value, partition=tp.partition)
-                    if self.random.random() < 0.05 and not calm.is_set():
-                        self.events["slept"] += 1
-                        await asyncio.sleep(
-                            SESSION * self.pace * 1.5
-                        )  # others may have its partitions by now
+                    await self._doze(calm)
                     offsets = {tp: records[-1].offset + 1 for tp, records in batches.items()}
                     await producer.send_offsets_to_transaction(offsets, group)
                 self.events["committed"] += 1
@@ -112,8 +118,54 @@ class Worker:
                 raise
             except KafkaError as error:
                 self.events[type(error).__name__] += 1
-                if consumer.assignment():
-                    await consumer.seek_to_committed()
+                await go_back(consumer, batches)
+
+    async def _work_by_helper(
+        self,
+        consumer: AIOKafkaConsumer,
+        producer: AIOKafkaProducer,
+        end: asyncio.Event,
+        calm: asyncio.Event,
+    ) -> None:
+        life = self.random.randint(3, 40)
+
+        async def stop_at_the_end() -> None:
+            await end.wait()
+            await consumer.stop()
+
+        ending = asyncio.create_task(stop_at_the_end())
+        try:
+            async with exactly_once(consumer, producer, max_records=20) as batches:
+                async for batch in batches:
+                    for part in batch.parts:
+                        partition = part.topic_partition.partition
+                        for record in part:
+                            await producer.send(OUTPUT, record.value, partition=partition)
+                    await self._doze(calm)
+                    self.events["by exactly_once()"] += 1
+                    life -= 1
+                    if life <= 0 and not calm.is_set():
+                        break
+        finally:
+            ending.cancel()
+            await asyncio.wait([ending])
+
+    async def _doze(self, calm: asyncio.Event) -> None:
+        """Now and then, for so long that others may have its partitions by the end of it."""
+        if self.random.random() < 0.05 and not calm.is_set():
+            self.events["slept"] += 1
+            await asyncio.sleep(SESSION * self.pace * 1.5)
+
+
+async def go_back(
+    consumer: AIOKafkaConsumer, batches: Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
+) -> None:
+    """Read the same once more: from what is committed; from where this began, if nothing is."""
+    if not consumer.assignment():
+        return
+    for tp, offset in (await consumer.seek_to_committed()).items():
+        if offset is None and tp in batches and tp in consumer.assignment():
+            consumer.seek(tp, batches[tp][0].offset)
 
 
 async def write(bootstrap: str, seconds: float) -> Counter[int]:

@@ -1,0 +1,153 @@
+"""What has to be there after the judged run of exactly once, and Java's word on what is."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tools.kafka import jars
+from tools.kafka.process import Child
+from tools.kafka.releases import FALLBACK
+
+__all__ = ["OutputLedger", "Transactions", "console", "lines"]
+
+CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+QUIET: Final = 20.0
+"""Seconds without a record after which the console consumer takes it that there are no more."""
+_LAST_WORD: Final = b"Processed a total of "
+
+Mark = tuple[bytes, int]
+"""A process and the number of its transaction."""
+
+
+async def console(bootstrap: str, topic: str, to: Path, within: float) -> None:
+    """Have Java's console consumer write into a file what read_committed shows of a topic.
+
+    Args:
+        within: Seconds.
+
+    Raises:
+        AssertionError: It did not end in time.
+    """
+    command = [jars.java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", jars.class_path(FALLBACK)]
+    command += ["-Dorg.apache.logging.log4j.level=OFF", CONSOLE]
+    command += ["--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning"]
+    command += ["--isolation-level", "read_committed", "--timeout-ms", str(int(QUIET * 1000))]
+    for each in ("print.partition=true", "print.offset=true", "print.key=true"):
+        command += ["--formatter-property", each]
+    child = Child(command, to)
+    try:
+        deadline = time.monotonic() + within
+        while child.exit_status is None:
+            assert time.monotonic() < deadline, f"{topic} was not read in {within:.0f} s"
+            await asyncio.sleep(0.2)
+    finally:
+        child.kill()
+
+
+def lines(path: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Partition, offset, key and value of each record that the console consumer wrote down.
+
+    Raises:
+        AssertionError: Its own count is another one.
+    """
+    count, told = 0, None
+    with path.open("rb") as file:
+        for line in file:
+            if line.startswith(b"Partition:"):
+                partition, offset, key, value = line.rstrip(b"\n").split(b"\t")
+                count += 1
+                yield int(partition[10:]), int(offset[7:]), key, value
+            elif line.startswith(_LAST_WORD):
+                told = int(line.split()[4])
+    assert told == count, f"the console consumer tells of {told} records, and wrote {count}"
+
+
+class Transactions:
+    """What the processes told of their transactions.
+
+    Attributes:
+        events: How often each kind of line was told.
+        mistakes: What may never happen, and did.
+    """
+
+    def __init__(self) -> None:
+        self.events: Counter[str] = Counter()
+        self.mistakes: list[str] = []
+        self._told: dict[Mark, str] = {}
+        self._records: dict[Mark, int] = {}
+
+    def take(self, process: str, journal: Path) -> None:
+        """Read what a process has written down."""
+        name = process.encode()
+        for line in journal.read_text().splitlines():
+            verb, _, rest = line.partition(" ")
+            if verb == "mistake":
+                self.mistakes.append(f"{process}: {rest}")
+            elif verb == "error":
+                self.events[rest] += 1
+                continue
+            elif rest:
+                number, *counts = map(int, rest.split())
+                self._told[name, number] = verb
+                for count in counts:
+                    self._records[name, number] = count
+            self.events[verb] += 1
+
+    def judge(self, seen: Counter[Mark]) -> list[str]:
+        """Compare what was told with what is there: a transaction is there as a whole, or not.
+
+        Args:
+            seen: Records by transaction.
+        """
+        wrong = []
+        for mark, told in self._told.items():
+            there, sent = seen[mark], self._records.get(mark, 0)
+            fine = {"committed": (sent,), "aborted": (0,), "commits": (0, sent)}[told]
+            if there not in fine:
+                wrong.append(f"{mark}, told {told!r}: {there} of {sent} records are there")
+        for mark in seen.keys() - self._told.keys():
+            wrong.append(f"{mark}: nobody has committed it, and {seen[mark]} are there")
+        return wrong
+
+
+class OutputLedger:
+    """Follows the numbers of each key through the output.
+
+    Attributes:
+        seen: Records by transaction.
+        count: Of all.
+    """
+
+    def __init__(self) -> None:
+        self.seen: Counter[Mark] = Counter()
+        self.count = 0
+        self.wrong: list[str] = []
+        self._next: dict[bytes, int] = {}
+
+    def take(self, records: Iterable[tuple[int, int, bytes, bytes]]) -> None:
+        """What is in the output, each partition in its order."""
+        following, seen, wrong = self._next, self.seen, self.wrong
+        for partition, offset, key, value in records:
+            number, process, transaction = value.split(b" ")
+            mark = process, int(transaction)
+            seen[mark] += 1
+            self.count += 1
+            expected = following.get(key, 0)
+            if int(number) != expected:
+                wrong.append(
+                    f"{key!r} of {partition}@{offset}: {int(number)} follows {expected - 1}, by "
+                    f"{mark}"
+                )
+            following[key] = int(number) + 1
+
+    def judge(self, keys: Iterable[bytes], each: int) -> list[str]:
+        """All that is wrong, given that each key has so many records."""
+        short = [
+            f"{key!r} ends at {self._next.get(key, 0)} of {each}"
+            for key in keys
+            if self._next.get(key, 0) != each
+        ]
+        return [*self.wrong, *short]

@@ -1,0 +1,164 @@
+"""The judged run of exactly once: millions of records are read, processed and written by processes
+of a group, on three real brokers, while both are killed, paused and superseded; and read in the end
+by Java's console consumer with read_committed. Each input's output is there exactly once, those of
+a key are in order, every transaction is there as a whole or not at all, as its process was told,
+and no process whose transactional id another one has comes through.
+
+`make chaos-transactions SEED=7 RECORDS=5000000 MINUTES=5 VERSION=3.9.2 PROTOCOL=cooperative`: how
+many records, in how many minutes of trouble, on which Kafka, by which protocol of the group.
+"""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from tests.faults.exactly_once_fleet import FLEET_FAULTS, ProcessorFleet, write_numbers
+from tests.faults.exactly_once_ledger import OutputLedger, console, lines
+from tests.faults.exactly_once_processor import Plan
+from tests.faults.schedule import Happenings, cluster_faults, play
+from tests.faults.stages import DURABLE, Real
+from tools.kafka import NEWEST, KafkaCluster
+
+SEED = int(os.environ.get("CHAOS_SEED", "1"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.6"))
+RECORDS = int(os.environ.get("CHAOS_RECORDS", "100000"))
+VERSION = os.environ.get("CHAOS_VERSION", NEWEST)
+PROTOCOL = os.environ.get("CHAOS_PROTOCOL", "cooperative" if VERSION < "4" else "consumer")
+PROCESSES = int(os.environ.get("CHAOS_PROCESSES", "4"))
+
+SOURCE, SINK, GROUP = "input", "output", "processors"
+PARTITIONS = {SOURCE: 12, SINK: 8}
+KEYS = [b"key-%d" % number for number in range(500)]
+EACH = RECORDS // len(KEYS)
+SECONDS = MINUTES * 60
+SESSION = 6.0  # seconds
+LONGEST = min(8.0, SECONDS / 6)  # seconds that a fault lasts
+PEACE = min(12.0, SECONDS / 8)  # seconds after it, at most
+CATCH_UP = 600 + SECONDS  # seconds, with nothing going wrong any more, on a busy machine
+READING = 120 + RECORDS / 5_000  # seconds that Java may take for all
+
+BROKER_FAULTS = ("kill", "freeze", "kill", "restart", "kill")
+if tuple(map(int, VERSION.split("."))) < (3, 6):
+    # What still waits in a paused broker's sockets is written after its transaction was aborted,
+    # with no marker to follow: those brokers do not ask the coordinator first (KIP-890, part 1).
+    BROKER_FAULTS = ("kill", "kill", "restart", "kill")
+CONFIG = {
+    **DURABLE,
+    "broker.session.timeout.ms": 4000,
+    "group.consumer.session.timeout.ms": int(SESSION * 1000),
+    "group.consumer.min.session.timeout.ms": int(SESSION * 1000),
+    "group.consumer.heartbeat.interval.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 1000,
+}
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + CATCH_UP + 2 * READING + 300)]
+
+
+class Progress:
+    """How far the group is.
+
+    Args:
+        bootstrap: Of the cluster.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._places = [TopicPartition(SOURCE, number) for number in range(PARTITIONS[SOURCE])]
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False
+        )
+
+    async def __aenter__(self) -> "Progress":
+        await self._consumer.start()
+        self._consumer.assign(self._places)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
+
+    async def written(self) -> int:
+        ends = await self._consumer.end_offsets(self._places)
+        return sum(ends.values())
+
+    async def processed(self) -> int:
+        return sum([await self._consumer.committed(place) or 0 for place in self._places])
+
+
+async def play_out(
+    stage: Real, fleet: ProcessorFleet, bootstrap: str, happenings: Happenings
+) -> None:
+    """Trouble while the inputs are written, then peace until all are processed.
+
+    Raises:
+        AssertionError: They were not in time, or a process came to an end that it may not have.
+    """
+    trouble_ends, end = asyncio.Event(), asyncio.Event()
+    async with Progress(bootstrap) as progress, asyncio.TaskGroup() as group:
+        group.create_task(fleet.tend(end))
+        faults = [
+            group.create_task(play(on, drawn, trouble_ends, happenings))
+            for on, drawn in (
+                (stage, cluster_faults(SEED, stage.kafka.node_ids, LONGEST, PEACE, BROKER_FAULTS)),
+                (fleet, cluster_faults(SEED + 1, fleet.nodes, LONGEST, PEACE, FLEET_FAULTS)),
+            )
+        ]
+        await write_numbers(bootstrap, SOURCE, KEYS, EACH, SECONDS)
+        trouble_ends.set()
+        await asyncio.gather(*faults)
+        assert await progress.written() == EACH * len(KEYS), "the load is not what it should be"
+        processed = await progress.processed()
+        happenings.tell(f"{processed} were processed in trouble; peace from now on")
+        deadline = time.monotonic() + CATCH_UP
+        while (processed := await progress.processed()) < EACH * len(KEYS):
+            assert time.monotonic() < deadline, f"only {processed} are processed"
+            await asyncio.sleep(0.5)
+        happenings.tell("all are processed")
+        end.set()
+
+
+async def settle(bootstrap: str, count: int) -> None:
+    """Have what was left open aborted, as a successor does."""
+    for number in range(count):
+        async with AIOKafkaProducer(
+            bootstrap_servers=bootstrap, transactional_id=f"processor-{number}"
+        ):
+            pass
+
+
+async def test_each_inputs_output_is_there_once_and_in_order(tmp_path: Path) -> None:
+    print(f"\nKafka {VERSION}, seed {SEED}, {RECORDS} records, {MINUTES:g} minutes, {PROTOCOL}")
+    happenings = Happenings()
+    ledger = OutputLedger()
+    with KafkaCluster(VERSION, nodes=3, config=CONFIG, heap="256m") as kafka:
+        bootstrap = kafka.bootstrap_servers
+        for topic, partitions in PARTITIONS.items():
+            await asyncio.to_thread(kafka.create_topic, topic, partitions)
+        happenings.tell("the brokers are up")
+        plan = Plan(
+            bootstrap, "", "", SOURCE, SINK, GROUP, PROTOCOL, SESSION, seed=str(SEED), journal=""
+        )
+        fleet = ProcessorFleet(plan, tmp_path, PROCESSES)
+        try:
+            fleet.start()
+            await play_out(Real(kafka, [], SEED), fleet, bootstrap, happenings)
+            await fleet.end()
+        finally:
+            fleet.kill_all()
+        await settle(bootstrap, PROCESSES)
+        output = tmp_path / "output"
+        await console(bootstrap, SINK, output, READING)
+        happenings.tell("the console consumer has read the output")
+    await asyncio.to_thread(ledger.take, lines(output))
+    output.unlink()
+    told = fleet.transactions()
+    happenings.tell(
+        f"{ledger.count} outputs, {dict(happenings.count)}, {dict(fleet.events)}, "
+        f"{dict(told.events)}"
+    )
+    wrong = [*told.mistakes, *ledger.judge(KEYS, EACH), *told.judge(ledger.seen)]
+    assert not wrong, "\n".join([f"{len(wrong)} in all", *wrong[:60]])
+    assert told.events["committed"] > 10
+    assert happenings.count.total() > 3
