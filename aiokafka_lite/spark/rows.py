@@ -1,0 +1,182 @@
+"""Rows of a task to records: Arrow batches in, every record's outcome awaited.
+
+Runs in the event loop of the runtime; what reads the rows from Spark is the task's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Final
+from zlib import crc32
+
+import pyarrow as pa
+
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.producer.accumulator import Ack
+from aiokafka_lite.spark.write_options import RowLayout
+
+__all__ = ["RowDigest", "RowSender"]
+
+_Headers = Sequence[tuple[str, bytes | None]]
+_Row = tuple[str | None, bytes | None, bytes | None, int | None, _Headers | None]
+
+_UNSETTLED: Final = 40_000
+"""Records without an outcome that are let stand: more would hold memory for nothing, as the
+producer's own is used up by then."""
+
+_BREATH: Final = 1_000
+"""Records after which the event loop may do other things."""
+
+_MASK: Final = (1 << 64) - 1
+
+
+class RowDigest:
+    """How many rows there were, and a sum that does not depend on their order.
+
+    Tells a replayed task whether it has the rows that were written before it. It guards against
+    accidents (`rand()`, another number of tasks), not against forgers.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.sum = 0
+
+    def add(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> None:
+        """Count rows in."""
+        self.rows += len(values)
+        if keys is None:
+            found = sum(crc32(value or b"") for value in values)
+        else:
+            pairs = zip(keys, values, strict=True)
+            found = sum(crc32(value or b"", crc32(key or b"") + 1) for key, value in pairs)
+        self.sum = (self.sum + found) & _MASK
+
+    def add_batch(self, batch: pa.RecordBatch, layout: RowLayout) -> None:
+        """Count the rows of a batch in."""
+        self.add(_keys(batch, layout), _binary(batch.column(layout.value)))
+
+
+class RowSender:
+    """Sends the rows of one task.
+
+    Args:
+        producer: Started; of this task alone while it runs.
+        layout: Of the rows.
+        digest: Counts the rows in, if anybody asks for it.
+    """
+
+    def __init__(
+        self, producer: AIOKafkaProducer, layout: RowLayout, digest: RowDigest | None = None
+    ) -> None:
+        self._producer = producer
+        self._layout = layout
+        self._digest = digest
+        self._acks: deque[list[Ack]] = deque()
+        self._unsettled = 0
+        self.rows = 0
+        self.some_topic: str | None = layout.constant_topic
+        """A topic that a row went to; None while there is none."""
+
+    async def append(self, batch: pa.RecordBatch) -> None:
+        """Send the rows of a batch, in their order.
+
+        Returns when they are in the producer's memory.
+
+        Raises:
+            KafkaError: A record was refused, of these or of those before.
+            IllegalArgumentError: A row has no topic, or a partition that is not there.
+            KafkaTimeoutError: The brokers take nothing any more.
+        """
+        layout = self._layout
+        values = _binary(batch.column(layout.value))
+        keys = _keys(batch, layout)
+        if self._digest is not None:
+            self._digest.add(keys, values)
+        topic = layout.constant_topic
+        if topic is not None and layout.partition is None and layout.headers is None:
+            acks = await self._producer.send_many(topic, values, keys=keys)
+        else:
+            acks = await self._send_each(self._rows(batch, keys, values))
+        self.rows += len(values)
+        self._acks.append(acks)
+        self._unsettled += len(acks)
+        while self._unsettled > _UNSETTLED:
+            await self._settle_oldest()
+
+    async def finish(self) -> None:
+        """Wait for the outcome of every row.
+
+        Raises:
+            KafkaError: Of the first that was refused.
+        """
+        flushing = asyncio.ensure_future(self._producer.flush())  # so that nothing lingers
+        try:
+            while self._acks:
+                await self._settle_oldest()
+            await flushing
+        finally:
+            flushing.cancel()
+
+    async def _settle_oldest(self) -> None:
+        acks = self._acks.popleft()
+        for ack in acks:
+            await ack
+        self._unsettled -= len(acks)
+
+    async def _send_each(self, rows: Iterator[_Row]) -> list[Ack]:
+        acks: list[Ack] = []
+        send = self._producer.send
+        for topic, value, key, partition, headers in rows:
+            if topic is None:
+                raise IllegalArgumentError(
+                    "null topic present in the data. Use the topic option for setting a topic."
+                )
+            acks.append(await send(topic, value, key, partition, None, headers))
+            if not len(acks) % _BREATH:
+                await asyncio.sleep(0)
+        if self.some_topic is None and acks:
+            self.some_topic = topic
+        return acks
+
+    def _rows(
+        self,
+        batch: pa.RecordBatch,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+    ) -> Iterator[_Row]:
+        layout = self._layout
+        topics: Iterator[str | None] = repeat(layout.constant_topic)
+        if layout.constant_topic is None and layout.topic is not None:
+            topics = iter(batch.column(layout.topic).to_pylist())
+        partitions: Iterator[int | None] = repeat(None)
+        if layout.partition is not None:
+            partitions = iter(batch.column(layout.partition).to_pylist())
+        headers: Iterator[_Headers | None] = repeat(None)
+        if layout.headers is not None:
+            headers = map(_headers, batch.column(layout.headers).to_pylist())
+        return zip(topics, values, keys or repeat(None), partitions, headers, strict=False)
+
+
+def _keys(batch: pa.RecordBatch, layout: RowLayout) -> list[bytes | None] | None:
+    return None if layout.key is None else _binary(batch.column(layout.key))
+
+
+def _binary(column: pa.Array) -> list[bytes | None]:
+    """A column of strings or bytes as bytes."""
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
+    elif pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())
+    # By way of numpy: to_pylist makes a pyarrow scalar of each value first, five times the cost.
+    found: list[bytes | None] = column.to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _headers(found: list[dict[str, object]] | None) -> _Headers | None:
+    if not found:
+        return None
+    return [(each["key"], each["value"]) for each in found]  # type: ignore[misc]  # as the schema says

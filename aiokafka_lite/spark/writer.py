@@ -1,0 +1,307 @@
+"""Writing to Kafka: what Spark calls on the driver and in each task.
+
+A writer is made on the driver, pickled, and used in the tasks; a stream's is made anew for each
+epoch, and again to commit it, so that it remembers nothing. A task's rows come as Arrow batches in
+its own thread, and are sent in the event loop of the runtime while the next batch is read.
+
+At least once: every row's outcome is awaited before the task says that it is done; what fails is
+written again by the task's next attempt. Exactly once: see `exactly_once`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
+from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
+from aiokafka_lite.spark import runtime
+from aiokafka_lite.spark.exactly_once import (
+    Marker,
+    Place,
+    ReplayError,
+    TaskTransaction,
+    TaskWritten,
+    check_marks,
+)
+from aiokafka_lite.spark.rows import RowDigest, RowSender
+from aiokafka_lite.spark.write_options import Schema, WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["stream_writer", "writer"]
+
+_log = logging.getLogger(__name__)
+
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+_RUN_ID: Final = "sql.streaming.runId"
+"""Local properties of a streaming task; Spark's own names, from MicroBatchExecution and
+StreamExecution."""
+
+
+def writer(
+    options: Mapping[str, str], schema: Schema, overwrite: bool = False
+) -> DataSourceArrowWriter:
+    """What writes a data frame.
+
+    Args:
+        options: Of its writer.
+        schema: Of its rows.
+        overwrite: Whether what is there should be replaced.
+
+    Raises:
+        KafkaConfigurationError: An option or a column is not as it should be; or ``overwrite``.
+    """
+    if overwrite:
+        raise KafkaConfigurationError(
+            "Save mode overwrite not allowed for Kafka. Allowed save modes are append and "
+            "errorifexists (default)."
+        )
+    return _BatchWriter(WriteOptions.parse(options, schema, streaming=False))
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: Schema, overwrite: bool = False
+) -> DataSourceStreamArrowWriter:
+    """What writes an epoch of a stream.
+
+    Args:
+        options: Of its writer.
+        schema: Of its rows.
+        overwrite: True with output mode `complete`; rows are appended all the same, as Spark's own
+            sink does.
+
+    Raises:
+        KafkaConfigurationError: An option or a column is not as it should be.
+    """
+    return _StreamWriter(WriteOptions.parse(options, schema, streaming=True))
+
+
+class _Message(WriterCommitMessage):
+    """A task's word to the driver.
+
+    Args:
+        written: What it is.
+    """
+
+    def __init__(self, written: TaskWritten) -> None:
+        self.written = written
+
+
+class _BatchWriter(DataSourceArrowWriter):
+    """Writes a data frame.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        # Drawn on the driver: every task, and every attempt of one, has the same.
+        self._write_id = options.write_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return _Message(_write_at_least_once(self._options, iterator))
+        task = _task().partitionId()
+        place = Place(self._options.prefix, self._write_id, 0, task, "")
+        return _Message(_write_exactly_once(self._options, place, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.exactly_once:
+            _check(self._options, 0, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _log_abort("the write", self._options, messages)
+
+
+class _StreamWriter(DataSourceStreamArrowWriter):
+    """Writes an epoch of a stream.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return _Message(_write_at_least_once(self._options, iterator))
+        return _Message(_write_exactly_once(self._options, _place(self._options), iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self._options.exactly_once:
+            _check(self._options, batchId, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _log_abort(f"epoch {batchId}", self._options, messages)
+
+
+# --- in a task
+
+
+def _write_at_least_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
+    runtime.prepare_worker()
+    with _lent(options.producer) as producer:
+        sender = RowSender(producer, options.layout)
+        _send(sender, batches)
+        runtime.call(sender.finish())
+    return TaskWritten(None, sender.rows)
+
+
+@contextlib.contextmanager
+def _lent(arguments: Mapping[str, Any]) -> Iterator[AIOKafkaProducer]:
+    """A producer that the worker keeps for its next task, unless this one fails."""
+    lease = runtime.lease("producer", arguments, lambda: AIOKafkaProducer(**arguments))
+    producer = runtime.call(lease.__aenter__())
+    try:
+        yield producer
+    except BaseException as error:
+        runtime.call(lease.__aexit__(type(error), error, error.__traceback__))
+        raise
+    runtime.call(lease.__aexit__(None, None, None))
+
+
+def _write_exactly_once(
+    options: WriteOptions, place: Place, batches: Iterator[pa.RecordBatch]
+) -> TaskWritten:
+    runtime.prepare_worker()
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        # Nothing to commit, and nothing to be found there: the driver looks at the mark.
+        return TaskWritten(place, 0)
+    digest = RowDigest()
+    transaction = runtime.call(_begun(place, options.producer))
+    try:
+        found = runtime.call(transaction.open())
+        before = transaction.before
+        known = before is not None and before.run == place.run and place.run != ""
+        if found is not None:
+            digest.add_batch(first, options.layout)
+            for batch in batches:
+                digest.add_batch(batch, options.layout)
+            _compare(place, found, digest)
+            return TaskWritten(place, digest.rows, digest.sum, skipped=True)
+        sender = RowSender(transaction.producer, options.layout, digest)
+        _send(sender, _chain(first, batches))
+        runtime.call(sender.finish())
+        if sender.some_topic is None:
+            raise IllegalStateError("rows were sent, and to no topic")
+        runtime.call(transaction.commit(digest.rows, digest.sum, sender.some_topic))
+    finally:
+        runtime.call(transaction.close())
+    return TaskWritten(place, digest.rows, digest.sum, first=not known)
+
+
+async def _begun(place: Place, arguments: Mapping[str, Any]) -> TaskTransaction:
+    """In the event loop, where producers are made."""
+    return TaskTransaction(place, arguments)
+
+
+def _compare(place: Place, found: Marker, digest: RowDigest) -> None:
+    """Whether the rows that come again are those that were written."""
+    if (found.rows, found.digest) == (digest.rows, digest.sum):
+        _log.info("%s has written epoch %d before: skipped", place.name, place.epoch)
+        return
+    raise ReplayError(
+        f"task {place.task} of query {place.query} has written {found.rows} rows of epoch "
+        f"{place.epoch} before, and has {digest.rows} now that are not the same: an epoch has to "
+        "be the same when it is replayed. rand(), uuid(), changed options and "
+        "spark.sql.adaptive.streaming.stateless.enabled=true make it another"
+    )
+
+
+def _send(sender: RowSender, batches: Iterator[pa.RecordBatch]) -> None:
+    """Send all batches: each is put into records while the next one is read from Spark."""
+    sending: Future[None] | None = None
+    try:
+        for batch in batches:
+            if sending is not None:
+                sending.result()
+            sending = runtime.submit(sender.append(batch))
+        if sending is not None:
+            sending.result()
+    except BaseException:
+        if sending is not None:
+            sending.cancel()
+        raise
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise IllegalStateError("rows are written in a task of Spark's only")
+    return context
+
+
+def _place(options: WriteOptions) -> Place:
+    """Of the streaming task that this is."""
+    context = _task()
+    told = [context.getLocalProperty(name) for name in (_QUERY_ID, _BATCH_ID, _RUN_ID)]
+    if None in told:
+        raise IllegalStateError(
+            "Spark does not tell its tasks which query and epoch they belong to "
+            f"({_QUERY_ID}, {_BATCH_ID}): deliveryGuarantee=exactly_once needs both"
+        )
+    query, epoch, run = map(str, told)
+    return Place(options.prefix, query, int(epoch), context.partitionId(), run)
+
+
+# --- on the driver
+
+
+def _check(
+    options: WriteOptions, epoch: int, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    written = _written(messages)
+    if len(written) != len(messages):
+        raise IllegalStateError(f"{len(messages) - len(written)} tasks have told nothing")
+    runtime.call(_checked(options, epoch, written))
+
+
+async def _checked(options: WriteOptions, epoch: int, written: Sequence[TaskWritten]) -> None:
+    async with AIOKafkaClient(**_client_arguments(options.producer)) as client:
+        await check_marks(client, options.prefix, epoch, written)
+
+
+def _client_arguments(producer: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a producer's arguments that any client takes."""
+    known = AIOKafkaClient.__init__.__kwdefaults__ or {}
+    return {name: value for name, value in producer.items() if name in known}
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
+    return [each.written for each in messages if isinstance(each, _Message)]
+
+
+def _log_abort(
+    what: str, options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    done = _written(messages)
+    rows = sum(each.rows for each in done)
+    _log.warning(
+        "%s failed; %d rows of %d tasks are in Kafka, and %s",
+        what,
+        rows,
+        len(done),
+        "are skipped when it is done again" if options.exactly_once else "come again with the next",
+    )

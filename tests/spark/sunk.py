@@ -1,0 +1,74 @@
+"""What the tests of the sink share: streams to write, and what is in Kafka afterwards."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from tools.kafka import RealKafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+PATIENCE = 120  # seconds one query may take
+
+
+def lines_of_text(
+    spark: "SparkSession", folder: Path, *, files: int, lines: int, prefix: str
+) -> "DataFrame":
+    """A stream of the values "PREFIX NUMBER", two files in an epoch."""
+    source = folder / "in"
+    source.mkdir()
+    for file in range(files):
+        numbers = range(file * lines, (file + 1) * lines)
+        text = "".join(f"{prefix} {number}\n" for number in numbers)
+        (source / f"{file}.txt").write_text(text)
+    return spark.readStream.format("text").option("maxFilesPerTrigger", 2).load(str(source))
+
+
+def write_stream(
+    frame: "DataFrame", kafka: RealKafka, folder: Path, **options: str
+) -> "StreamingQuery":
+    """Write all that there is of a stream, in one run of its query.
+
+    Raises:
+        StreamingQueryException: The query failed.
+    """
+    query = (
+        frame.writeStream.format("crashing_sink")
+        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .options(**options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(PATIENCE), "the query did not end in time"
+    finally:
+        query.stop()
+    return query
+
+
+def stored(
+    kafka: RealKafka, topic: str, partitions: int, isolation: str = "read_committed"
+) -> list[Any]:
+    """All records of a topic, by partition and offset."""
+    return asyncio.run(_stored(kafka, topic, partitions, isolation))
+
+
+async def _stored(kafka: RealKafka, topic: str, partitions: int, isolation: str) -> list[Any]:
+    places = [TopicPartition(topic, number) for number in range(partitions)]
+    found: list[Any] = []
+    async with AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.assign(places)
+        async with asyncio.timeout(PATIENCE):
+            ends = await consumer.end_offsets(places)
+            while any([await consumer.position(each) < ends[each] for each in places]):
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    found += records
+    return sorted(found, key=lambda record: (record.partition, record.offset))
