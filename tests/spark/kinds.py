@@ -211,7 +211,7 @@ class Kinds:
                 if partition.error_code:
                     raise for_code(partition.error_code)(str(partition))
 
-        asyncio.run(_within(AIOKafkaClient(bootstrap_servers=self.bootstrap_servers), delete))
+        self._with_client(delete)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Let ``topic`` have ``count`` partitions; returns when the broker leads them."""
@@ -230,7 +230,7 @@ class Kinds:
                     raise TimeoutError(f"{topic} has not got its {count} partitions")
                 await asyncio.sleep(0.1)
 
-        asyncio.run(_within(AIOKafkaClient(bootstrap_servers=self.bootstrap_servers), add))
+        self._with_client(add)
 
     def count(self, topic: str, partition: int) -> int:
         """How many records that partition holds."""
@@ -244,8 +244,11 @@ class Kinds:
                 found += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
             return found
 
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers)
-        return asyncio.run(_within(consumer, count))
+        servers = self.bootstrap_servers
+        found: int = asyncio.run(
+            _within(lambda: AIOKafkaConsumer(bootstrap_servers=servers), count)
+        )
+        return found
 
     # -- making them
 
@@ -261,17 +264,21 @@ class Kinds:
         self.write(topic, records)
         return topic
 
+    def _with_client(self, use: Callable[[AIOKafkaClient], Awaitable[None]]) -> None:
+        servers = self.bootstrap_servers
+        asyncio.run(_within(lambda: AIOKafkaClient(bootstrap_servers=servers), use))
+
     def _with_producer(
         self, write: Callable[[AIOKafkaProducer], Awaitable[None]], **options: Any
     ) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, **options)
-        asyncio.run(_within(producer, write))
+        servers = self.bootstrap_servers
+        asyncio.run(_within(lambda: AIOKafkaProducer(bootstrap_servers=servers, **options), write))
 
 
 async def _within(
-    face: AbstractAsyncContextManager[Any], use: Callable[[Any], Awaitable[Any]]
+    make: Callable[[], AbstractAsyncContextManager[Any]], use: Callable[[Any], Awaitable[Any]]
 ) -> Any:
-    async with face as running:
+    async with make() as running:  # made in the loop in which it runs
         return await use(running)
 
 

@@ -35,7 +35,9 @@ def main() -> int:
         half.unlink(missing_ok=True)
         with (
             tempfile.TemporaryDirectory() as folder,
-            open_session(jars=jars, jvm_options=[f"-XX:ArchiveClassesAtExit={half}"]) as spark,
+            open_session(
+                jars=jars, jvm_options=[f"-XX:ArchiveClassesAtExit={half}", "-Xlog:disable"]
+            ) as spark,
         ):
             _use(spark, Path(folder))
         half.rename(target)
