@@ -89,7 +89,7 @@ def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
     or_latest = side == "ending" or strategy == "latest"
     text = options.get(f"{side}timestamp")
     if text is not None:
-        return AtTime(_time(text.strip()), or_latest)
+        return AtTime(_time(f"{side}Timestamp", text.strip()), or_latest)
     text = options.get(f"{side}offsetsbytimestamp")
     if text is not None:
         return AtTimes(parse_timestamps(text.strip()), or_latest)
@@ -112,9 +112,13 @@ def check_limits(starting: Limit, ending: Limit) -> None:
         SourceStateError: it ends before it begins, or tells the two of different partitions.
     """
     if starting == AtEnd(LATEST):
-        raise KafkaConfigurationError("starting offset can't be latest for batch queries on Kafka")
+        raise KafkaConfigurationError(
+            "starting offset can't be latest for batch queries on Kafka (option 'startingOffsets')"
+        )
     if ending == AtEnd(EARLIEST):
-        raise KafkaConfigurationError("ending offset can't be earliest for batch queries on Kafka")
+        raise KafkaConfigurationError(
+            "ending offset can't be earliest for batch queries on Kafka (option 'endingOffsets')"
+        )
     if isinstance(starting, AtOffsets):
         _refuse(starting.offsets, LATEST, "startingOffsets for {} can't be latest")
     if isinstance(ending, AtOffsets):
@@ -163,11 +167,15 @@ def check_same_partitions(
         )
 
 
-def _time(text: str) -> int:
+def _time(name: str, text: str) -> int:
     try:
         time = int(text)
     except ValueError:
-        raise KafkaConfigurationError(f"Expected a single long value, got {text}") from None
+        raise KafkaConfigurationError(
+            f"Option '{name}': Expected a single long value, got {text}"
+        ) from None
     if not 0 <= time <= INT64:
-        raise KafkaConfigurationError(f"Expected a time since 1970 in milliseconds, got {text}")
+        raise KafkaConfigurationError(
+            f"Option '{name}': Expected a time since 1970 in milliseconds, got {text}"
+        )
     return time

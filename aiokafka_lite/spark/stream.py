@@ -20,8 +20,8 @@ latest offset is the last stable one with "read_committed".
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = self._options.min_offsets_per_trigger
         if least is None or self._available_now:
             return False
-        now = time.monotonic()
+        now = monotonic()
         there = sum(end - starts.get(tp, 0) for tp, end in ends.items())
         if there < least and now - self._last_batch < self._options.max_trigger_delay:
             return True

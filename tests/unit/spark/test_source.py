@@ -1,0 +1,185 @@
+"""The format as Spark finds it, and what its filters narrow: PySpark's classes, but no Java."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs pyspark >= 4.2")
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark import KafkaLiteDataSource
+from aiokafka_lite.spark.batches import arrow_schema, column_names
+from aiokafka_lite.spark.filters import bounds
+from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.reader import KafkaPartition
+from aiokafka_lite.spark.source import record_schema
+from aiokafka_lite.testing import FakeCluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Topics `a` and `b`: ten records at 1,000 to 1,009 ms in each of two partitions."""
+    with FakeCluster(1, {"a": 2, "b": 2}) as cluster:
+        for topic in "ab":
+            for partition in range(2):
+                for offset in range(10):
+                    cluster.produce(topic, b"v", partition=partition, timestamp_ms=1000 + offset)
+        yield cluster
+
+
+def source(cluster: FakeCluster, **told: str) -> KafkaLiteDataSource:
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "a,b"}
+    return KafkaLiteDataSource({**given, **told})
+
+
+def ranges(reader: DataSourceReader) -> list[OffsetRange]:
+    planned = reader.partitions()
+    assert all(isinstance(each, KafkaPartition) for each in planned)
+    return sorted(
+        one for each in planned if isinstance(each, KafkaPartition) for one in each.ranges
+    )
+
+
+@pytest.mark.parametrize("headers", [False, True])
+def test_what_tasks_make_is_what_spark_expects(headers: bool) -> None:
+    expected = to_arrow_schema(record_schema(headers), timezone="UTC")
+    assert arrow_schema(column_names(include_headers=headers)).equals(expected)
+
+
+def test_the_schema_depends_on_one_option() -> None:
+    assert KafkaLiteDataSource({}).schema() == record_schema(False)
+    assert KafkaLiteDataSource({"INCLUDEHEADERS": "true"}).schema() == record_schema(True)
+    assert record_schema(True).fieldNames()[-1] == "headers"
+
+
+def test_a_schema_of_the_users_own_is_refused(cluster: FakeCluster) -> None:
+    own = StructType([StructField("at", TimestampType())])
+    for make in (source(cluster).reader, source(cluster).streamReader):
+        with pytest.raises(KafkaConfigurationError, match="fixed schema"):
+            make(own)
+
+
+def test_a_batch(cluster: FakeCluster) -> None:
+    reader = source(cluster, maxTasks="1").reader(record_schema(False))
+    (task,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(task)) == 40
+    assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no partition
+
+
+def test_spark_finds_the_format_by_its_module() -> None:
+    import pyspark_aiokafka_lite
+
+    assert pyspark_aiokafka_lite.DefaultSource is KafkaLiteDataSource
+    assert pyspark_aiokafka_lite.DefaultSource.name() == "kafka_lite"
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
+def test_the_module_can_be_imported_whatever_is_missing(missing: str) -> None:
+    """An error in it would break every other format that Spark looks for."""
+    script = f"""
+import sys
+sys.modules[{missing!r}] = None
+import aiokafka_lite.spark
+import pyspark_aiokafka_lite as module
+if {missing!r} == "pyspark":
+    assert not hasattr(module, "DefaultSource")
+else:
+    assert module.DefaultSource.name() == "kafka_lite"
+    try:
+        module.DefaultSource({{}})
+    except ImportError as error:
+        assert "pip install aiokafka_lite[spark]" in str(error), error
+    else:
+        raise SystemExit("nothing was missed")
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=60)
+
+
+# Filters
+
+
+def test_filters_are_taken_only_when_asked_for(cluster: FakeCluster) -> None:
+    plain = source(cluster).reader(record_schema(False))
+    assert type(plain).pushFilters is DataSourceReader.pushFilters  # or Spark refuses the query
+    narrowing = source(cluster, pushdown="true").reader(record_schema(False))
+    assert type(narrowing).pushFilters is not DataSourceReader.pushFilters
+
+
+def narrowed(cluster: FakeCluster, *filters: Filter) -> list[OffsetRange]:
+    reader = source(cluster, pushdown="true").reader(record_schema(False))
+    assert list(reader.pushFilters(list(filters))) == list(filters)  # Spark applies them again
+    return ranges(reader)
+
+
+A0, A1, B0, B1 = (OffsetRange(topic, number, 0, 10) for topic in "ab" for number in (0, 1))
+
+
+def test_what_filters_leave_out(cluster: FakeCluster) -> None:
+    assert narrowed(cluster) == [A0, A1, B0, B1]
+    assert narrowed(cluster, EqualTo(("topic",), "a")) == [A0, A1]
+    assert narrowed(cluster, In(("topic",), ("b", "c")), EqualTo(("partition",), 1)) == [B1]
+    assert narrowed(cluster, In(("partition",), (0, 7)), EqualNullSafe(("topic",), "b")) == [B0]
+    assert narrowed(cluster, GreaterThan(("partition",), 0), LessThan(("partition",), 9)) == [
+        A1,
+        B1,
+    ]
+    assert narrowed(
+        cluster,
+        EqualTo(("topic",), "a"),
+        GreaterThanOrEqual(("offset",), 3),
+        LessThan(("offset",), 9),
+        LessThanOrEqual(("offset",), 6),
+        LessThanOrEqual(("partition",), 0),
+    ) == [OffsetRange("a", 0, 3, 7)]
+    assert narrowed(cluster, EqualTo(("offset",), 4), EqualTo(("topic",), "a")) == [
+        OffsetRange("a", 0, 4, 5),
+        OffsetRange("a", 1, 4, 5),
+    ]
+    assert narrowed(cluster, EqualTo(("topic",), "a"), EqualTo(("topic",), "b")) == []
+
+
+def test_a_time_leaves_out_what_is_before_its_first_record(cluster: FakeCluster) -> None:
+    def at(milliseconds: int) -> datetime:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+    only_a0 = (EqualTo(("topic",), "a"), EqualTo(("partition",), 0))
+    for condition in (
+        GreaterThanOrEqual(("timestamp",), at(1004)),
+        GreaterThan(("timestamp",), at(1004)),  # to a millisecond; Spark looks again
+        EqualTo(("timestamp",), at(1004)),
+    ):
+        assert narrowed(cluster, condition, *only_a0) == [OffsetRange("a", 0, 4, 10)]
+    assert narrowed(cluster, GreaterThanOrEqual(("timestamp",), at(5000))) == []
+    assert narrowed(cluster, GreaterThanOrEqual(("timestamp",), at(500))) == [A0, A1, B0, B1]
+
+
+def test_other_filters_are_left_to_spark(cluster: FakeCluster) -> None:
+    others = [
+        IsNotNull(("offset",)),
+        Not(EqualTo(("topic",), "a")),
+        EqualTo(("value",), b"v"),
+        LessThan(("timestamp",), datetime(1971, 1, 1, tzinfo=UTC)),
+        EqualTo(("headers", "key"), "k"),
+        EqualTo(("topic",), None),
+    ]
+    assert bounds(others) == bounds([])

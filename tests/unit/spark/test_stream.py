@@ -1,0 +1,226 @@
+"""How far micro-batches go and which tasks they have: PySpark's classes, but no Java."""
+
+import json
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs pyspark >= 4.2")
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from aiokafka_lite.spark import stream as module
+from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
+from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.options import ReadOptions
+from aiokafka_lite.spark.reader import KafkaPartition
+from aiokafka_lite.spark.stream import Journal, StreamReader
+from aiokafka_lite.testing import FakeCluster
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_WAIT", 0.02)
+    monkeypatch.setattr(module, "IDLE_EVERY", 0.005)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Topic `t`: ten records in partition 0, five in 1."""
+    with FakeCluster(1, {"t": 2}) as cluster:
+        write(cluster, 10, 5)
+        yield cluster
+
+
+def write(cluster: FakeCluster, *counts: int, topic: str = "t") -> None:
+    for partition, count in enumerate(counts):
+        for _ in range(count):
+            cluster.produce(topic, b"v", partition=partition)
+
+
+def reader(cluster: FakeCluster, **told: str) -> StreamReader:
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "fetchOffset.retryIntervalMs": "10",
+        "startingOffsets": "earliest",
+    }
+    if "subscribePattern" not in told:
+        given["subscribe"] = "t"
+    return StreamReader(ReadOptions.parse({**given, **told}, streaming=True))
+
+
+def of(*offsets: int, topic: str = "t") -> Journal:
+    return {topic: {str(number): offset for number, offset in enumerate(offsets)}}
+
+
+def ranges(source: StreamReader, start: Journal, end: Journal) -> list[OffsetRange]:
+    planned = source.partitions(journaled(start), journaled(end))
+    found = []
+    for each in planned:
+        assert isinstance(each, KafkaPartition)
+        found += pickle.loads(pickle.dumps(each)).ranges
+    return sorted(found)
+
+
+def journaled(offsets: Journal) -> Journal:
+    """As Spark gives back what it was given."""
+    told: Journal = json.loads(json.dumps(offsets))
+    return told
+
+
+# The beginning
+
+
+def test_the_first_micro_batch_says_where_the_query_begins_and_reads_nothing(
+    cluster: FakeCluster,
+) -> None:
+    source = reader(cluster, startingOffsets="latest")
+    begin = source.initialOffset()
+    first = source.latestOffset(begin, ALL)
+    assert first == of(10, 5)
+    write(cluster, 0, 3)
+    assert ranges(source, begin, first) == []
+    # After a crash within it, Spark has its end, and asks another one for the same again.
+    again = reader(cluster, startingOffsets="latest")
+    assert again.initialOffset() == begin
+    assert ranges(again, begin, first) == []
+    assert again.latestOffset(first, ALL) == of(10, 8)
+    assert ranges(again, first, of(10, 8)) == [OffsetRange("t", 1, 5, 8)]
+
+
+def test_a_query_may_begin_with_no_partition_at_all(cluster: FakeCluster) -> None:
+    source = reader(cluster, subscribePattern="^later", startingOffsets="latest")
+    begin = source.latestOffset(source.initialOffset(), ALL)
+    assert begin != source.initialOffset()  # or Spark would not keep it
+    assert ranges(source, source.initialOffset(), begin) == []
+    assert source.latestOffset(begin, ALL) == begin
+    cluster.create_topic("later", 1)
+    write(cluster, 2, topic="later")
+    then = source.latestOffset(begin, ALL)
+    assert then == of(2, topic="later")
+    assert ranges(source, begin, then) == [OffsetRange("later", 0, 0, 2)]  # not its latest: all
+
+
+# How far
+
+
+def test_everything_or_so_many(cluster: FakeCluster) -> None:
+    assert reader(cluster).getDefaultReadLimit() == ReadAllAvailable()
+    assert reader(cluster).latestOffset(of(0, 0), ALL) == of(10, 5)
+    source = reader(cluster, maxOffsetsPerTrigger="6")
+    assert source.getDefaultReadLimit() == ReadMaxRows(6)
+    assert source.latestOffset(of(0, 0), ReadMaxRows(6)) == of(4, 2)
+    assert source.latestOffset(of(4, 2), ReadMaxRows(6)) == of(8, 4)
+    assert source.latestOffset(of(8, 4), ReadMaxRows(6)) == of(10, 5)
+    assert source.latestOffset(of(0, 0), ALL) == of(10, 5)  # Trigger.Once
+    assert source.reportLatestOffset() == of(10, 5)
+
+
+def test_a_new_partition_gives_its_share_from_its_first_record(cluster: FakeCluster) -> None:
+    cluster.delete_records("t", 1, 1)
+    source = reader(cluster, maxOffsetsPerTrigger="7", failOnDataLoss="false")
+    end = source.latestOffset(of(0), ReadMaxRows(7))
+    assert end == of(5, 3)
+    assert ranges(source, of(0), end) == [OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 1, 3)]
+    with pytest.raises(DataLossError, match="ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"):
+        reader(cluster).partitions(of(0), end)
+
+
+def test_too_little_waits_for_more_or_for_the_delay(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    source = reader(cluster, minOffsetsPerTrigger="4", maxTriggerDelay="60s")
+    limit = source.getDefaultReadLimit()
+    assert limit == ReadMinRows(4)
+    assert source.latestOffset(of(0, 0), limit) == of(10, 5)
+    write(cluster, 3)
+    assert source.latestOffset(of(10, 5), limit) == of(10, 5)
+    now += 59
+    assert source.latestOffset(of(10, 5), limit) == of(10, 5)
+    now += 1
+    assert source.latestOffset(of(10, 5), limit) == of(13, 5)
+    write(cluster, 2, 2)
+    assert source.latestOffset(of(13, 5), limit) == of(15, 7)
+
+
+def test_at_least_and_at_most(cluster: FakeCluster) -> None:
+    source = reader(cluster, minOffsetsPerTrigger="4", maxOffsetsPerTrigger="6")
+    limit = source.getDefaultReadLimit()
+    assert limit == ReadMaxRows(6)
+    assert source.latestOffset(of(0, 0), limit) == of(4, 2)
+    assert source.latestOffset(of(8, 4), limit) == of(8, 4)  # three are there
+
+
+def test_an_idle_query_waits_for_records(cluster: FakeCluster) -> None:
+    source = reader(cluster)
+    assert source.latestOffset(of(10, 5), ALL) == of(10, 5)
+    assert source.reportLatestOffset() == of(10, 5)
+
+
+# AvailableNow
+
+
+def test_what_was_there_when_it_began_and_no_more(cluster: FakeCluster) -> None:
+    source = reader(cluster, maxOffsetsPerTrigger="9")
+    assert isinstance(source, SupportsTriggerAvailableNow)
+    source.prepareForTriggerAvailableNow()
+    limit = source.getDefaultReadLimit()
+    end = source.latestOffset(source.initialOffset(), limit)
+    ends = [end]
+    assert end == of(0, 0)
+    while (end := source.latestOffset(ends[-1], limit)) != ends[-1]:
+        write(cluster, 7, 7)  # not for this run
+        assert ranges(source, ends[-1], end)
+        ends.append(end)
+    assert ends == [of(0, 0), of(6, 3), of(10, 5)]
+
+
+def test_it_reads_the_last_few_too(cluster: FakeCluster) -> None:
+    source = reader(cluster, minOffsetsPerTrigger="100")
+    source.prepareForTriggerAvailableNow()
+    assert source.latestOffset(of(9, 5), source.getDefaultReadLimit()) == of(10, 5)
+
+
+def test_what_changes_meanwhile_is_told(cluster: FakeCluster) -> None:
+    source = reader(cluster)
+    source.prepareForTriggerAvailableNow()
+    assert source.latestOffset(of(0, 0), ALL) == of(10, 5)
+    with pytest.raises(SourceStateError, match="MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET"):
+        source.partitions(of(0, 0), of(10, 5, 1))
+    with pytest.raises(SourceStateError, match="END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION"):
+        source.partitions(of(0, 0), of(11, 5))
+    cluster.truncate("t", 0, 8)
+    with pytest.raises(
+        SourceStateError, match=r"THAN_LATEST_WITH_TRIGGER_AVAILABLENOW.* 10 after 8"
+    ):
+        source.partitions(of(0, 0), of(10, 5))
+
+
+# Tasks
+
+
+def test_the_same_tasks_every_time(cluster: FakeCluster) -> None:
+    told = {"minPartitions": "5"}
+    first = reader(cluster, **told).partitions(of(0, 0), of(10, 5))
+    write(cluster, 50, 50)
+    assert reader(cluster, **told).partitions(of(0, 0), of(10, 5)) == first
+    assert len(first) == 5
+
+
+def test_it_travels(cluster: FakeCluster) -> None:
+    source = pickle.loads(pickle.dumps(reader(cluster, maxTasks="1")))
+    (task,) = source.partitions(of(3, 0), of(10, 5))
+    assert task == KafkaPartition((OffsetRange("t", 0, 3, 10), OffsetRange("t", 1, 0, 5)))
+    assert sum(batch.num_rows for batch in source.read(task)) == 12
+    source.commit(of(10, 5))
+    source.stop()
