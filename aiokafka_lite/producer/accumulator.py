@@ -25,6 +25,7 @@ from uuid import UUID
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
+from aiokafka_lite.errors import IllegalOperation
 from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.options import ProducerOptions
@@ -90,22 +91,29 @@ class Accumulator(BatchCore):
         super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering)
         self.whole: set[ProducerBatch] = set()
         """Batches filled by hand: their one ack is all their records', so they are not split."""
+        self.transaction = 0
+        """Counts those that were begun: what was to be sent in one is not sent in another."""
         self._on_unsendable = on_unsendable
         self._topic_ids: dict[str, UUID] = {}  # of the known topics, where it is told
 
     # Records in
 
-    def append_again(self, blocked: Blocked, memory: bytearray | None = None) -> Ack | Blocked:
+    def append_again(
+        self, blocked: Blocked, memory: bytearray | None = None, transaction: int | None = None
+    ) -> Ack | Blocked:
         """Try a blocked record once more.
 
         Args:
             memory: What it waited for, ``size_for`` bytes. It is given back if somebody else has
                 opened a batch meanwhile that has room for the record.
+            transaction: What was open when it was tried first, if that is some time ago.
+
+        Raises:
+            BaseException: The refusal; or that transaction is over.
         """
         self._granted = memory
         try:
-            if self.refusal is not None:
-                raise copy.copy(self.refusal)
+            self._check_open(transaction)
             return self.append_serialized(
                 blocked.topic,
                 blocked.partition,
@@ -119,20 +127,34 @@ class Accumulator(BatchCore):
             if unused is not None:
                 self.pool.give(unused)
 
+    def _check_open(self, transaction: int | None) -> None:
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        if transaction is not None and transaction != self.transaction:
+            raise IllegalOperation("Can't send: the transaction that this was for has ended")
+
     def add_batch(
-        self, topic: str, partition: int, builder: BatchBuilder, memory: bytearray
+        self,
+        topic: str,
+        partition: int,
+        builder: BatchBuilder,
+        memory: bytearray,
+        transaction: int | None = None,
     ) -> Ack:
         """Append a whole batch to a partition that is known; the Ack of its first record.
 
         Args:
             memory: What the budget counts for it, ``memory_for`` bytes; its records lie elsewhere.
+            transaction: As of `append_again`.
 
         Raises:
-            BaseException: The refusal; ``memory`` is given back.
+            BaseException: The refusal, or that transaction is over; ``memory`` is given back.
         """
-        if self.refusal is not None:
+        try:
+            self._check_open(transaction)
+        except BaseException:
             self.pool.give(memory)
-            raise copy.copy(self.refusal)
+            raise
         queue = self.topics[topic].queues[partition]
         if queue.open is not None:
             self.close_batch(queue)

@@ -221,14 +221,14 @@ class Records(Sends):
         if not isinstance(batch, BatchBuilder):
             raise TypeError(f"`batch` should come from create_batch(), not {batch!r}")
         self._check_open()
-        builder = batch.take()
+        builder, transaction = batch.take(), self._accumulator.transaction
         try:
             deadline = self._loop.time() + self._options.max_block
             await self._learn(topic, number, deadline)
             memory = self._accumulator.memory_for(builder.size)
             self._accumulator.hurry()
             buffer = await self._sender.pool.take(memory, deadline)
-            return self._accumulator.add_batch(topic, number, builder, buffer)
+            return self._accumulator.add_batch(topic, number, builder, buffer, transaction)
         except BaseException:
             batch.give_back()
             raise
@@ -298,18 +298,19 @@ class Records(Sends):
     async def _until_appended(self, blocked: Blocked) -> Ack:
         deadline = self._loop.time() + self._options.max_block
         accumulator = self._accumulator
+        transaction = accumulator.transaction
         if blocked.queue is None:  # refuse at once what would be refused once the topic is known
             _arguments.topic_name(blocked.topic)
             accumulator.size_for(blocked.key, blocked.value, blocked.headers)
         while True:
             if blocked.queue is None:
                 await self._learn(blocked.topic, blocked.partition, deadline)
-                result = accumulator.append_again(blocked)
+                result = accumulator.append_again(blocked, None, transaction)
             else:
                 size = accumulator.size_for(blocked.key, blocked.value, blocked.headers)
                 accumulator.hurry()
                 memory = await self._sender.pool.take(size, deadline)
-                result = accumulator.append_again(blocked, memory)
+                result = accumulator.append_again(blocked, memory, transaction)
             if isinstance(result, Ack):
                 return result
             blocked = result

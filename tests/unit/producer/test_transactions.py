@@ -577,6 +577,30 @@ async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
     await asyncio.sleep(0.01)  # what is left of it ends
 
 
+async def test_what_waited_to_be_sent_is_not_sent_in_the_next_transaction(
+    cluster: FakeCluster, producer: Any
+) -> None:
+    """A task that outlives its transaction, while the topic is looked for."""
+    await producer.begin_transaction()
+    await producer.send("orders", b"first", partition=0)
+    batch = producer.create_batch()
+    batch.append(key=None, value=b"late, too", timestamp=None)
+    batch.close()
+    looking = cluster.control(ApiKey.METADATA, delay=0.3, times=None)
+    late = asyncio.create_task(producer.send("bills", b"late", partition=0))
+    late_batch = asyncio.create_task(producer.send_batch(batch, "bills", partition=0))
+    await looking.struck()
+    await producer.commit_transaction()
+    async with producer.transaction():
+        await producer.send("orders", b"second", partition=0)
+        for each in (late, late_batch):
+            with pytest.raises(IllegalOperation, match="has ended"):
+                await each
+        looking.remove()
+    assert await committed(cluster) == [b"first", b"second"]
+    assert await committed(cluster, "bills") == []
+
+
 # Waits that end early
 
 
