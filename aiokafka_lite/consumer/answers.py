@@ -91,7 +91,8 @@ class Answers:
         """One partition's part of a response.
 
         Returns:
-            Whether the application has something to read from it.
+            Whether the application has something to read from it. If that are records, where the
+            partition stands is still to be told (`Placing.update`).
         """
         asked, data = answer
         state, offset = asked.state, asked.offset
@@ -118,7 +119,6 @@ class Answers:
             aborted=self._aborted(data),
         )
         self._buffer.add(state, records, body, heavy=is_heavy(data.records))
-        self._placing.update(state)
         return True
 
     def _on_preferred(self, state: PartitionState, replica: int) -> None:

@@ -51,8 +51,9 @@ LONGEST_THROTTLE: Final = 60.0
 (a window of 11 s by default), far below what the field could say (25 days)."""
 
 FEW_BYTES: Final = 16 * 1024
-"""Who has waited for so little is given it before the next fetch leaves: a system call may cost
-more than all else on the way of a single record. With more there would be time lost."""
+"""Who has waited for so little is given it before the next fetch leaves, within the call that
+brings it: a system call, or a pass of the event loop, may cost more than all else on the way of a
+single record. With more there would be time lost."""
 
 
 PartitionHint: TypeAlias = tuple[TopicPartition, LeaderIdAndEpoch]
@@ -302,19 +303,34 @@ class BrokerFetch:
         if self._closed:
             return
         self._gives_way = True
+        fed: list[PartitionState] = []
         try:
-            woken = self._on_response(response)
+            self._on_response(response, fed)
         except Exception as error:
             self._gives_way = False
+            self._settle(fed)
             self._on_lost(error)
             return
         self._failures = 0
-        if woken:
-            # The application goes first: what it drains now belongs into the next fetch.
-            self._gives_way = self._last_bytes <= FEW_BYTES
+        waiters = self._fetcher.waiters
+        waited = bool(fed) and bool(waiters)
+        few = self._last_bytes <= FEW_BYTES
+        if waited and few:
+            waiters.wake_now()
+        self._settle(fed)
+        if waited and not few:
+            # The application goes first, but sees no record before the next fetch has left.
+            self._gives_way = False
+            waiters.wake()
             self._loop.call_soon(self._go_on)
         else:
             self._go_on()
+
+    def _settle(self, fed: Iterable[PartitionState]) -> None:
+        """Let the partitions that brought something stand where they belong now."""
+        for state in fed:
+            if state.records is not None:  # else that was told when they were drained
+                self._fetcher.update(state)
 
     def _go_on(self) -> None:
         self._gives_way = False
@@ -351,33 +367,32 @@ class BrokerFetch:
             self._failures = 1
             log.debug("Fetching from broker %s: %s; beginning a new session", self._node, error)
 
-    def _on_response(self, response: FetchResponse) -> bool:
+    def _on_response(self, response: FetchResponse, fed: list[PartitionState]) -> None:
         """Give the response to the buffer.
 
-        Returns:
-            Whether somebody who waited was woken.
+        Args:
+            fed: Gets the partitions of which the application has something to read now. Where they
+                stand is still to be told: it changes again at once if they are read at once.
         """
         answers = self._session.take_answers(response)
-        size = sum(
-            len(data.records)
-            for topic in response.responses
-            for data in topic.partitions
-            if data.records is not None
-        )
+        size = 0
+        for answer in answers:
+            if answer.data.records is not None:
+                size += len(answer.data.records)
         body = ResponseBody(size, self._on_released)
         self.bytes += size
         self._last_bytes = size
-        fed = False
         hints: list[PartitionHint] = []
         fetcher = self._fetcher
         try:
             for answer in answers:
+                state = answer.asked.state
                 if fetcher.answers.take(answer, self._node, self._session.version, body):
-                    fed = True
-                    if answer.asked.state in self.line:
-                        self.line.move_to_end(answer.asked.state)
+                    fed.append(state)
+                    if state in self.line:
+                        self.line.move_to_end(state)
                 if answer.data.current_leader.leader_id >= 0:
-                    hints.append((answer.asked.state.tp, answer.data.current_leader))
+                    hints.append((state.tp, answer.data.current_leader))
         finally:
             if body.parts == 0:
                 self._on_released(size)
@@ -391,7 +406,6 @@ class BrokerFetch:
             self._not_before = self._loop.time() + pause
         if self._partial and not fed:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
-        return fed and fetcher.waiters.wake()
 
     def _on_leader_hints(self, hints: Iterable[PartitionHint], response: FetchResponse) -> None:
         """Believe the leaders that the broker names in passing (KIP-951)."""
