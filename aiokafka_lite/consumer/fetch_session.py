@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from aiokafka_lite.consumer.options import ConsumerOptions
@@ -104,7 +104,7 @@ class Asked(NamedTuple):
     def key(self) -> tuple[str | UUID, int]:
         """By which an answer names the partition."""
         topic, partition = self.state.tp
-        return (topic if self.topic_id == _NO_ID else self.topic_id), partition
+        return (topic if self.topic_id is _NO_ID else self.topic_id), partition
 
 
 class Answer(NamedTuple):
@@ -112,6 +112,10 @@ class Answer(NamedTuple):
 
     asked: Asked
     data: PartitionData
+
+
+_Apart: TypeAlias = tuple[dict[tuple[str | UUID, int], TopicPartition], dict[TopicPartition, Asked]]
+"""What is asked outside of the session: the partitions by what answers name, and what of each."""
 
 
 class FetchSession:
@@ -134,10 +138,10 @@ class FetchSession:
         self.version = 0
         self._options = options
         self._spoken = 0  # the version of all requests of the session
-        self._by_key: dict[tuple[str | UUID, int], Asked] = {}  # `asked`, by what answers say
+        self._by_key: dict[tuple[str | UUID, int], TopicPartition] = {}  # what answers name
         self._changed: dict[TopicPartition, PartitionState] = {}  # since the last request
         self._without_id: set[TopicPartition] = set()  # those wanted whose topic has no known id
-        self._apart: dict[tuple[str | UUID, int], Asked] | None = None  # asked outside, under way
+        self._apart: _Apart | None = None  # asked outside, under way
 
     # --- what is wanted
 
@@ -210,12 +214,13 @@ class FetchSession:
         by_id = self.version >= TOPIC_IDS_FROM
         request = self._request(max_wait=max_wait, max_bytes=max_bytes)
         topics = _Topics(request)
-        self._apart = {}
+        self._apart = by_key, apart = {}, {}
         for state in states:
             asked = _ask(state, ids, by_id=by_id)
             if asked is not None:
                 topics.add(asked)
-                self._apart[asked.key] = asked
+                by_key[asked.key] = state.tp
+                apart[state.tp] = asked
         return request
 
     def last_request(self) -> FetchRequest | None:
@@ -251,6 +256,7 @@ class FetchSession:
             asked = _ask(state, ids, by_id=by_id)
             if asked is not None:
                 topics.add(asked)
+                self._by_key[asked.key] = state.tp
                 self._remember(asked, before.get(state.tp))
 
     def _ask_for_changes(
@@ -272,16 +278,18 @@ class FetchSession:
                 continue
             if before is None:
                 topics.add(asked)
-            elif before.topic_id != asked.topic_id:
+                self._by_key[asked.key] = tp
+            elif before.topic_id is not asked.topic_id and before.topic_id != asked.topic_id:
                 topics.forget(before)  # the topic was made again
                 del self._by_key[before.key]
                 topics.add(asked)
+                self._by_key[asked.key] = tp
             elif before[3:] != asked[3:]:
                 topics.add(asked)
             self._remember(asked, before)
 
     def _remember(self, asked: Asked, before: Asked | None) -> None:
-        self.asked[asked.state.tp] = self._by_key[asked.key] = asked
+        self.asked[asked.state.tp] = asked
         if before is not None and before.state is not asked.state:
             _hand_on(before.state, asked.state)
 
@@ -305,7 +313,7 @@ class FetchSession:
         if response.error_code:
             self._on_refusal(for_code(response.error_code), within=apart is None)
         try:
-            answers = _pair(response, self.version, self._by_key if apart is None else apart)
+            answers = _pair(response, self.version, *(apart or (self._by_key, self.asked)))
         except KafkaProtocolError:
             self.on_failure()
             raise
@@ -371,9 +379,16 @@ def _hand_on(old: PartitionState, new: PartitionState) -> None:
 
 
 def _pair(
-    response: FetchResponse, version: int, asked: Mapping[tuple[str | UUID, int], Asked]
+    response: FetchResponse,
+    version: int,
+    by_key: Mapping[tuple[str | UUID, int], TopicPartition],
+    asked: Mapping[TopicPartition, Asked],
 ) -> list[Answer]:
     """The answers with what they are about.
+
+    Args:
+        by_key: The partitions that were asked about, by what answers name.
+        asked: What was asked about each.
 
     Raises:
         KafkaProtocolError: see `FetchSession.take_answers`.
@@ -382,14 +397,14 @@ def _pair(
     for topic in response.responses:
         name = topic.topic if version < TOPIC_IDS_FROM else topic.topic_id
         for data in topic.partitions:
-            about = asked.get((name, data.partition_index))
-            if about is None:
+            tp = by_key.get((name, data.partition_index))
+            if tp is None:
                 raise KafkaProtocolError(
                     f"a fetch was answered about {name}-{data.partition_index}, "
                     "which was not asked for"
                 )
-            answers.append(Answer(about, data))
-    if len({id(answer.asked) for answer in answers}) < len(answers):
+            answers.append(Answer(asked[tp], data))
+    if len(answers) > 1 and len({answer.asked.state.tp for answer in answers}) < len(answers):
         raise KafkaProtocolError("a fetch was answered about one partition twice")
     return answers
 
@@ -401,18 +416,17 @@ class _Topics:
 
     def __init__(self, request: FetchRequest) -> None:
         self._request = request
-        self._added: dict[tuple[str, UUID], FetchTopic] = {}
+        self._added: dict[str, FetchTopic] = {}  # a request asks for one topic of a name
         self._forgotten: dict[tuple[str, UUID], ForgottenTopic] = {}
 
     def add(self, asked: Asked) -> None:
         """Ask for a partition, or ask otherwise."""
         name, partition = asked.state.tp
-        key = (name, asked.topic_id)
-        topic = self._added.get(key)
+        topic = self._added.get(name)
         if topic is None:
-            named = name if asked.topic_id == _NO_ID else ""
+            named = name if asked.topic_id is _NO_ID else ""
             topic = FetchTopic(topic=named, topic_id=asked.topic_id, partitions=[])
-            self._added[key] = topic
+            self._added[name] = topic
             self._request.topics.append(topic)
         topic.partitions.append(
             FetchPartition(
@@ -429,7 +443,7 @@ class _Topics:
         key = (name, asked.topic_id)
         topic = self._forgotten.get(key)
         if topic is None:
-            named = name if asked.topic_id == _NO_ID else ""
+            named = name if asked.topic_id is _NO_ID else ""
             topic = ForgottenTopic(topic=named, topic_id=asked.topic_id, partitions=[])
             self._forgotten[key] = topic
             self._request.forgotten_topics_data.append(topic)

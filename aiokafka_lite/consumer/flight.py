@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from aiokafka_lite.consumer.fetch_reading import read_fetch_response
-from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
+from aiokafka_lite.consumer.fetch_writing import write_fetch_request
+from aiokafka_lite.protocol.framing import RequestInPieces
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.primitives import Buffer
 
@@ -53,7 +54,7 @@ class FetchFlight(RequestInPieces):
     def encode_frame(
         self, version: int, correlation_id: int, client_id: str | None
     ) -> list[Buffer]:
-        return [encode_request(self._request, version, correlation_id, client_id)]
+        return [write_fetch_request(self._request, version, correlation_id, client_id)]
 
     def read_response(self, frame: Buffer, version: int) -> FetchResponse:
         return read_fetch_response(frame, version)
