@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from aiokafka_lite._stats import Windowed
+from aiokafka_lite._stats import WINDOW
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.structs import TopicPartition
 
@@ -25,25 +25,76 @@ _MILLISECONDS: Final = 1000.0
 _NAN: Final = float("nan")
 
 
+class _Window:
+    """What the fetches and records of a window of time come to; all of it in one place, because a
+    consumer that reads record by record pays for each place that is touched."""
+
+    __slots__ = (
+        "bytes",
+        "fetches",
+        "largest",
+        "latency",
+        "longest_latency",
+        "longest_throttle",
+        "records",
+        "throttle",
+    )
+
+    def __init__(self) -> None:
+        self.fetches = self.records = 0
+        self.bytes = self.largest = 0  # of record sets, of each response
+        self.latency = self.longest_latency = 0.0  # seconds from a fetch to its answer
+        self.throttle = self.longest_throttle = 0.0  # seconds
+
+
 class ConsumerMetrics:
     """One consumer's."""
 
     def __init__(self) -> None:
-        self._fetch_size = Windowed()  # bytes of record sets, of each response
-        self._fetch_latency = Windowed()  # seconds from a fetch to its answer
-        self._throttle = Windowed()  # seconds
-        self._records = Windowed()  # of each chunk decoded for the application
+        self._new = _Window()
+        self._old = _Window()
+        self._began = -1.0  # of the newer window; -1 before there was anything
+        self._over = -1.0  # when the newer window is
+        self._fetches = 0  # ever
+        self._bytes = 0  # ever
+        self._records = 0  # decoded for the application, ever
         self._unread = 0  # records that were decoded and then given up
 
     def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
         """A fetch was answered: with so many bytes of records; both times in seconds."""
-        self._fetch_size.record(size, now)
-        self._fetch_latency.record(latency, now)
-        self._throttle.record(throttle, now)
+        if now >= self._over:
+            self._turn(now)
+        self._fetches += 1
+        self._bytes += size
+        window = self._new
+        window.fetches += 1
+        window.bytes += size
+        window.latency += latency
+        if size > window.largest:
+            window.largest = size
+        if latency > window.longest_latency:
+            window.longest_latency = latency
+        if throttle:
+            window.throttle += throttle
+            window.longest_throttle = max(window.longest_throttle, throttle)
 
     def on_records(self, count: int, now: float) -> None:
         """Records are about to be handed out."""
-        self._records.record(count, now)
+        if now >= self._over:
+            self._turn(now)
+        self._records += count
+        self._new.records += count
+
+    def _turn(self, now: float) -> None:
+        """Begin a new window if the newer one is over."""
+        if self._began < 0:
+            self._began = now
+        elif now - self._began >= WINDOW:
+            fresh = now - self._began < 2 * WINDOW
+            self._old = self._new if fresh else _Window()
+            self._new = _Window()
+            self._began += (now - self._began) // WINDOW * WINDOW
+        self._over = self._began + WINDOW
 
     def on_unread(self, count: int) -> None:
         """So many of them never will be."""
@@ -80,27 +131,38 @@ class ConsumerMetrics:
                 lags.append(lag)
             if (lead := _lead(state)) is not None:
                 leads.append(lead)
-        fetches = self._fetch_size.count_rate(now)
-        record_rate = self._records.rate(now)
+        self._turn(now)
+        new, old = self._new, self._old
+        elapsed = max(now - self._began + (WINDOW if old.fetches else 0.0), 1.0)
+        fetches, records = new.fetches + old.fetches, new.records + old.records
+
+        def average(total: float) -> float:
+            return _over(total, fetches)
+
+        def largest(one: float, other: float) -> float:
+            return max(one, other) if fetches else _NAN
+
         told = {
             "assigned-partitions": float(assigned),
             "buffer-available-bytes": float(budget - buffered),
             "buffer-total-bytes": float(budget),
-            "bytes-consumed-rate": self._fetch_size.rate(now),
-            "bytes-consumed-total": self._fetch_size.total,
-            "fetch-latency-avg": self._fetch_latency.average(now) * _MILLISECONDS,
-            "fetch-latency-max": self._fetch_latency.maximum(now) * _MILLISECONDS,
-            "fetch-rate": fetches,
-            "fetch-size-avg": self._fetch_size.average(now),
-            "fetch-size-max": self._fetch_size.maximum(now),
-            "fetch-throttle-time-avg": self._throttle.average(now) * _MILLISECONDS,
-            "fetch-throttle-time-max": self._throttle.maximum(now) * _MILLISECONDS,
-            "fetch-total": float(self._fetch_size.count),
-            "records-consumed-rate": record_rate,
-            "records-consumed-total": self._records.total - self._unread - held,
+            "bytes-consumed-rate": (new.bytes + old.bytes) / elapsed,
+            "bytes-consumed-total": float(self._bytes),
+            "fetch-latency-avg": average(new.latency + old.latency) * _MILLISECONDS,
+            "fetch-latency-max": largest(new.longest_latency, old.longest_latency) * _MILLISECONDS,
+            "fetch-rate": fetches / elapsed,
+            "fetch-size-avg": average(new.bytes + old.bytes),
+            "fetch-size-max": float(largest(new.largest, old.largest)),
+            "fetch-throttle-time-avg": average(new.throttle + old.throttle) * _MILLISECONDS,
+            "fetch-throttle-time-max": (
+                largest(new.longest_throttle, old.longest_throttle) * _MILLISECONDS
+            ),
+            "fetch-total": float(self._fetches),
+            "records-consumed-rate": records / elapsed,
+            "records-consumed-total": float(self._records - self._unread - held),
             "records-lag-max": float(max(lags)) if lags else _NAN,
             "records-lead-min": float(min(leads)) if leads else _NAN,
-            "records-per-request-avg": record_rate / fetches if fetches else _NAN,
+            "records-per-request-avg": average(records),
         }
         if group is not None:
             told.update(_of_group(*group, loop_time))
