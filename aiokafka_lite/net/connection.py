@@ -40,6 +40,7 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
+NEVER: Final = float("inf")
 
 
 class Connection:
@@ -70,6 +71,7 @@ class Connection:
         self._renewal: Renewal | None = None
         self._last_used = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER  # loop time
 
     @classmethod
     async def open(
@@ -238,7 +240,7 @@ class Connection:
             self._post(pending, b"".join(pieces), expect_response)
         else:
             idle = not self._in_flight
-            self._in_flight.add(pending)
+            self._in_flight.append(pending)
             self._transport.write_pieces(pieces, at_once=idle)
 
     async def request(
@@ -258,7 +260,7 @@ class Connection:
             self._fail(pending)
         else:
             self._receiver.smallest = 0
-            self._in_flight.add(pending)
+            self._in_flight.append(pending)
             self._transport.write(len(token).to_bytes(4, "big") + token)
         try:
             return await future
@@ -360,10 +362,10 @@ class Connection:
             self._fail(pending)
         elif expect_response:
             idle = not self._in_flight
-            self._in_flight.add(pending)
+            self._in_flight.append(pending)
             self._transport.write(data, at_once=idle)
         else:
-            self._leaving.add(pending)
+            self._leaving.append(pending)
             self._transport.write(data, self._on_written)
 
     def _pend(
@@ -378,7 +380,8 @@ class Connection:
     ) -> Pending:
         self._last_used = now = self._loop.time()
         deadline = now + (self._options.request_timeout if timeout is None else timeout)
-        self._arm(deadline)
+        if deadline < self._timer_at:
+            self._arm(deadline)
         return Pending(name, api_key, version, correlation_id, response, deadline, promise)
 
     def _on_frame(self, frame: Frame) -> None:
@@ -411,7 +414,7 @@ class Connection:
         future.set_result(response)
 
     def _on_written(self) -> None:
-        pending = self._leaving.take_oldest()
+        pending = self._leaving.popleft()
         if not pending.future.done():
             pending.future.set_result(None)
 
@@ -450,12 +453,11 @@ class Connection:
 
     def _arm(self, at: float) -> None:
         """Have the timer fire no later than `at`."""
-        if self._closed:
+        if self._closed or at >= self._timer_at:
             return
         if self._timer is not None:
-            if self._timer.when() <= at:
-                return
             self._timer.cancel()
+        self._timer_at = at
         self._timer = self._loop.call_at(at, self._on_timer)
 
     def _arm_for_idleness(self) -> None:
@@ -464,6 +466,7 @@ class Connection:
 
     def _on_timer(self) -> None:
         self._timer = None
+        self._timer_at = NEVER
         now = self._loop.time()
         for queue in (self._in_flight, self._leaving):
             overdue = queue.overdue(now)

@@ -79,18 +79,8 @@ class Pending:
         return f"{self.name} v{self.version} (correlation id {self.correlation_id})"
 
 
-class InFlight:
-    """The queue of one connection's pending requests."""
-
-    def __init__(self) -> None:
-        self._queue: deque[Pending] = deque()
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def add(self, pending: Pending) -> None:
-        """It was sent after all the others."""
-        self._queue.append(pending)
+class InFlight(deque[Pending]):
+    """The queue of one connection's pending requests: appended as they are sent."""
 
     def take_answered(self, frame: Frame) -> Pending:
         """Remove the request that a frame answers: the oldest.
@@ -99,15 +89,15 @@ class InFlight:
             CorrelationIdError: it answers another one, or none is pending.
             KafkaProtocolError: the frame is too short to tell.
         """
-        if not self._queue:
+        if not self:
             raise CorrelationIdError("a response came although no request waits for one")
-        oldest = self._queue[0]
+        oldest = self[0]
         if oldest.correlation_id != RAW:
             if len(frame) < INT32.size:
                 peek_correlation_id(frame)  # which says that it is too short
             (correlation_id,) = INT32.unpack_from(frame)
             if correlation_id == oldest.correlation_id:
-                return self._queue.popleft()
+                return self.popleft()
             # Brokers 0.8.2 answer FindCoordinator v0 (then ConsumerMetadata) with id 0 at times.
             excused = correlation_id == 0 and (oldest.api_key, oldest.version) == (
                 FIND_COORDINATOR,
@@ -118,22 +108,18 @@ class InFlight:
                     f"a response to correlation id {correlation_id} came, but the oldest "
                     f"request is {oldest}"
                 )
-        return self._queue.popleft()
-
-    def take_oldest(self) -> Pending:
-        """Remove the oldest request, which there must be."""
-        return self._queue.popleft()
+        return self.popleft()
 
     def take_all(self) -> list[Pending]:
         """Remove every request: the connection is gone."""
-        pending = list(self._queue)
-        self._queue.clear()
+        pending = list(self)
+        self.clear()
         return pending
 
     def next_deadline(self) -> float | None:
         """The earliest deadline, None when nothing is pending."""
-        return min((pending.deadline for pending in self._queue), default=None)
+        return min((pending.deadline for pending in self), default=None)
 
     def overdue(self, now: float) -> Pending | None:
         """A request whose deadline has passed, None when there is none."""
-        return next((pending for pending in self._queue if pending.deadline <= now), None)
+        return next((pending for pending in self if pending.deadline <= now), None)

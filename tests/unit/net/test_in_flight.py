@@ -23,15 +23,15 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
     queue = InFlight()
     requests = [pending(n) for n in (7, 8, 9)]
     for each in requests:
-        queue.add(each)
+        queue.append(each)
     assert [queue.take_answered(frame(n)) for n in (7, 8, 9)] == requests
     assert len(queue) == 0
 
 
 def test_an_answer_out_of_order() -> None:
     queue = InFlight()
-    queue.add(pending(7))
-    queue.add(pending(8))
+    queue.append(pending(7))
+    queue.append(pending(8))
     with pytest.raises(CorrelationIdError, match=r"correlation id 8 came.*Heartbeat v0.*7"):
         queue.take_answered(frame(8))
     assert len(queue) == 2
@@ -44,7 +44,7 @@ def test_an_answer_to_nothing() -> None:
 
 def test_a_frame_too_short_for_an_id() -> None:
     queue = InFlight()
-    queue.add(pending(7))
+    queue.append(pending(7))
     with pytest.raises(KafkaProtocolError):
         queue.take_answered(b"\0\0")
 
@@ -52,9 +52,9 @@ def test_a_frame_too_short_for_an_id() -> None:
 def test_the_quirk_of_0_8_2() -> None:
     queue = InFlight()
     coordinator = pending(7, api_key=10)
-    queue.add(coordinator)
+    queue.append(coordinator)
     assert queue.take_answered(frame(0)) is coordinator
-    queue.add(pending(8))
+    queue.append(pending(8))
     with pytest.raises(CorrelationIdError):
         queue.take_answered(frame(0))
 
@@ -62,7 +62,7 @@ def test_the_quirk_of_0_8_2() -> None:
 def test_raw_bytes_have_no_id() -> None:
     queue = InFlight()
     raw = pending(RAW)
-    queue.add(raw)
+    queue.append(raw)
     assert queue.take_answered(b"") is raw
 
 
@@ -71,8 +71,8 @@ def test_deadlines() -> None:
     assert queue.next_deadline() is None
     assert queue.overdue(1e9) is None
     slow, quick = pending(1, deadline=20), pending(2, deadline=5)
-    queue.add(slow)
-    queue.add(quick)
+    queue.append(slow)
+    queue.append(quick)
     assert queue.next_deadline() == 5
     assert queue.overdue(4.9) is None
     assert queue.overdue(5) is quick
