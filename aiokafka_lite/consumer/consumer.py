@@ -378,6 +378,7 @@ class AIOKafkaConsumer(BulkCalls):
             record = self._core.buffer.delivery.take()
             if record is not None:
                 return record
+            return await self._core.reader.next_record()
         return await self._core.reader.next_record([as_partition(each) for each in partitions])
 
     async def getmany(

@@ -434,9 +434,10 @@ class ConsumerCore:
     def _on_drained(self, states: Collection[PartitionState]) -> None:
         self.fetcher.on_drained(states)
         for state in states:
-            self.validation.consider(state)
-        if any(state.reset is not None for state in states):
-            self.resolver.wake()
+            if state.unvalidated:
+                self.validation.consider(state)
+            if state.reset is not None:
+                self.resolver.wake()
 
     def _on_heavy(self, state: PartitionState, records: RecordSet) -> None:
         if not self.closed:

@@ -101,11 +101,12 @@ class Reader:
         Cancellation: safe at every point; nothing is lost.
         """
         delivery = self._buffer.delivery
+        await self._begin()
         while True:
-            await self._begin()
-            chunk = self._buffer.next_chunk(self._chunk, self._states(among))
+            chunk = self._buffer.next_chunk(self._chunk, self._states(among) if among else None)
             if chunk is None:
                 await self._wait(among, None)
+                self._check()
                 continue
             if among:
                 return chunk.take_many(1)[0]
@@ -113,6 +114,7 @@ class Reader:
             record = delivery.take()
             if record is not None:
                 return record
+            await self._begin()  # decoding took long, or somebody else has read all the time
 
     async def next_or_end(self) -> Record:
         """`next_record` for an iteration, which ends silently when the consumer is stopped.
@@ -150,7 +152,7 @@ class Reader:
         deadline: float | None = None
         while not self.stopped:
             self._check()
-            lists = self._buffer.take_lists(limit or ALL, self._states(among))
+            lists = self._buffer.take_lists(limit or ALL, self._states(among) if among else None)
             if lists:
                 return lists
             if deadline is None:
@@ -171,12 +173,11 @@ class Reader:
 
         Cancellation: safe at every point; nothing is lost.
         """
-        while True:
-            await self._begin()
-            taken = take()
-            if taken is not None:
-                return taken
+        await self._begin()
+        while (taken := take()) is None:
             await self._wait((), None)
+            self._check()
+        return taken
 
     def check_begun(self) -> None:
         """Raises IllegalStateError before the start: who read then would wait for ever."""
@@ -193,9 +194,7 @@ class Reader:
             self.watch.raise_failure()
             self.watch.on_read(bool(self._waiters))
 
-    def _states(self, among: Collection[TopicPartition]) -> set[PartitionState] | None:
-        if not among:
-            return None
+    def _states(self, among: Collection[TopicPartition]) -> set[PartitionState]:
         states = (self._positions.get(tp) for tp in among)
         return {state for state in states if state is not None}
 
@@ -205,17 +204,16 @@ class Reader:
         try:
             self._check()
         except Exception:
-            await self._breathe()  # who reads on and on, whatever is raised, starves nobody
+            if monotonic() >= self._buffer.delivery.until:
+                await self._breathe()  # who reads on and on, whatever is raised, starves nobody
             raise
-        if self._buffer.waiting and await self._breathe():
+        if monotonic() >= self._buffer.delivery.until and self._buffer.waiting:
+            await self._breathe()
             self._check()
 
-    async def _breathe(self) -> bool:
-        if monotonic() < self._buffer.delivery.until:
-            return False
+    async def _breathe(self) -> None:
         await asyncio.sleep(0)
         self._buffer.delivery.until = monotonic() + LOOP_BREATH
-        return True
 
     async def _wait(self, among: Collection[TopicPartition], deadline: float | None) -> None:
         try:
