@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from .report import table, verdicts
+from .spark_suites import SPARK_SUITES, run_session
 from .suite import Row, Suite
 from .suites import GROUPS, SUITES
 from .topics import create_topic, delete_topics, load_topic
@@ -177,7 +178,8 @@ def main() -> None:
         topics = Topics(bootstrap, args.scale)
         try:
             for suite in chosen:
-                results = run_suite(suite, bootstrap, topics.of(suite), args.rounds, args.scale)
+                run = run_session if suite in SPARK_SUITES else run_suite
+                results = run(suite, bootstrap, topics.of(suite), args.rounds, args.scale)
                 (RESULTS / f"{suite.name}.json").write_text(json.dumps(results, indent=1))
                 print(table(suite, results), flush=True)
                 judged += verdicts(suite, results)

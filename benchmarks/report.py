@@ -10,6 +10,8 @@ from .suite import Runs, Suite
 
 FIGURES: Final[Mapping[str, tuple[str, int]]] = {
     "cpu_us": ("CPU us/record", 2),
+    "batch_ms": ("ms/micro-batch", 1),
+    "cpu_ms": ("CPU ms/micro-batch", 1),
     "cpu_share": ("CPU s/s", 4),
     "growth_mb": ("RSS above start, MB", 1),
     "rate": ("records/s", 0),

@@ -1,0 +1,35 @@
+"""CPU of a tree of processes: Spark's work is done by a JVM and by Python workers below it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(root: int | None = None) -> float:
+    """User and system seconds of ``root`` (this process) and all below it, ended ones included.
+
+    The children of a process that has ended count as soon as it was waited for.
+    """
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        fields = stat.rpartition(")")[2].split()  # from the state on, the third of proc(5)
+        parents[int(entry.name)] = int(fields[1])
+        ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+    top = os.getpid() if root is None else root
+    return sum(ticks[pid] for pid in ticks if _is_below(pid, top, parents)) / TICK
+
+
+def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
+    while pid not in (root, 0):
+        pid = parents.get(pid, 0)
+    return pid == root
