@@ -81,7 +81,7 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "request.timeout.ms": ("request_timeout_ms", _whole),
     "retry.backoff.ms": ("retry_backoff_ms", _whole),
 }
-_OF_CONSUMERS: Final[Mapping[str, tuple[str, Converter]]] = {
+CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     **_OF_BOTH,
     "check.crcs": ("check_crcs", _flag),
     "client.rack": ("client_rack", _text),
@@ -98,7 +98,7 @@ _OF_CONSUMERS: Final[Mapping[str, tuple[str, Converter]]] = {
     "send.buffer.bytes": ("send_buffer_bytes", _whole),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _whole),
 }
-_OF_PRODUCERS: Final[Mapping[str, tuple[str, Converter]]] = {
+PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     **_OF_BOTH,
     "acks": ("acks", _acks),
     "batch.size": ("max_batch_size", _whole),
@@ -118,12 +118,12 @@ _OF_PRODUCERS: Final[Mapping[str, tuple[str, Converter]]] = {
     "partitioner.ignore.keys": ("partitioner_ignore_keys", _flag),
     "transaction.timeout.ms": ("transaction_timeout_ms", _whole),
 }
-_LEVELS: Final = ("gzip", "lz4", "zstd")
+LEVELS: Final = ("gzip", "lz4", "zstd")
 """Codecs with an option of their own, ``compression.CODEC.level``."""
 
 # What is taken and left
 
-_NO_EFFECT_ON_BOTH: Final = frozenset(
+_LEFT_BY_BOTH: Final = frozenset(
     {
         "auto.include.jmx.reporter",
         "enable.metrics.push",
@@ -144,7 +144,7 @@ _NO_EFFECT_ON_BOTH: Final = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-_NO_EFFECT_ON_CONSUMERS: Final = _NO_EFFECT_ON_BOTH | {
+LEFT_BY_CONSUMERS: Final = _LEFT_BY_BOTH | {
     "allow.auto.create.topics",
     "auto.commit.interval.ms",
     "exclude.internal.topics",
@@ -158,7 +158,7 @@ _NO_EFFECT_ON_CONSUMERS: Final = _NO_EFFECT_ON_BOTH | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-_NO_EFFECT_ON_PRODUCERS: Final = _NO_EFFECT_ON_BOTH | {
+LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {
     "metadata.max.idle.ms",
     "receive.buffer.bytes",
     "reconnect.backoff.max.ms",
@@ -178,7 +178,7 @@ _REFUSED_BY_BOTH: Final[Mapping[str, str]] = {
     "metric.reporters": _JAVA_CLASSES,
     "security.providers": _JAVA_CLASSES,
 }
-_REFUSED_BY_CONSUMERS: Final[Mapping[str, str]] = {
+REFUSED_BY_CONSUMERS: Final[Mapping[str, str]] = {
     **_REFUSED_BY_BOTH,
     "auto.offset.reset": (
         "is not supported. Instead set the source option 'startingOffsets' to 'earliest' or "
@@ -199,7 +199,7 @@ _REFUSED_BY_CONSUMERS: Final[Mapping[str, str]] = {
         "explicitly deserialize the values"
     ),
 }
-_REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
+REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
     **_REFUSED_BY_BOTH,
     "interceptor.classes": _JAVA_CLASSES,
     "key.serializer": "is not supported as keys are written as byte arrays",
@@ -241,9 +241,9 @@ def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
         KafkaConfigurationError: one that is missing, forbidden, unknown or cannot be honoured.
     """
     given = kafka_options(options)
-    others = _OF_PRODUCERS.keys() | _NO_EFFECT_ON_PRODUCERS
-    _check(given, _OF_CONSUMERS, _NO_EFFECT_ON_CONSUMERS, _REFUSED_BY_CONSUMERS, others, "consumer")
-    arguments = _arguments(given, _OF_CONSUMERS)
+    others = PRODUCER_OPTIONS.keys() | LEFT_BY_PRODUCERS
+    _check(given, CONSUMER_OPTIONS, LEFT_BY_CONSUMERS, REFUSED_BY_CONSUMERS, others, "consumer")
+    arguments = _arguments(given, CONSUMER_OPTIONS)
     arguments |= {
         "allow_auto_create_topics": False,
         "auto_offset_reset": "none",
@@ -278,10 +278,10 @@ def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
             "Kafka option 'retries' is not supported below 1: a record is sent again until "
             "'delivery.timeout.ms' is over. Lower that one instead"
         )
-    levels = {codec: given.pop(f"compression.{codec}.level", None) for codec in _LEVELS}
-    others = _OF_CONSUMERS.keys() | _NO_EFFECT_ON_CONSUMERS
-    _check(given, _OF_PRODUCERS, _NO_EFFECT_ON_PRODUCERS, _REFUSED_BY_PRODUCERS, others, "producer")
-    arguments = _arguments(given, _OF_PRODUCERS)
+    levels = {codec: given.pop(f"compression.{codec}.level", None) for codec in LEVELS}
+    others = CONSUMER_OPTIONS.keys() | LEFT_BY_CONSUMERS
+    _check(given, PRODUCER_OPTIONS, LEFT_BY_PRODUCERS, REFUSED_BY_PRODUCERS, others, "producer")
+    arguments = _arguments(given, PRODUCER_OPTIONS)
     codec = arguments.get("compression_type")
     if isinstance(codec, str) and (level := levels.get(codec)) is not None:
         arguments["compression_level"] = _whole(f"compression.{codec}.level", level)

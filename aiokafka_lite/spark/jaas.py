@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.tokens import ClientCredentials
 
-__all__ = ["SASL_OPTIONS", "Login", "parse_jaas", "sasl_arguments"]
+__all__ = ["SASL_OPTIONS", "SASL_REFUSED", "Login", "parse_jaas", "sasl_arguments"]
 
 _OPTION: Final = "Kafka option 'sasl.jaas.config'"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
@@ -68,6 +68,9 @@ SASL_OPTIONS: Final = frozenset(
     }
 )
 """The ``sasl.*`` options that mean something here, if only to be refused."""
+
+SASL_REFUSED: Final = frozenset({*_JAVA_ONLY, *_OF_KERBEROS})
+"""Those of them that are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from aiokafka_lite.spark.client_options import PREFIX, consumer_arguments, kafka
 from aiokafka_lite.spark.limits import Limit, check_limits, limit
 from aiokafka_lite.spark.offsets import EARLIEST, LATEST
 from aiokafka_lite.spark.selection import Selection, selection
+from aiokafka_lite.spark.write_options import WRITE_OPTIONS
 
 __all__ = ["TABLE", "Option", "ReadOptions", "includes_headers"]
 
@@ -263,14 +264,8 @@ TABLE: Final = (
 _BY_KEY: Final = {option.key: option for option in TABLE}
 
 _OF_OTHERS: Final = frozenset(
-    {
-        "checkpointlocation",
-        "deliveryguarantee",
-        "path",
-        "queryname",
-        "topic",
-        "transactionalidprefix",
-    }
+    {name.lower() for name in WRITE_OPTIONS}
+    | {"checkpointlocation", "outputmode", "path", "queryname"}
 )
 """What is said of a query's other end, in jobs that keep one set of options for both."""
 

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
-__all__ = ["TLS_OPTIONS", "TlsContext", "TlsSettings", "tls_settings"]
+__all__ = ["TLS_OPTIONS", "TLS_REFUSED", "TlsContext", "TlsSettings", "tls_settings"]
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -51,6 +51,9 @@ TLS_OPTIONS: Final = frozenset(
     }
 )
 """Every ``ssl.*`` option of Kafka's clients."""
+
+TLS_REFUSED: Final = frozenset({*_JAVA_ONLY, "ssl.keystore.password", "ssl.truststore.password"})
+"""Those of them that are of no use with PEM and OpenSSL."""
 
 
 @dataclass(frozen=True, slots=True)

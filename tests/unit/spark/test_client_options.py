@@ -12,8 +12,8 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.client_options import (
-    _OF_CONSUMERS,
-    _OF_PRODUCERS,
+    CONSUMER_OPTIONS,
+    PRODUCER_OPTIONS,
     consumer_arguments,
     producer_arguments,
 )
@@ -55,7 +55,7 @@ def test_the_cluster_has_to_be_told(arguments: object) -> None:
 
 
 def test_every_argument_exists() -> None:
-    for table, face in ((_OF_CONSUMERS, AIOKafkaConsumer), (_OF_PRODUCERS, AIOKafkaProducer)):
+    for table, face in ((CONSUMER_OPTIONS, AIOKafkaConsumer), (PRODUCER_OPTIONS, AIOKafkaProducer)):
         assert {name for name, _ in table.values()} <= set(inspect.signature(face).parameters)
 
 
