@@ -269,14 +269,21 @@ class RangeConsumer(AIOKafkaConsumer):
         try:
             earliest = await self.beginning_offsets(partitions)
             latest = await self.end_offsets(partitions)
-        except KafkaTimeoutError as error:
-            if not _says_unknown(error):
+        except KafkaTimeoutError:
+            gone = [tp for tp in partitions if tp in self._ranges and self._is_gone(tp)]
+            if not gone:
                 raise
-            for tp in partitions:
-                if tp in self._ranges:
-                    self._give_up_from(tp, self._position(tp) or 0, "the topic is not there")
+            for tp in gone:
+                self._give_up_from(tp, self._position(tp) or 0, "no broker knows the partition")
             return {}
         return {tp: (earliest[tp], latest[tp]) for tp in partitions}
+
+    def _is_gone(self, tp: TopicPartition) -> bool:
+        """Whether the brokers say that there is no such partition (one without a leader is)."""
+        topic = self._core.cluster.metadata.topics.get(tp.topic)
+        if topic is None or topic.error is not None:
+            return topic is not None and topic.error is UnknownTopicOrPartitionError
+        return tp.partition not in topic.partitions
 
     def _skip_to(self, tp: TopicPartition, position: int, earliest: int) -> None:
         end = self._ranges[tp].end
@@ -306,11 +313,3 @@ _NO_ROWS: Final = Rows(
     Columns("", 0, 0, b"", *(bytearray() for _ in range(9))),
     0,
 )
-
-
-def _says_unknown(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, UnknownTopicOrPartitionError):
-            return True
-        error = error.__cause__
-    return False

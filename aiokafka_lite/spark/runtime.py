@@ -36,7 +36,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from aiokafka_lite.errors import IllegalStateError, KafkaTimeoutError
 
-__all__ = ["call", "client_key", "lease", "prepare_worker", "submit"]
+__all__ = ["call", "client_key", "close_idle", "lease", "prepare_worker", "submit"]
 
 log = logging.getLogger(__name__)
 
@@ -142,13 +142,14 @@ class _Runtime:
         """Close the clients, for `CLOSE_WITHIN` at most, and end the thread. From another one."""
         if self._thread.is_alive():
             with contextlib.suppress(TimeoutError):  # brokers that do not answer: so be it
-                self.submit(self._close_clients()).result(CLOSE_WITHIN)
+                self.submit(self.close_idle()).result(CLOSE_WITHIN)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(CLOSE_WITHIN)
         if not self._thread.is_alive():
             self.loop.close()
 
-    async def _close_clients(self) -> None:
+    async def close_idle(self) -> None:
+        """Close the clients that nobody uses now."""
         for key in list(self._idle):
             while (client := self.take(key)) is not None:
                 self.discard(client)
@@ -232,6 +233,12 @@ def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T
     except BaseException:
         future.cancel()
         raise
+
+
+def close_idle() -> None:
+    """Close the clients of this process that nobody uses now, and wait for that."""
+    if _current is not None:
+        call(_current.close_idle())
 
 
 @contextlib.asynccontextmanager

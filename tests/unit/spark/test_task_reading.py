@@ -1,0 +1,401 @@
+"""Ranges of offsets as record batches, from the embedded broker."""
+
+import asyncio
+import threading
+from contextlib import closing
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from aiokafka_lite import AIOKafkaProducer  # noqa: E402
+from aiokafka_lite.errors import (  # noqa: E402
+    CorruptRecordException,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from aiokafka_lite.protocol.api_keys import ApiKey  # noqa: E402
+from aiokafka_lite.record.compression import Compression  # noqa: E402
+from aiokafka_lite.spark import range_consumer, runtime, task_reading  # noqa: E402
+from aiokafka_lite.spark.data_loss import DataLossError  # noqa: E402
+from aiokafka_lite.spark.offsets import OffsetRange  # noqa: E402
+from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    monkeypatch.setattr(range_consumer, "QUIET_SECONDS", 0.2)
+    yield
+    runtime.close_idle()
+
+
+def settings(cluster, **changes):
+    arguments = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 10,
+        **changes.pop("arguments", {}),
+    }
+    return ReadSettings(arguments, **{"poll_timeout": 20.0, **changes})
+
+
+def read(cluster, *ranges, **changes):
+    """The rows as dicts, by partition and offset."""
+    batches = list(
+        read_ranges([OffsetRange(*each) for each in ranges], settings(cluster, **changes))
+    )
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    for batch in batches:
+        batch.validate(full=True)
+    return rows
+
+
+def offsets(rows):
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+
+
+def produce(cluster, topic, *transactions, **arguments):
+    """Each transaction is (values, whether to commit)."""
+
+    async def run():
+        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **arguments)
+        async with producer:
+            for values, commit in transactions:
+                await producer.begin_transaction()
+                for value in values:
+                    await producer.send(topic, value, partition=0)
+                await producer.flush()
+                await (producer.commit_transaction if commit else producer.abort_transaction)()
+
+    asyncio.run(run())
+
+
+def test_all_that_is_in_the_ranges_and_nothing_else(kafka_broker, kafka_topic_factory):
+    tea, coffee = kafka_topic_factory(3), kafka_topic_factory(1)
+    for i in range(300):
+        for topic, partition in ((tea, 0), (tea, 1), (tea, 2), (coffee, 0)):
+            kafka_broker.produce(topic, b"%d" % i, key=b"%d" % partition, partition=partition)
+    ranges = [(tea, 0, 0, 300), (tea, 2, 17, 290), (coffee, 0, 299, 300), (tea, 1, 5, 5)]
+    rows = read(kafka_broker, *ranges)
+    assert sorted(offsets(rows)) == sorted(
+        (topic, partition, offset)
+        for topic, partition, start, end in ranges
+        for offset in range(start, end)
+    )
+    assert all(
+        (row["key"], row["value"]) == (b"%d" % row["partition"], b"%d" % row["offset"])
+        for row in rows
+    )
+    for topic, partition, _, _ in ranges:
+        mine = [
+            row["offset"] for row in rows if (row["topic"], row["partition"]) == (topic, partition)
+        ]
+        assert mine == sorted(mine)
+
+
+def test_nothing_to_read(kafka_broker):
+    assert read(kafka_broker) == []
+    assert read(kafka_broker, ("no-such-topic", 0, 7, 7)) == []
+
+
+def test_several_ranges_of_one_partition(kafka_broker, kafka_topic):
+    for i in range(100):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    rows = read(kafka_broker, (kafka_topic, 0, 50, 60), (kafka_topic, 0, 10, 50))
+    assert [row["offset"] for row in rows] == list(range(10, 60))
+    rows = read(kafka_broker, (kafka_topic, 0, 90, 95), (kafka_topic, 0, 3, 4))
+    assert [row["offset"] for row in rows] == [3, *range(90, 95)]
+
+
+def test_nulls_and_headers(kafka_broker, kafka_topic):
+    kafka_broker.produce(
+        kafka_topic, None, key=b"k", headers=[("a", b"1"), ("ä", None), ("a", b"")]
+    )
+    kafka_broker.produce(kafka_topic, b"", key=None)
+    rows = read(kafka_broker, (kafka_topic, 0, 0, 2), include_headers=True)
+    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [
+        (
+            b"k",
+            None,
+            [
+                {"key": "a", "value": b"1"},
+                {"key": "ä", "value": None},
+                {"key": "a", "value": b""},
+            ],
+        ),
+        (None, b"", None),
+    ]
+    assert "headers" not in read(kafka_broker, (kafka_topic, 0, 0, 1))[0]
+
+
+def test_batches_are_as_large_as_they_are_told(kafka_broker, kafka_topic):
+    for _ in range(100):
+        kafka_broker.produce(kafka_topic, b"x" * 100)
+    whole = OffsetRange(kafka_topic, 0, 0, 100)
+    by_rows = settings(kafka_broker, rows_per_batch=30)
+    assert [batch.num_rows for batch in read_ranges([whole], by_rows)] == [30, 30, 30, 10]
+    by_bytes = settings(kafka_broker, bytes_per_batch=1000)
+    assert [batch.num_rows for batch in read_ranges([whole], by_bytes)] == [10] * 10
+    one_by_one = settings(kafka_broker, bytes_per_batch=1)
+    assert [batch.num_rows for batch in read_ranges([whole], one_by_one)] == [1] * 100
+
+
+def test_some_columns_in_an_order_of_ones_own(kafka_broker, kafka_topic):
+    kafka_broker.produce(kafka_topic, b"v")
+    (row,) = read(kafka_broker, (kafka_topic, 0, 0, 1), columns=("offset", "value"))
+    assert row == {"offset": 0, "value": b"v"}
+    assert list(row) == ["offset", "value"]
+
+
+@pytest.mark.parametrize("compression", [each.name.lower() for each in Compression if each])
+def test_large_compressed_batches(kafka_broker, kafka_topic, compression):
+    import random
+
+    values = [random.Random(i).randbytes(2000) for i in range(400)]
+
+    async def run():
+        async with AIOKafkaProducer(
+            bootstrap_servers=kafka_broker.bootstrap_servers,
+            compression_type=compression,
+            max_batch_size=2**20,
+            linger_ms=100,
+        ) as producer:
+            for value in values:
+                await producer.send(kafka_topic, value)
+
+    asyncio.run(run())
+    rows = read(kafka_broker, (kafka_topic, 0, 0, 400))
+    assert [row["value"] for row in rows] == values
+    assert [row["offset"] for row in read(kafka_broker, (kafka_topic, 0, 100, 350))] == list(
+        range(100, 350)
+    )
+
+
+def test_aborted_transactions_and_markers(kafka_broker, kafka_topic):
+    produce(
+        kafka_broker,
+        kafka_topic,
+        ([b"a", b"b"], True),  # 0, 1, and the marker at 2
+        ([b"c", b"d"], False),  # 3, 4, 5
+        ([b"e"], True),  # 6, 7
+        ([b"f"], False),  # 8, 9
+        transactional_id="tx",
+    )
+    committed = {"arguments": {"isolation_level": "read_committed"}}
+    whole = (kafka_topic, 0, 0, 10)
+    assert [row["value"] for row in read(kafka_broker, whole, **committed)] == [b"a", b"b", b"e"]
+    assert [row["value"] for row in read(kafka_broker, whole)] == [
+        *map(bytes, b"a b c d e f".split())
+    ]
+    assert read(kafka_broker, (kafka_topic, 0, 3, 6), **committed) == []
+    assert read(kafka_broker, (kafka_topic, 0, 2, 3)) == []  # a marker alone
+    assert [row["value"] for row in read(kafka_broker, (kafka_topic, 0, 4, 7))] == [b"d", b"e"]
+
+
+def test_what_compaction_leaves(kafka_broker, kafka_topic_factory):
+    topic = kafka_topic_factory(1, {"cleanup.policy": "compact"})
+    for i in range(50):
+        kafka_broker.produce(topic, b"%d" % i, key=b"%d" % (i % 7))
+    kafka_broker.compact(topic)
+    left = [row["offset"] for row in read(kafka_broker, (topic, 0, 0, 50))]
+    assert 7 <= len(left) < 50
+    assert left[-1] == 49
+    for start, end in ((0, 10), (3, 44), (45, 50), (44, 45), (0, 1)):
+        rows = read(kafka_broker, (topic, 0, start, end))
+        assert [row["offset"] for row in rows] == [each for each in left if start <= each < end]
+
+
+def test_a_log_that_ends_in_offsets_without_records(kafka_broker, kafka_topic):
+    """As compaction leaves it when it removes the newest records of an older segment."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+
+    def nothing_after_5(response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                if hidden:
+                    data.records = b""
+
+    hidden = True
+    with closing(
+        read_ranges([OffsetRange(kafka_topic, 0, 6, 10)], settings(kafka_broker))
+    ) as batches:
+        fault = kafka_broker.control(
+            ApiKey.FETCH, times=None, after_handling=True, edit=nothing_after_5
+        )
+        assert list(batches) == []
+    assert fault.hits >= 2  # a fetch, and the question about this partition alone
+    fault.remove()
+
+
+def test_a_throttled_answer_is_no_proof_that_there_is_nothing(kafka_broker, kafka_topic):
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+
+    def throttled(response):
+        response.throttle_time_ms = 1
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = b""
+
+    kafka_broker.control(ApiKey.FETCH, times=8, after_handling=True, edit=throttled)
+    assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
+
+
+def test_offsets_that_are_gone_before_the_start(kafka_broker, kafka_topic, caplog):
+    for i in range(20):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    kafka_broker.delete_records(kafka_topic, 0, 8)
+    with pytest.raises(DataLossError, match=rf"\[3, 8\) of {kafka_topic}-0 are gone") as info:
+        read(kafka_broker, (kafka_topic, 0, 3, 20))
+    assert "COULD_NOT_READ_OFFSET_RANGE" in str(info.value)
+    rows = read(kafka_broker, (kafka_topic, 0, 3, 20), fail_on_data_loss=False)
+    assert [row["offset"] for row in rows] == list(range(8, 20))
+    assert "[3, 8)" in caplog.text
+    assert read(kafka_broker, (kafka_topic, 0, 3, 8), fail_on_data_loss=False) == []
+    with pytest.raises(DataLossError):
+        read(kafka_broker, (kafka_topic, 0, 3, 7))
+
+
+def test_retention_passes_under_the_reader(kafka_broker, kafka_topic):
+    for _ in range(600):
+        kafka_broker.produce(kafka_topic, b"x" * 1000)
+    small = {
+        "rows_per_batch": 10,
+        "arguments": {"max_partition_fetch_bytes": 20_000},
+        "fail_on_data_loss": False,
+    }
+    got = []
+    with closing(
+        read_ranges([OffsetRange(kafka_topic, 0, 0, 600)], settings(kafka_broker, **small))
+    ) as batches:
+        got += next(batches).column("offset").to_pylist()
+        kafka_broker.delete_records(kafka_topic, 0, 500)
+        for batch in batches:
+            got += batch.column("offset").to_pylist()
+    gone = [offset for offset in range(600) if offset not in got]
+    assert got == sorted(got)
+    assert 300 < len(gone) < 500
+    assert gone == list(range(gone[0], 500))  # one gap, up to where the log begins now
+
+
+def test_a_log_that_ends_before_the_range(kafka_broker, kafka_topic, caplog):
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    for start in (4, 10, 15):
+        with pytest.raises(DataLossError, match=rf"{max(start, 10)}, 20\) of {kafka_topic}-0"):
+            read(kafka_broker, (kafka_topic, 0, start, 20))
+        rows = read(kafka_broker, (kafka_topic, 0, start, 20), fail_on_data_loss=False)
+        assert [row["offset"] for row in rows] == list(range(start, 10))
+        assert "are not there" in caplog.text
+
+
+def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
+    kafka_broker.produce(kafka_topic, b"1")
+    kafka_broker.delete_topic(kafka_topic)
+    quick = {"arguments": {"request_timeout_ms": 500}}
+    with pytest.raises(DataLossError, match="no broker knows"):
+        read(kafka_broker, (kafka_topic, 0, 0, 1), **quick)
+    assert read(kafka_broker, (kafka_topic, 0, 0, 1), fail_on_data_loss=False, **quick) == []
+
+
+def test_what_should_be_there_and_does_not_come(kafka_broker, kafka_topic):
+    kafka_broker.produce(kafka_topic, b"1")
+
+    def nothing(response):
+        response.throttle_time_ms = 1
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = b""
+
+    kafka_broker.control(ApiKey.FETCH, times=None, after_handling=True, edit=nothing)
+    with pytest.raises(KafkaTimeoutError, match=rf"{kafka_topic}-0 at offset 0 of \[0, 1\)"):
+        read(kafka_broker, (kafka_topic, 0, 0, 1), poll_timeout=0.5)
+
+
+def test_the_errors_of_a_partition_tell_where(kafka_broker, kafka_topic):
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+
+    def flip(response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = bytes(data.records[:-1]) + b"\xff"
+
+    kafka_broker.control(ApiKey.FETCH, times=None, after_handling=True, edit=flip)
+    with pytest.raises(CorruptRecordException) as info:
+        read(kafka_broker, (kafka_topic, 0, 2, 10))
+    assert f"{kafka_topic}-0 at offset" in "".join(info.value.__notes__)
+
+
+def test_a_topic_that_may_not_be_read(kafka_broker, kafka_topic):
+    kafka_broker.produce(kafka_topic, b"1")
+    kafka_broker.control(ApiKey.FETCH, times=None, error=TopicAuthorizationFailedError)
+    with pytest.raises(TopicAuthorizationFailedError, match=kafka_topic):
+        read(kafka_broker, (kafka_topic, 0, 0, 1))
+
+
+def test_one_client_serves_one_task_after_the_other(kafka_broker, kafka_topic_factory):
+    topic = kafka_topic_factory(4)
+    for partition in range(4):
+        for i in range(50):
+            kafka_broker.produce(topic, b"%d" % i, partition=partition)
+    for start in range(0, 50, 10):
+        for partition in range(4):
+            rows = read(kafka_broker, (topic, partition, start, start + 10))
+            assert [row["offset"] for row in rows] == list(range(start, start + 10))
+    clients = {
+        request.client_id for request in kafka_broker.requests if request.api_key == ApiKey.FETCH
+    }
+    assert len(clients) == 1
+    assert kafka_broker.count(ApiKey.API_VERSIONS) <= 4  # the connections of one client
+
+
+def test_no_fetch_is_left_at_the_broker(kafka_broker, kafka_topic):
+    """Or the next task's would stand behind it for as long as it waits there."""
+    for i in range(100):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    for _ in range(5):
+        read(kafka_broker, (kafka_topic, 0, 0, 100))
+        read(kafka_broker, (kafka_topic, 0, 20, 40))
+    assert kafka_broker.count(ApiKey.FETCH) == 10
+
+
+def test_who_leaves_early_leaves_the_client_in_order(kafka_broker, kafka_topic):
+    for _ in range(500):
+        kafka_broker.produce(kafka_topic, b"x" * 1000)
+    for _ in range(3):
+        batches = read_ranges(
+            [OffsetRange(kafka_topic, 0, 0, 500)], settings(kafka_broker, rows_per_batch=10)
+        )
+        assert next(batches).num_rows == 10
+        batches.close()
+    assert len(read(kafka_broker, (kafka_topic, 0, 0, 500))) == 500
+    assert kafka_broker.count(ApiKey.API_VERSIONS) <= 4
+
+
+def test_a_slow_task_is_not_overrun(kafka_broker, kafka_topic):
+    for _ in range(2000):
+        kafka_broker.produce(kafka_topic, b"x" * 1000)
+    slow = settings(
+        kafka_broker,
+        rows_per_batch=10,
+        arguments={"max_partition_fetch_bytes": 20_000, "buffer_memory": 100_000},
+    )
+    with closing(read_ranges([OffsetRange(kafka_topic, 0, 0, 2000)], slow)) as batches:
+        next(batches)
+        fetches = -1
+        while fetches != kafka_broker.count(ApiKey.FETCH):
+            fetches = kafka_broker.count(ApiKey.FETCH)
+            threading.Event().wait(0.1)
+        assert fetches < 12  # of a hundred
+        assert sum(batch.num_rows for batch in batches) == 1990
+
+
+def test_an_unpicklable_setting_is_none_of_ours():
+    import pickle
+
+    made = ReadSettings({"bootstrap_servers": "x"}, columns=("key",))
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert made.column_names == ("key",)
+    assert task_reading.AHEAD == 2
