@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.fields import SpecError
+from aiokafka_lite.spark.pipeline.session import know_format
 from aiokafka_lite.spark.pipeline.transforms import apply_step
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
     Raises:
         SpecError: a step that does not fit what comes before it.
     """
+    if "kafka_lite" in {source.format for source in pipeline.sources} | {pipeline.sink.format}:
+        know_format(spark)
     for name, table in pipeline.tables.items():
         _read_whole(table, spark).createOrReplaceTempView(name)
     source = pipeline.source

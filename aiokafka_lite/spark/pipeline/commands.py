@@ -7,13 +7,14 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from aiokafka_lite.spark.pipeline.doctor import examine
+from aiokafka_lite.spark.pipeline.doctor import TRIAL, examine
 from aiokafka_lite.spark.pipeline.fields import SpecError
 from aiokafka_lite.spark.pipeline.java import JavaMissing
 from aiokafka_lite.spark.pipeline.loading import find_specification, load, ready_pipelines
@@ -21,6 +22,7 @@ from aiokafka_lite.spark.pipeline.packing import pack
 from aiokafka_lite.spark.pipeline.reporting import ProgressLine
 from aiokafka_lite.spark.pipeline.runner import run as run_pipeline
 from aiokafka_lite.spark.pipeline.session import SparkMissing, open_session
+from aiokafka_lite.spark.pipeline.spec import Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,13 +98,21 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="Spark's master: local[4], spark://...")
     parser.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
     parser.add_argument(
+        "--conf",
+        metavar="NAME=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="configure the session, over what SPEC says; may be repeated",
+    )
+    parser.add_argument(
         "--archive", metavar="FILE", help="what `pipeline pack` made, shipped to the executors"
     )
 
 
 def _run(args: argparse.Namespace) -> int:
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(message)s")
-    pipeline = load(args.spec, _variables(args))
+    pipeline = _configured(load(args.spec, _pairs(args.variables, "--set")), args)
     # The functions of a specification may lie beside it, as a script's modules do.
     sys.path.insert(0, str(find_specification(args.spec).resolve().parent))
     line = None if args.quiet else ProgressLine()
@@ -140,7 +150,8 @@ def _close(session: SparkSession) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    pipeline = load(args.spec, _variables(args)) if args.spec else None
+    pipeline = load(args.spec, _pairs(args.variables, "--set")) if args.spec else TRIAL
+    pipeline = _configured(pipeline, args)
     well = True
     for finding in examine(pipeline, master=args.master, remote=args.remote, archive=args.archive):
         print(finding, flush=True)
@@ -168,12 +179,16 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _variables(args: argparse.Namespace) -> dict[str, str]:
+def _configured(pipeline: Pipeline, args: argparse.Namespace) -> Pipeline:
+    return replace(pipeline, conf={**pipeline.conf, **_pairs(args.settings, "--conf")})
+
+
+def _pairs(arguments: Sequence[str], option: str) -> dict[str, str]:
     values = {}
-    for pair in args.variables:
+    for pair in arguments:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}")
+            raise ValueError(f"{option} takes NAME=VALUE, not {pair!r}")
         values[name] = value
     return values
 
@@ -199,7 +214,10 @@ def _ending_by_signal() -> Iterator[tuple[threading.Event, threading.Event]]:
 
 
 def _complain(error: Exception, status: int) -> int:
-    # Spark goes on with the whole plan, which its log has, too.
-    said = str(error).partition("\n=== Streaming Query ===")[0].strip() or type(error).__name__
+    # Spark goes on with the whole plan, and Java with its stack: the log has them, too.
+    said = str(error)
+    for rest in ("\n=== Streaming Query ===", "\n\tat "):
+        said = said.partition(rest)[0]
+    said = said.strip() or type(error).__name__
     print(f"pipeline: {said}", file=sys.stderr)
     return status

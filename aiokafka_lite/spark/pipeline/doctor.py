@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite._build import NATIVE
 from aiokafka_lite.spark.pipeline.java import JavaMissing, find_java
-from aiokafka_lite.spark.pipeline.session import open_session
+from aiokafka_lite.spark.pipeline.session import know_format, open_session
 from aiokafka_lite.spark.pipeline.spec import KAFKA_FORMATS, Pipeline, Sink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Finding", "examine"]
+__all__ = ["TRIAL", "Finding", "examine"]
 
 OLDEST = {"pyspark": (4, 2), "pyarrow": (17, 0), "pandas": (2, 2)}
 PATIENCE = 10.0  # seconds for Kafka to answer
 
 TRIAL = Pipeline("doctor", Source("rate"), Sink("noop"))
+"""Stands for the pipeline where none is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Finding:
 
 
 def examine(
-    pipeline: Pipeline | None = None,
+    pipeline: Pipeline = TRIAL,
     *,
     master: str | None = None,
     remote: str | None = None,
@@ -70,7 +71,7 @@ def examine(
     if not well:
         return
     try:
-        session = open_session(pipeline or TRIAL, master=master, remote=remote, archive=archive)
+        session = open_session(pipeline, master=master, remote=remote, archive=archive)
     except Exception as error:  # whatever Spark, py4j or the network said is the finding
         yield Finding("session", False, _first_line(error))
         return
@@ -122,10 +123,8 @@ def _java() -> Finding:
     return Finding("Java", True, f"{java.version}, {java.path}")
 
 
-def _brokers(pipeline: Pipeline | None) -> set[str]:
-    if pipeline is None:
-        return set()
-    parts: list[Source | Sink] = [pipeline.source, pipeline.sink, *pipeline.tables.values()]
+def _brokers(pipeline: Pipeline) -> set[str]:
+    parts: list[Source | Sink] = [*pipeline.sources, pipeline.sink]
     return {
         part.options.get("kafka.bootstrap.servers", "")
         for part in parts
@@ -200,6 +199,7 @@ def _executors(session: SparkSession) -> str:
 
 def _format(session: SparkSession) -> str:
     """Have Spark find the format by its name; its schema needs no Kafka."""
+    know_format(session)
     frame = session.read.format("kafka_lite").options(
         **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
     )

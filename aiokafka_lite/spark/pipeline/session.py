@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aiokafka_lite.spark.pipeline.spec import Pipeline
 
-__all__ = ["ARCHIVE_FOLDER", "SparkMissing", "need_spark", "open_session"]
+__all__ = ["ARCHIVE_FOLDER", "SparkMissing", "know_format", "need_spark", "open_session"]
 
 ARCHIVE_FOLDER = "aiokafka_lite_packed"
 """Where executors find what `packing` packed, under their working folder."""
@@ -94,6 +94,23 @@ def open_session(
     if where:
         conf["spark.master"] = where
     return _classic({"spark.app.name": pipeline.name, **conf})
+
+
+def know_format(session: SparkSession) -> None:
+    """Make sure that the session knows ``kafka_lite``.
+
+    Spark finds it by itself where aiokafka_lite is installed as a wheel; an editable installation
+    is not among the folders that it looks into.
+    """
+    from pyspark.errors import AnalysisException
+
+    from aiokafka_lite.spark import register
+
+    try:
+        register(session)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _classic(settings: Mapping[str, str]) -> SparkSession:

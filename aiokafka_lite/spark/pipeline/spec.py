@@ -147,6 +147,11 @@ class Pipeline:
                         " would be written: give it a watermark, or set sink.mode to update"
                     )
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Everything that it reads from."""
+        return (self.source, *self.tables.values())
+
     @classmethod
     def parse(cls, mapping: Mapping[str, object]) -> Pipeline:
         """A pipeline out of what a specification's file holds.
