@@ -47,9 +47,9 @@ _log = logging.getLogger(__name__)
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
-_RUN_ID: Final = "sql.streaming.runId"
-"""Local properties of a streaming task; Spark's own names, from MicroBatchExecution and
-StreamExecution."""
+_RUN_ID: Final = "spark.jobGroup.id"
+"""Local properties of a streaming task: MicroBatchExecution and StreamExecution set them, the run's
+id as that of its job group."""
 
 
 def writer(
@@ -256,13 +256,14 @@ def _task() -> TaskContext:
 def _place(options: WriteOptions) -> Place:
     """Of the streaming task that this is."""
     context = _task()
-    told = [context.getLocalProperty(name) for name in (_QUERY_ID, _BATCH_ID, _RUN_ID)]
-    if None in told:
+    query = context.getLocalProperty(_QUERY_ID)
+    epoch = context.getLocalProperty(_BATCH_ID)
+    if query is None or epoch is None:
         raise IllegalStateError(
             "Spark does not tell its tasks which query and epoch they belong to "
             f"({_QUERY_ID}, {_BATCH_ID}): deliveryGuarantee=exactly_once needs both"
         )
-    query, epoch, run = map(str, told)
+    run = context.getLocalProperty(_RUN_ID) or ""
     return Place(options.prefix, query, int(epoch), context.partitionId(), run)
 
 

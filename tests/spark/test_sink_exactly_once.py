@@ -1,0 +1,167 @@
+"""Exactly once on a real Spark and a real Kafka: crashes at every step, Java's word on the outcome.
+
+Each crash has a stream, a checkpoint and a topic of its own. A task that crashes is tried again by
+Spark; a query that fails is started again, and replays its epoch. In the end Java's console
+consumer reads all topics together: every value has to be there once.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.crashing import DRIVER_POINTS, TASK_POINTS, CrashingSink
+from tests.spark.sunk import lines_of_text, stored, write_stream
+from tools.kafka import RealKafka
+from tools.kafka.java import run
+from tools.kafka.releases import FALLBACK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+QUIET_MS = 15_000
+"""Without a record for so long, the console consumer takes it that there are no more."""
+FILES, LINES = 4, 200
+RUNS = 4
+
+Topics = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def spark(spark: "SparkSession") -> "SparkSession":
+    spark.dataSource.register(CrashingSink)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    """Of the names of all topics that Java is to judge."""
+    return f"judged-{uuid.uuid4().hex[:8]}"
+
+
+def exactly_once(
+    spark: "SparkSession", kafka: RealKafka, folder: Path, name: str, **crash: str
+) -> int:
+    """Write a stream of FILES * LINES values, starting its query again as often as it fails; how
+    often that was."""
+    kafka.create_topic(name, 3, None, {})
+    frame = lines_of_text(spark, folder, files=FILES, lines=LINES, prefix=name)
+    frame = frame.selectExpr("value", "substring(value, -1) as key")
+    options = {"topic": name, "deliveryGuarantee": "exactly_once", **crash}
+    for failed in range(RUNS):
+        try:
+            write_stream(frame, kafka, folder, **options)
+        except Exception as error:
+            if "Crashed" not in str(error):
+                raise
+        else:
+            return failed
+    raise AssertionError(f"the query failed {RUNS} times")
+
+
+def wanted(name: str) -> list[bytes]:
+    return sorted(b"%s %d" % (name.encode(), number) for number in range(FILES * LINES))
+
+
+@pytest.mark.parametrize("by", ["raise", "kill"])
+@pytest.mark.parametrize("at", TASK_POINTS)
+def test_a_task_crashes(
+    spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path, at: str, by: str
+) -> None:
+    name = f"{prefix}-{at.replace(' ', '-')}-{by}"
+    once = tmp_path / "once"
+    exactly_once(spark, kafka, tmp_path, name, crashat=at, crashby=by, crashonce=str(once))
+    assert once.exists(), "nothing crashed"
+    assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
+
+
+@pytest.mark.parametrize("at", DRIVER_POINTS)
+def test_the_driver_crashes_in_its_commit(
+    spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path, at: str
+) -> None:
+    name = f"{prefix}-driver-{at.replace(' ', '-')}"
+    once = tmp_path / "once"
+    failed = exactly_once(spark, kafka, tmp_path, name, crashat=at, crashonce=str(once))
+    assert failed == 1, "an epoch has to be replayed"
+    assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
+
+
+def test_without_it_a_replay_doubles(
+    spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
+) -> None:
+    """What the others would see if the marks were not: the crash is one that matters."""
+    name = topic(3)
+    frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
+    crash: dict[str, Any] = {"crashat": DRIVER_POINTS[0], "crashonce": str(tmp_path / "once")}
+    with pytest.raises(Exception, match="Crashed"):
+        write_stream(frame, kafka, tmp_path, topic=name, **crash)
+    write_stream(frame, kafka, tmp_path, topic=name, **crash)
+    counted = Counter(record.value for record in stored(kafka, name, 3))
+    assert set(counted.values()) == {2}
+
+
+def test_an_epoch_that_comes_again_as_another_is_refused(
+    spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
+) -> None:
+    """Rows of chance: what the promise does not cover is told, and not written twice."""
+    name = topic(3)
+    frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
+    frame = frame.selectExpr("concat(value, uuid()) as value")
+    crash: dict[str, Any] = {"crashat": DRIVER_POINTS[0], "crashonce": str(tmp_path / "once")}
+    options = {"topic": name, "deliveryGuarantee": "exactly_once", **crash}
+    with pytest.raises(Exception, match="Crashed"):
+        write_stream(frame, kafka, tmp_path, **options)
+    with pytest.raises(Exception, match="an epoch has to be the same when it is replayed"):
+        write_stream(frame, kafka, tmp_path, **options)
+    assert len(stored(kafka, name, 3)) == 2 * LINES
+
+
+def test_an_epoch_of_other_tasks_is_told(
+    spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
+) -> None:
+    """Written by two tasks, and replayed by one that has other rows than either."""
+    name = topic(3)
+    frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
+    crash: dict[str, Any] = {"crashat": DRIVER_POINTS[0], "crashonce": str(tmp_path / "once")}
+    options = {"topic": name, "deliveryGuarantee": "exactly_once", **crash}
+    with pytest.raises(Exception, match="Crashed"):
+        write_stream(frame, kafka, tmp_path, **options)
+    with pytest.raises(Exception, match="an epoch has to be the same when it is replayed"):
+        write_stream(frame.coalesce(1), kafka, tmp_path, **options)
+    assert len(stored(kafka, name, 3)) == 2 * LINES
+
+
+def test_a_batch_write_under_a_name(spark: "SparkSession", kafka: RealKafka, prefix: str) -> None:
+    name = f"{prefix}-batch"
+    kafka.create_topic(name, 3, None, {})
+    frame = spark.range(0, FILES * LINES, 1, 2).selectExpr(f"concat('{name} ', id) as value")
+
+    def write(write_id: str) -> None:
+        frame.write.format("crashing_sink").options(
+            **{
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "topic": name,
+                "deliveryGuarantee": "exactly_once",
+                "writeId": write_id,
+            }
+        ).mode("append").save()
+
+    write(f"{prefix}-1")
+    write(f"{prefix}-1")
+    assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
+
+
+def test_java_sees_every_value_once(spark: "SparkSession", kafka: RealKafka, prefix: str) -> None:
+    """All topics that the tests before have written, by the console consumer, read_committed."""
+    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--include", f"{prefix}-.*"]
+    arguments += ["--from-beginning", "--isolation-level", "read_committed"]
+    lines = run(CONSOLE, [*arguments, "--timeout-ms", str(QUIET_MS)], FALLBACK, timeout=240)
+    counted = Counter(line for line in lines if line.startswith(prefix))
+    topics = {line.split(" ")[0] for line in counted}
+    assert topics, "no test before this one has written"
+    assert {value: count for value, count in counted.items() if count != 1} == {}
+    assert len(counted) == len(topics) * FILES * LINES
