@@ -19,7 +19,9 @@ Non-obvious:
   time until the broker has stored the first: a broker that knows nothing of a producer id takes
   any first number, so a second batch in flight could overtake a first one that was refused. The
   same where a topic was deleted and made again: no batch follows those that were meant for the old
-  one before they have landed, and then they go one at a time.
+  one before they have landed, and then they go one at a time. Brokers that add a partition to a
+  transaction themselves remember the lowest number they were shown by then, and refuse a later one
+  that comes first (KIP-890): there the batches of a transaction need not wait.
 - Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
   alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
 - A transactional producer's epoch is its coordinator's to bump, for all partitions together. The
@@ -136,8 +138,8 @@ class Sequences:
         self.next_sequence = 0
         self.broken = False
         """The broker refused the oldest number: a new numbering must begin."""
-        self.confirmed = False
-        """The broker has stored a batch of this numbering."""
+        self.confirmed = identity.implicit
+        """The broker has stored a batch of this numbering, or refuses any that overtakes it."""
         self._doubted_until = 0  # the first number that the partition of now alone can have got
 
     @property
@@ -169,7 +171,7 @@ class Sequences:
             return
         self.next_sequence = 0
         self.broken = False
-        self.confirmed = False
+        self.confirmed = self._identity.implicit
         self._doubted_until = 0
 
     def doubt(self) -> None:

@@ -372,10 +372,14 @@ class Sender:
         log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
         batch.last_error = error
         self.accumulator.put_back(queue, batch)
-        pause = self._options.retry_backoff.delay(failures)
+        pause = self._pause(error, failures)
         if pause:
             queue.muted_until = max(queue.muted_until, self._loop.time() + pause)
             self._loop.call_at(queue.muted_until, self._on_unmuted, queue, queue.muted_until)
+
+    def _pause(self, error: KafkaError, failures: int) -> float:
+        """Seconds until a batch is sent again."""
+        return self._options.retry_backoff.delay(failures)
 
     def _on_unmuted(self, queue: PartitionQueue, until: float) -> None:
         """A partition's backoff is over. A timer may be early by the clock (uvloop's, by half a

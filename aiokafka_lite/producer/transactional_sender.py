@@ -23,6 +23,8 @@ from aiokafka_lite.errors import (
     IllegalOperation,
     InvalidProducerEpoch,
     KafkaError,
+    NotEnoughReplicasError,
+    OutOfOrderSequenceNumber,
     ProducerClosed,
     ProducerFenced,
     TransactionAbortedError,
@@ -33,6 +35,7 @@ from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.outcomes import Verdict
 from aiokafka_lite.producer.sender import Sender
 from aiokafka_lite.producer.transactions.driver import TransactionDriver
+from aiokafka_lite.producer.transactions.machine import soon
 from aiokafka_lite.producer.transactions.states import TransactionState
 
 __all__ = ["TransactionalSender"]
@@ -207,6 +210,15 @@ class TransactionalSender(Sender):
             self.transactions.on_batch_failed(error, numbered=True)
         else:
             super()._judge(queue, batch, error, what)
+
+    def _pause(self, error: KafkaError, failures: int) -> float:
+        pause = super()._pause(error, failures)
+        if self._stamped_by.implicit and isinstance(
+            error, NotEnoughReplicasError | OutOfOrderSequenceNumber
+        ):
+            # What brokers say while the transaction before is still being ended, too.
+            pause = min(pause, soon(failures))
+        return pause
 
     def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         if batch.done:

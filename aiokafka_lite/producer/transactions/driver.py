@@ -9,6 +9,10 @@ Non-obvious:
   made again waits on, or tells how it ended meanwhile.
 - State changes between awaits, never across one: whoever changes the machine calls ``_settle``
   before it awaits anything.
+- In the newer generation a broker has the transaction's coordinator asked about whatever comes
+  first to a partition, or of a group, and gives one such question up for the next of the same
+  producer: both have to be asked again, after a pause. So offsets take the connection of the
+  records, on which the broker takes up one request after the other.
 - Nobody tells when the request of an overdue batch is answered at last, which has to be waited for
   before the end of its transaction: only then, and rarely, the outlet is asked again and again.
 """
@@ -353,9 +357,12 @@ class TransactionDriver:
 
     async def _ask(self, step: Step, ids: TopicIds, deadline: float) -> Response:
         broker = self._cluster.broker(self._nodes[step.place])
+        purpose = Purpose.COMMIT
+        if isinstance(step, CommitOffsets) and step.implicit:
+            purpose = Purpose.PRODUCE
         try:
             async with asyncio.timeout_at(deadline):
-                connection = await broker.connection(Purpose.COMMIT)
+                connection = await broker.connection(purpose)
         except TimeoutError:
             raise KafkaConnectionError(f"{broker}: not connected in time") from None
         versions = connection.versions

@@ -19,7 +19,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.errors.table import CODES, Trait
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
-from aiokafka_lite.producer.transactions.machine import TransactionMachine
+from aiokafka_lite.producer.transactions.machine import TransactionMachine, soon
 from aiokafka_lite.producer.transactions.states import FOLLOWING
 from aiokafka_lite.producer.transactions.states import TransactionState as S
 from aiokafka_lite.producer.transactions.steps import (
@@ -310,10 +310,13 @@ def test_what_was_added_by_none_is_not_ended() -> None:
 
 def test_the_first_add_of_a_transaction_is_soon_asked_again() -> None:
     machine, step = at_add_partitions()
-    for _ in range(5):
-        machine.on_answer(step, answer_to(step, 51), 0.0)
-        assert machine.next_wakeup() == 0.02
-        step = take(machine, AddPartitions, now=0.02)
+    now = 0.0
+    for failures in range(1, 6):
+        machine.on_answer(step, answer_to(step, 51), now)
+        now = machine.next_wakeup() or 0.0
+        assert now == pytest.approx(sum(soon(each) for each in range(1, failures + 1)))
+        step = take(machine, AddPartitions, now=now)
+    assert 0.02 < now < 0.1
     machine.on_answer(step, answer_to(step, 0), 0.0)
     assert not machine.admit(OTHER)
     step = take(machine, AddPartitions)

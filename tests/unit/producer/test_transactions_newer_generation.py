@@ -1,0 +1,76 @@
+"""What only the newer generation of the protocol allows, or wants (KIP-890): how requests go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import NotEnoughReplicasError
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        yield cluster
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_offsets_go_the_way_of_the_records(make_producer: Make, cluster: FakeCluster) -> None:
+    """A broker has the transaction's coordinator asked about each request that comes first; were
+    there two at once, it would give one of them up."""
+    producer = make_producer(cluster, transactional_id="payments")
+    await producer.start()
+    for number in range(3):
+        async with producer.transaction():
+            await producer.send("orders", b"x", partition=0)
+            offsets = {TopicPartition("orders", 0): number}
+            await producer.send_offsets_to_transaction(offsets, "readers")
+    ways = {
+        request.connection_id
+        for request in cluster.requests
+        if request.api_key in (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT)
+    }
+    assert len(ways) == 1
+
+
+async def test_a_batch_does_not_wait_for_the_first_of_its_partition(
+    make_producer: Make, cluster: FakeCluster
+) -> None:
+    producer = make_producer(cluster, transactional_id="payments")
+    await producer.start()
+    for _ in range(2):  # the second time under a new epoch
+        cluster.control(ApiKey.PRODUCE, delay=0.5)
+        await producer.begin_transaction()
+        first = await producer.send("orders", b"1", partition=0)
+        await until(lambda: producer.metrics()["requests-in-flight"] == 1)
+        second = await producer.send("orders", b"2", partition=0)
+        await until(lambda: producer.metrics()["requests-in-flight"] == 2)
+        assert not first.done()
+        await asyncio.gather(first, second)
+        assert (await first).offset < (await second).offset
+        await producer.commit_transaction()
+
+
+async def test_what_waits_for_the_transaction_before_is_sent_again_soon(
+    make_producer: Make, cluster: FakeCluster
+) -> None:
+    """Brokers say so in the same words as for want of replicas."""
+    producer = make_producer(cluster, transactional_id="payments", retry_backoff_ms=60_000)
+    await producer.start()
+    fault = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=4)
+    async with asyncio.timeout(10), producer.transaction():
+        for _ in range(3):
+            await producer.send("orders", b"x" * 9_000, partition=0)
+    assert fault.hits == 4
+    assert cluster.partition("orders", 0).log.end_offset == 4  # and the marker
