@@ -39,12 +39,12 @@ class Real:
 
     Args:
         kafka: Running, and advertising the proxies.
-        proxies: One a node.
+        proxies: One a node; none where nothing is done to the wire.
         seed: Of what a fault chooses.
 
     Attributes:
         topics: Those that partitions are added to, and that other brokers may lead.
-        bootstrap_servers: The proxies.
+        bootstrap_servers: The proxies, or the brokers where there are none.
         overdue: Seconds that outlast the client's request timeout.
     """
 
@@ -52,7 +52,8 @@ class Real:
         self.kafka = kafka
         self.topics: list[str] = []
         self.overdue = 4.0
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+        addresses = [f"127.0.0.1:{proxy.port}" for proxy in proxies]
+        self.bootstrap_servers = ",".join(addresses) or kafka.bootstrap_servers
         self._proxies = proxies
         self._random = random.Random(seed)
 
@@ -83,6 +84,10 @@ class Real:
     async def move_coordinator(self, node: int, seconds: float) -> None:
         """Groups are led by whoever leads their partition of the topic of offsets."""
         await self._turn(["__consumer_offsets"])
+
+    async def move_coordinators(self, node: int, seconds: float) -> None:
+        """Of transactions, too."""
+        await self._turn(["__consumer_offsets", "__transaction_state"])
 
     async def _turn(self, names: Sequence[str]) -> None:
         async with self._operator() as operator:

@@ -41,11 +41,19 @@ PEACE = min(12.0, SECONDS / 8)  # seconds after it, at most
 CATCH_UP = 600 + SECONDS  # seconds, with nothing going wrong any more, on a busy machine
 READING = 120 + RECORDS / 5_000  # seconds that Java may take for all
 
-BROKER_FAULTS = ("kill", "freeze", "kill", "restart", "kill")
+BROKER_FAULTS: tuple[str, ...] = (
+    "kill",
+    "freeze",
+    "kill",
+    "restart",
+    "kill",
+    "lead_elsewhere",
+    "move_coordinators",
+)
 if tuple(map(int, VERSION.split("."))) < (3, 6):
     # What still waits in a paused broker's sockets is written after its transaction was aborted,
     # with no marker to follow: those brokers do not ask the coordinator first (KIP-890, part 1).
-    BROKER_FAULTS = ("kill", "kill", "restart", "kill")
+    BROKER_FAULTS = tuple(each for each in BROKER_FAULTS if each != "freeze")
 CONFIG = {
     **DURABLE,
     "broker.session.timeout.ms": 4000,
@@ -140,10 +148,12 @@ async def test_each_inputs_output_is_there_once_and_in_order(tmp_path: Path) -> 
         plan = Plan(
             bootstrap, "", "", SOURCE, SINK, GROUP, PROTOCOL, SESSION, seed=str(SEED), journal=""
         )
+        stage = Real(kafka, [], SEED)
+        stage.topics = [SOURCE, SINK]
         fleet = ProcessorFleet(plan, tmp_path, PROCESSES)
         try:
             fleet.start()
-            await play_out(Real(kafka, [], SEED), fleet, bootstrap, happenings)
+            await play_out(stage, fleet, bootstrap, happenings)
             await fleet.end()
         finally:
             fleet.kill_all()
