@@ -41,6 +41,11 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS: Final = 1.0
 """Without any record before the brokers are asked: twice as long as a fetch waits by default."""
 
+LEAST_FETCH: Final = 64 * 1024
+LIKELY_RECORD: Final = 4 * 1024
+"""Bytes to ask for of a partition: no more than a short range is likely to need. A micro-batch of
+a few records would else receive a megabyte of each partition, and throw it away."""
+
 _LOST: Final = "COULD_NOT_READ_OFFSET_RANGE"
 
 
@@ -177,6 +182,8 @@ class RangeConsumer(AIOKafkaConsumer):
             self._ranges[tp] = reading = waiting.popleft()
             state = self._core.positions.state(tp)
             state.until = reading.end
+            most = self._core.options.max_partition_fetch_bytes
+            state.fetch_bytes = min(max(LIKELY_RECORD * reading.size, LEAST_FETCH), most)
             self._core.seek(state, reading.start)
         else:
             del self._later[tp]
