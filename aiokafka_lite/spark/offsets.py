@@ -24,9 +24,11 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Journal",
     "OffsetRange",
     "Offsets",
     "SpecificOffsets",
+    "begin_in",
     "from_journal",
     "grouped",
     "listed",
@@ -44,6 +46,12 @@ EARLIEST: Final = -2
 """In Spark's JSON: the oldest record."""
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
+
+Journal: TypeAlias = dict[str, dict[str, int]]
+"""Offsets as Spark keeps them: by topic and partition, in JSON."""
+
+_BEGIN: Final = ""
+"""Stands where a topic's name would, for what no topic's name can be."""
 
 EARLY_TASKS: Final = 8
 EARLY_RECORDS: Final = 20_000
@@ -145,21 +153,39 @@ def parse_timestamps(text: str) -> dict[TopicPartition, int]:
     return times
 
 
-def to_journal(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as Spark's checkpoint keeps them: once dumped, the JSON of Spark's own connector."""
-    journal: dict[str, dict[str, int]] = {}
+def to_journal(offsets: Offsets, begin: Offsets | None = None) -> Journal:
+    """Offsets as Spark's checkpoint keeps them: once dumped, the JSON of Spark's own connector.
+
+    Args:
+        begin: Of a query's first micro-batch: where it begins, to be kept along with where it ends.
+    """
+    journal: Journal = {}
     for tp in sorted(offsets):
         journal.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    if begin is not None:
+        journal[_BEGIN] = {f"{tp.topic}-{tp.partition}": begin[tp] for tp in sorted(begin)}
     return journal
 
 
-def from_journal(journal: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+def from_journal(journal: Journal) -> dict[TopicPartition, int]:
     """The offsets that `to_journal` gave to Spark."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, told in journal.items()
+        if topic != _BEGIN
         for partition, offset in told.items()
     }
+
+
+def begin_in(journal: Journal) -> dict[TopicPartition, int] | None:
+    """Where the query begins, if this is the end of its first micro-batch."""
+    if _BEGIN not in journal:
+        return None
+    begin = {}
+    for name, offset in journal[_BEGIN].items():
+        topic, _, partition = name.rpartition("-")
+        begin[TopicPartition(topic, int(partition))] = offset
+    return begin
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, Self, TypeAlias, cast
 
@@ -297,7 +297,7 @@ class ReadOptions:
     fetch_pause: float
     poll_timeout: float
     pushdown: bool
-    consumer: Mapping[str, object]
+    consumer: Mapping[str, object] = field(repr=False)  # there is a password in it
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:

@@ -5,10 +5,9 @@ to travel to the tasks, and only read.
 
 Non-obvious:
 
-- Spark asks for the initial offset again when a query dies within its first micro-batch: it keeps
-  the end of each only. So the initial offset is always `NOT_BEGUN`, and the first micro-batch is an
-  empty one that ends where the query begins: that is kept, and from there on nothing can be lost.
-  A query that begins with no partition at all keeps `NOTHING_YET`: what comes later is new.
+- Spark keeps the end of each micro-batch, but not where a query begins: when it dies within its
+  first one, the initial offset is asked for again, and "latest" is another by then. So the initial
+  offset is always `NOT_BEGUN`, and the end of the first micro-batch tells its beginning, too.
 - Which tasks a micro-batch has depends on its two offsets and the options alone.
 - A query without a trigger asks for the latest offset without pause. When there is nothing new,
   the answer waits for it, `IDLE_WAIT` at most, so that an idle query costs next to nothing.
@@ -22,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -34,7 +33,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from aiokafka_lite.spark.data_loss import SourceStateError
-from aiokafka_lite.spark.offsets import Offsets, from_journal, listed, prorated, to_journal
+from aiokafka_lite.spark.offsets import (
+    Journal,
+    Offsets,
+    begin_in,
+    from_journal,
+    listed,
+    prorated,
+    to_journal,
+)
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.planner import Planner, tasks
 from aiokafka_lite.spark.reader import KafkaPartition, read_partition, settings
@@ -48,11 +55,7 @@ __all__ = ["StreamReader"]
 
 logger = logging.getLogger(__name__)
 
-Journal: TypeAlias = dict[str, dict[str, int]]
-"""Offsets as Spark keeps them."""
-
 NOT_BEGUN: Final[Journal] = {}
-NOTHING_YET: Final[Journal] = {"": {}}
 
 IDLE_WAIT: Final = 0.5
 IDLE_EVERY: Final = 0.05
@@ -98,33 +101,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == NOT_BEGUN:
             begin = call(self._planner.initial())
             logger.info("The query begins at %s", begin)
-            if self._available_now:
-                self._until = call(self._planner.latest(begin))
-            return to_journal(begin) or NOTHING_YET
+            self._ends = self._latest(begin)
+            return to_journal(self._within(limit, begin), begin)
         starts = from_journal(start)
-        self._ends = ends = self._latest(starts)
-        if isinstance(limit, ReadAllAvailable):
-            until = ends
-        elif self._is_too_little(starts, ends):
-            until = starts
-        elif isinstance(limit, ReadMaxRows):
-            begun = {**starts, **call(self._planner.earliest(ends.keys() - starts.keys()))}
-            until = prorated(limit.max_rows, begun, ends)
-        else:
-            until = ends
-        return to_journal(until) or start
+        self._ends = self._latest(starts, IDLE_WAIT)
+        until = self._within(limit, starts)
+        # What says the same must be the same to the letter, or Spark takes it for something new.
+        return start if until == starts else to_journal(until)
 
     def reportLatestOffset(self) -> Journal | None:
         return to_journal(self._ends) or None
 
-    def _latest(self, starts: Offsets) -> Offsets:
+    def _latest(self, starts: Offsets, wait: float = 0) -> Offsets:
+        """Where the partitions end; if nothing is new, that is waited for, so many seconds."""
         if self._available_now:
             if self._until is None:
                 self._until = call(self._planner.latest(starts))
             return self._until
         ends = call(self._planner.latest(starts))
-        if ends == starts and call(self._planner.wait_for_more(ends, IDLE_WAIT, IDLE_EVERY)):
+        if wait and ends == starts and call(self._planner.wait_for_more(ends, wait, IDLE_EVERY)):
             ends = call(self._planner.latest(starts))
+        return ends
+
+    def _within(self, limit: ReadLimit, starts: Offsets) -> Offsets:
+        """Where a micro-batch ends that may take what there is."""
+        ends = self._ends
+        if isinstance(limit, ReadAllAvailable):
+            return ends
+        if self._is_too_little(starts, ends):
+            return starts
+        if isinstance(limit, ReadMaxRows):
+            added = call(self._planner.earliest(ends.keys() - starts.keys()))
+            return prorated(limit.max_rows, {**starts, **added}, ends)
         return ends
 
     def _is_too_little(self, starts: Offsets, ends: Offsets) -> bool:
@@ -142,12 +150,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- which tasks
 
     def partitions(self, start: Journal, end: Journal) -> Sequence[InputPartition]:
-        if start == NOT_BEGUN:
-            return []  # it only says where the query begins
+        starts = begin_in(end) if start == NOT_BEGUN else from_journal(start)
+        if starts is None:
+            raise SourceStateError(
+                "KAFKA_LITE_UNKNOWN_BEGINNING",
+                f"The checkpoint's first micro-batch, which ends at {end}, does not tell where it "
+                "begins: it was written by another source.",
+            )
         ends = from_journal(end)
         if self._until is not None:
             self._check_available(ends, self._until)
-        ranges = call(self._planner.ranges(from_journal(start), ends))
+        ranges = call(self._planner.ranges(starts, ends))
         return [KafkaPartition(task) for task in tasks(ranges, self._options)]
 
     def _check_available(self, ends: Offsets, until: Offsets) -> None:

@@ -15,6 +15,7 @@ from aiokafka_lite.spark.offsets import (
     LATER_RECORDS,
     LATEST,
     OffsetRange,
+    begin_in,
     from_journal,
     grouped,
     listed,
@@ -82,7 +83,15 @@ def test_the_journal_is_the_json_of_sparks_own_connector() -> None:
     text = json.dumps(to_journal(offsets), separators=(",", ":"))
     assert text == '{"a":{"0":1,"1":2},"b":{"0":4}}'
     assert from_journal(json.loads(text)) == offsets
-    assert from_journal({"": {}}) == {}
+    assert begin_in(json.loads(text)) is None
+
+
+def test_the_first_end_in_the_journal_tells_the_beginning_too() -> None:
+    dashed = TopicPartition("with-a-dash-7", 3)
+    journal = json.loads(json.dumps(to_journal({A0: 9}, {dashed: 1, A0: 4})))
+    assert from_journal(journal) == {A0: 9}
+    assert begin_in(journal) == {dashed: 1, A0: 4}
+    assert begin_in(json.loads(json.dumps(to_journal({}, {})))) == {}
 
 
 def test_partitions_for_people() -> None:

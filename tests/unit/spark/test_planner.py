@@ -18,7 +18,7 @@ from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
 from aiokafka_lite.spark.offsets import OffsetRange
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.planner import Planner, tasks
-from aiokafka_lite.spark.runtime import call
+from aiokafka_lite.spark.runtime import call, close_idle
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
@@ -35,6 +35,7 @@ def cluster() -> Iterator[FakeCluster]:
         for offset in range(4):
             cluster.produce("t", b"v", partition=1, timestamp_ms=1000 + offset)
         yield cluster
+        close_idle()
 
 
 def options(cluster: FakeCluster, streaming: bool, **told: str) -> ReadOptions:

@@ -32,6 +32,7 @@ from aiokafka_lite.spark.batches import arrow_schema, column_names
 from aiokafka_lite.spark.filters import bounds
 from aiokafka_lite.spark.offsets import OffsetRange
 from aiokafka_lite.spark.reader import KafkaPartition
+from aiokafka_lite.spark.runtime import close_idle
 from aiokafka_lite.spark.source import record_schema
 from aiokafka_lite.testing import FakeCluster
 
@@ -45,6 +46,7 @@ def cluster() -> Iterator[FakeCluster]:
                 for offset in range(10):
                     cluster.produce(topic, b"v", partition=partition, timestamp_ms=1000 + offset)
         yield cluster
+        close_idle()
 
 
 def source(cluster: FakeCluster, **told: str) -> KafkaLiteDataSource:

@@ -17,10 +17,11 @@ from pyspark.sql.streaming.datasource import (
 
 from aiokafka_lite.spark import stream as module
 from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
-from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.offsets import Journal, OffsetRange, from_journal
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.reader import KafkaPartition
-from aiokafka_lite.spark.stream import Journal, StreamReader
+from aiokafka_lite.spark.runtime import close_idle
+from aiokafka_lite.spark.stream import StreamReader
 from aiokafka_lite.testing import FakeCluster
 
 ALL = ReadAllAvailable()
@@ -38,6 +39,7 @@ def cluster() -> Iterator[FakeCluster]:
     with FakeCluster(1, {"t": 2}) as cluster:
         write(cluster, 10, 5)
         yield cluster
+        close_idle()
 
 
 def write(cluster: FakeCluster, *counts: int, topic: str = "t") -> None:
@@ -79,21 +81,39 @@ def journaled(offsets: Journal) -> Journal:
 # The beginning
 
 
-def test_the_first_micro_batch_says_where_the_query_begins_and_reads_nothing(
+def test_the_end_of_the_first_micro_batch_tells_where_the_query_begins(
     cluster: FakeCluster,
 ) -> None:
     source = reader(cluster, startingOffsets="latest")
     begin = source.initialOffset()
     first = source.latestOffset(begin, ALL)
-    assert first == of(10, 5)
-    write(cluster, 0, 3)
+    assert first == {**of(10, 5), "": {"t-0": 10, "t-1": 5}}
     assert ranges(source, begin, first) == []
-    # After a crash within it, Spark has its end, and asks another one for the same again.
-    again = reader(cluster, startingOffsets="latest")
-    assert again.initialOffset() == begin
-    assert ranges(again, begin, first) == []
-    assert again.latestOffset(first, ALL) == of(10, 8)
-    assert ranges(again, first, of(10, 8)) == [OffsetRange("t", 1, 5, 8)]
+    write(cluster, 0, 3)
+    assert source.latestOffset(journaled(first), ALL) == of(10, 8)
+    assert ranges(source, first, of(10, 8)) == [OffsetRange("t", 1, 5, 8)]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest", '{"t":{"0":-2,"1":-1}}'])
+def test_a_crash_within_the_first_micro_batch_changes_nothing(
+    cluster: FakeCluster, starting: str
+) -> None:
+    told = {"startingOffsets": starting, "maxOffsetsPerTrigger": "6"}
+    source = reader(cluster, **told)
+    first = source.latestOffset(source.initialOffset(), ReadMaxRows(6))
+    planned = ranges(source, source.initialOffset(), first)
+    cluster.delete_records("t", 0, 7)
+    write(cluster, 5, 5)
+    again = reader(cluster, **told)
+    assert ranges(again, again.initialOffset(), first) == planned
+    assert from_journal(again.latestOffset(journaled(first), ALL)) != from_journal(first)
+
+
+def test_what_is_not_new_is_the_same_to_the_letter(cluster: FakeCluster) -> None:
+    source = reader(cluster)
+    first = journaled(source.latestOffset(source.initialOffset(), ALL))
+    assert "" in first
+    assert json.dumps(source.latestOffset(first, ALL)) == json.dumps(first)
 
 
 def test_a_query_may_begin_with_no_partition_at_all(cluster: FakeCluster) -> None:
@@ -107,6 +127,11 @@ def test_a_query_may_begin_with_no_partition_at_all(cluster: FakeCluster) -> Non
     then = source.latestOffset(begin, ALL)
     assert then == of(2, topic="later")
     assert ranges(source, begin, then) == [OffsetRange("later", 0, 0, 2)]  # not its latest: all
+
+
+def test_a_checkpoint_of_another_source_is_told(cluster: FakeCluster) -> None:
+    with pytest.raises(SourceStateError, match="does not tell where it begins"):
+        reader(cluster).partitions({}, of(10, 5))
 
 
 # How far
@@ -177,12 +202,11 @@ def test_what_was_there_when_it_began_and_no_more(cluster: FakeCluster) -> None:
     limit = source.getDefaultReadLimit()
     end = source.latestOffset(source.initialOffset(), limit)
     ends = [end]
-    assert end == of(0, 0)
     while (end := source.latestOffset(ends[-1], limit)) != ends[-1]:
         write(cluster, 7, 7)  # not for this run
         assert ranges(source, ends[-1], end)
         ends.append(end)
-    assert ends == [of(0, 0), of(6, 3), of(10, 5)]
+    assert ends == [{**of(6, 3), "": {"t-0": 0, "t-1": 0}}, of(10, 5)]
 
 
 def test_it_reads_the_last_few_too(cluster: FakeCluster) -> None:
