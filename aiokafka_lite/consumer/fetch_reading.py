@@ -8,39 +8,25 @@ the decoder: it tells what is wrong, too.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from struct import Struct, error
-from typing import Final
-from uuid import UUID
+from typing import TYPE_CHECKING, Final
 
+from aiokafka_lite._build import pick
 from aiokafka_lite.protocol.framing import decode_response
-from aiokafka_lite.protocol.messages.fetch import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    PartitionData,
-    SnapshotId,
-)
+from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.primitives import Buffer
+
+if TYPE_CHECKING:
+    from aiokafka_lite.consumer._fetch_reading_python import read_usual
+else:
+    read_usual = pick(
+        "aiokafka_lite.consumer._fetch_reading_native",
+        "aiokafka_lite.consumer._fetch_reading_python",
+    ).read_usual
 
 OLDEST: Final = 13
 """First version that names topics by their ids, and with that, the last that changed what is read
 here: up to 18 only tagged fields came."""
 NEWEST: Final = 18
-
-_HEAD: Final = Struct(">iBihiB")  # correlation id, tags; throttle, error, session, topics + 1
-_TOPIC: Final = Struct(">16sB")  # id, partitions + 1
-_PARTITION: Final = Struct(">ihqqqBiB")
-"""Index, error, high watermark, last stable offset, log start; aborted + 1, replica to prefer, and
-the first byte of the records' length + 1."""
-
-# Shared by all answers: nobody writes to them.
-_NO_EPOCH: Final = EpochEndOffset()
-_NO_LEADER: Final = LeaderIdAndEpoch()
-_NO_SNAPSHOT: Final = SnapshotId()
-
-_uuid = lru_cache(4096)(lambda data: UUID(bytes=data))
 
 
 def read_fetch_response(frame: Buffer, version: int) -> FetchResponse:
@@ -54,87 +40,7 @@ def read_fetch_response(frame: Buffer, version: int) -> FetchResponse:
         KafkaProtocolError: the bytes are not one such answer and nothing else.
     """
     if OLDEST <= version <= NEWEST:
-        try:
-            response = _read_usual(frame)
-        except (error, IndexError):
-            response = None
+        response = read_usual(frame)
         if response is not None:
             return response
     return decode_response(frame, FetchResponse, version)[1]
-
-
-def _read_usual(frame: Buffer) -> FetchResponse | None:
-    """The answer, if it is a usual one.
-
-    Raises:
-        struct.error, IndexError: it is cut off.
-    """
-    view = memoryview(frame)
-    _, tags, throttle, error_code, session_id, topics = _HEAD.unpack_from(view)
-    if tags or not 0 < topics < 128:
-        return None
-    at = _HEAD.size
-    responses = []
-    for _ in range(topics - 1):
-        topic_id, partitions = _TOPIC.unpack_from(view, at)
-        if not 0 < partitions < 128:
-            return None
-        at += _TOPIC.size
-        read = []
-        for _ in range(partitions - 1):
-            data = PartitionData.__new__(PartitionData)
-            (
-                data.partition_index,
-                data.error_code,
-                data.high_watermark,
-                data.last_stable_offset,
-                data.log_start_offset,
-                aborted,
-                data.preferred_read_replica,
-                size,
-            ) = _PARTITION.unpack_from(view, at)
-            if aborted > 1:
-                return None
-            at += _PARTITION.size
-            if size > 127:
-                size &= 127
-                shift = 7
-                while (byte := view[at]) > 127:
-                    if shift > 21:
-                        return None  # more than five bytes
-                    size |= (byte & 127) << shift
-                    shift += 7
-                    at += 1
-                size |= byte << shift
-                at += 1
-            end = at + size - 1
-            data.aborted_transactions = [] if aborted else None
-            data.records = view[at:end] if size else None
-            at = end if size else at
-            if at > len(view) or view[at]:
-                return None
-            at += 1
-            data.diverging_epoch = _NO_EPOCH
-            data.current_leader = _NO_LEADER
-            data.snapshot_id = _NO_SNAPSHOT
-            data.unknown_tagged_fields = {}
-            read.append(data)
-        if view[at]:
-            return None
-        at += 1
-        topic = FetchableTopicResponse.__new__(FetchableTopicResponse)
-        topic.topic = ""
-        topic.topic_id = _uuid(topic_id)
-        topic.partitions = read
-        topic.unknown_tagged_fields = {}
-        responses.append(topic)
-    if view[at] or at + 1 != len(view):
-        return None
-    response = FetchResponse.__new__(FetchResponse)
-    response.throttle_time_ms = throttle
-    response.error_code = error_code
-    response.session_id = session_id
-    response.responses = responses
-    response.node_endpoints = []
-    response.unknown_tagged_fields = {}
-    return response

@@ -1,0 +1,111 @@
+"""Reads the usual answer to a fetch: the readable specification. See `fetch_reading`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct, error
+from typing import Final
+from uuid import UUID
+
+from aiokafka_lite.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+from aiokafka_lite.protocol.primitives import Buffer
+
+_HEAD: Final = Struct(">iBihiB")  # correlation id, tags; throttle, error, session, topics + 1
+_TOPIC: Final = Struct(">16sB")  # id, partitions + 1
+_PARTITION: Final = Struct(">ihqqqBiB")
+"""Index, error, high watermark, last stable offset, log start; aborted + 1, replica to prefer, and
+the first byte of the records' length + 1."""
+
+# Shared by all answers: nobody writes to them.
+NO_EPOCH: Final = EpochEndOffset()
+NO_LEADER: Final = LeaderIdAndEpoch()
+NO_SNAPSHOT: Final = SnapshotId()
+
+uuid_of = lru_cache(4096)(lambda data: UUID(bytes=data))
+
+
+def read_usual(frame: Buffer) -> FetchResponse | None:
+    """The answer, correlation id and all, if it is a usual one and nothing else."""
+    try:
+        return _read(frame)
+    except (error, IndexError):
+        return None  # it is cut off
+
+
+def _read(frame: Buffer) -> FetchResponse | None:
+    view = memoryview(frame)
+    _, tags, throttle, error_code, session_id, topics = _HEAD.unpack_from(view)
+    if tags or not 0 < topics < 128:
+        return None
+    at = _HEAD.size
+    responses = []
+    for _ in range(topics - 1):
+        topic_id, partitions = _TOPIC.unpack_from(view, at)
+        if not 0 < partitions < 128:
+            return None
+        at += _TOPIC.size
+        read = []
+        for _ in range(partitions - 1):
+            data = PartitionData.__new__(PartitionData)
+            (
+                data.partition_index,
+                data.error_code,
+                data.high_watermark,
+                data.last_stable_offset,
+                data.log_start_offset,
+                aborted,
+                data.preferred_read_replica,
+                size,
+            ) = _PARTITION.unpack_from(view, at)
+            if aborted > 1:
+                return None
+            at += _PARTITION.size
+            if size > 127:
+                size &= 127
+                shift = 7
+                while (byte := view[at]) > 127:
+                    if shift > 21:
+                        return None  # more than five bytes
+                    size |= (byte & 127) << shift
+                    shift += 7
+                    at += 1
+                size |= byte << shift
+                at += 1
+            end = at + size - 1
+            data.aborted_transactions = [] if aborted else None
+            data.records = view[at:end] if size else None
+            at = end if size else at
+            if at > len(view) or view[at]:
+                return None
+            at += 1
+            data.diverging_epoch = NO_EPOCH
+            data.current_leader = NO_LEADER
+            data.snapshot_id = NO_SNAPSHOT
+            data.unknown_tagged_fields = {}
+            read.append(data)
+        if view[at]:
+            return None
+        at += 1
+        topic = FetchableTopicResponse.__new__(FetchableTopicResponse)
+        topic.topic = ""
+        topic.topic_id = uuid_of(topic_id)
+        topic.partitions = read
+        topic.unknown_tagged_fields = {}
+        responses.append(topic)
+    if view[at] or at + 1 != len(view):
+        return None
+    response = FetchResponse.__new__(FetchResponse)
+    response.throttle_time_ms = throttle
+    response.error_code = error_code
+    response.session_id = session_id
+    response.responses = responses
+    response.node_endpoints = []
+    response.unknown_tagged_fields = {}
+    return response
