@@ -1,152 +1,20 @@
-"""Received bytes in, frames out: the receive side of Kafka's framing, without any I/O.
+"""The receive side of Kafka's framing: native where that was compiled, else the twin."""
 
-A frame is four bytes of length and that many bytes. Whoever reads the socket asks `window()`
-where to put the next bytes and says by `on_received` how many came; small frames pass through a
-scratch that is used over and over, a large one is received in place into a buffer of its own.
-A length is looked at before anything of its size is allocated.
+from typing import TYPE_CHECKING
 
-Non-obvious:
-- Frames that are handed out own their bytes (`bytes`, or a memoryview of a buffer that is theirs
-  alone), so they outlive the scratch.
-- `window()` is a memoryview: over TLS asyncio writes through slices of it, and a slice of a
-  bytearray would be a copy, whose bytes are lost.
-- After a large frame only a small window is offered: what follows is probably another large one,
-  of which as little as possible should land in the scratch, to be copied out.
-- Nothing is raised while frames are taken: `error` is set, and the frames before it are good.
-"""
+from aiokafka_lite._build import pick
+from aiokafka_lite.net._frames_python import (
+    FIRST_SCRATCH,
+    LARGEST_SCRATCH,
+    WINDOW_AFTER_LARGE,
+    Frame,
+)
 
-from collections.abc import Sequence
-from struct import Struct
-from typing import Final, TypeAlias
+if TYPE_CHECKING:
+    from aiokafka_lite.net._frames_python import FrameReceiver
+else:
+    FrameReceiver = pick(
+        "aiokafka_lite.net._frames_native", "aiokafka_lite.net._frames_python"
+    ).FrameReceiver
 
-from aiokafka_lite.errors import KafkaProtocolError
-from aiokafka_lite.net.buffers import ReceiveBuffers
-
-Frame: TypeAlias = bytes | memoryview
-"""What follows a length, complete."""
-
-FIRST_SCRATCH: Final = 16 * 1024
-LARGEST_SCRATCH: Final = 256 * 1024
-WINDOW_AFTER_LARGE: Final = 4 * 1024
-
-_LENGTH: Final = Struct(">i")
-_NOTHING: Final[Sequence[Frame]] = ()
-
-
-class FrameReceiver:
-    """Splits one connection's received bytes into frames.
-
-    Args:
-        limit: Largest length accepted, in bytes.
-        buffers: Lends the buffers of large frames.
-        smallest: Smallest length accepted; 4 is a response of nothing but its correlation id.
-    """
-
-    def __init__(self, limit: int, buffers: ReceiveBuffers, smallest: int = 4) -> None:
-        self.limit = limit
-        self.smallest = smallest
-        self.error: KafkaProtocolError | None = None
-        """What was wrong with a length; nothing can be read after it."""
-        self._buffers = buffers
-        self._scratch = memoryview(bytearray(FIRST_SCRATCH))
-        self._start = 0  # of the first unread byte in the scratch
-        self._end = 0  # past the last received byte in the scratch
-        self._body: memoryview | None = None  # the large frame being received in place
-        self._filled = 0  # bytes of it that are there
-        self._after_large = False
-
-    @property
-    def idle(self) -> bool:
-        """No frame has been received in part."""
-        return self._body is None and self._start == self._end
-
-    def window(self) -> memoryview:
-        """Where the next bytes go; never empty, and valid until the next `on_received`."""
-        if self._body is not None:
-            return self._body[self._filled :]
-        if self._start == self._end:
-            self._start = self._end = 0
-            if self._after_large:
-                return self._scratch[:WINDOW_AFTER_LARGE]
-            return self._scratch
-        return self._scratch[self._end :]
-
-    def on_received(self, count: int) -> Sequence[Frame]:
-        """So many bytes were put into the window.
-
-        Returns:
-            The frames that are complete now, in order. Then look at `error`.
-        """
-        if self.error is not None:
-            return _NOTHING
-        body = self._body
-        if body is not None:
-            self._filled += count
-            if self._filled < len(body):
-                return _NOTHING
-            self._body = None
-            self._after_large = True
-            return (body,)
-        start, end = self._start, self._end + count
-        if end - start > 4 and end < len(self._scratch):
-            # What nearly always comes: one whole small frame, and nothing else.
-            (length,) = _LENGTH.unpack_from(self._scratch, start)
-            if start + 4 + length == end and self.smallest <= length <= self.limit:
-                self._start = self._end = end
-                self._after_large = False
-                return (bytes(self._scratch[start + 4 : end]),)
-        self._end = end
-        full = self._end == len(self._scratch)
-        frames = self._take_frames()
-        if full:
-            self._make_room()
-        return frames
-
-    def _take_frames(self) -> Sequence[Frame]:
-        """Cut whole frames out of the scratch; begin a large one in a buffer of its own."""
-        scratch = self._scratch
-        start = self._start
-        end = self._end
-        frames: list[Frame] = []
-        while end - start >= 4:
-            (length,) = _LENGTH.unpack_from(scratch, start)
-            if not self.smallest <= length <= self.limit:
-                self.error = KafkaProtocolError(self._refusal(length))
-                break
-            stop = start + 4 + length
-            if stop <= end:
-                frames.append(bytes(scratch[start + 4 : stop]))
-                self._after_large = False
-                start = stop
-            elif 4 + length > len(scratch):
-                self._begin_body(length, scratch[start + 4 : end])
-                start = end
-                break
-            else:
-                break
-        self._start = start
-        return frames
-
-    def _begin_body(self, length: int, received: memoryview) -> None:
-        self._body = memoryview(self._buffers.take(length))[:length]
-        self._filled = len(received)
-        self._body[: self._filled] = received
-
-    def _make_room(self) -> None:
-        """The scratch was filled to its end: grow it, and move what is unread to the front."""
-        unread = self._scratch[self._start : self._end]
-        if len(self._scratch) < LARGEST_SCRATCH:
-            self._scratch = memoryview(bytearray(2 * len(self._scratch)))
-        self._scratch[: len(unread)] = bytes(unread)
-        self._start, self._end = 0, len(unread)
-
-    def _refusal(self, length: int) -> str:
-        """Why a length is refused; some are the first bytes of another protocol."""
-        raw = length.to_bytes(4, "big", signed=True)
-        if raw == b"HTTP":
-            return "the other side speaks HTTP, not Kafka's protocol"
-        if raw[:2] in (b"\x15\x03", b"\x16\x03"):
-            return "the other side speaks TLS: is security_protocol SSL or SASL_SSL there?"
-        if length < self.smallest:
-            return f"a frame claims a length of {length} bytes"
-        return f"a frame of {length} bytes is larger than the limit of {self.limit} bytes"
+__all__ = ["FIRST_SCRATCH", "LARGEST_SCRATCH", "WINDOW_AFTER_LARGE", "Frame", "FrameReceiver"]

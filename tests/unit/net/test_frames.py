@@ -184,3 +184,10 @@ def test_whatever_comes_is_frames_or_one_error(data: bytes, cut: int) -> None:
     if receiver.error is None:
         left = data[taken:]
         assert len(left) < 4 or int.from_bytes(left[:4], "big") > len(left) - 4
+
+
+def test_no_more_is_received_than_the_window_has() -> None:
+    with pytest.raises(ValueError, match="more bytes"):
+        FrameReceiver(LIMIT, ReceiveBuffers()).on_received(FIRST_SCRATCH + 1)
+    with pytest.raises(ValueError, match="more bytes"):
+        FrameReceiver(LIMIT, ReceiveBuffers()).on_received(-1)
