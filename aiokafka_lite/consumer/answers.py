@@ -84,6 +84,8 @@ class Answers:
         self._positions = positions
         self._buffer = buffer
         self._options = options
+        # Noted once: an attribute of an enum is a call in CPython 3.11, and each answer asks twice.
+        self._committed = options.isolation_level is IsolationLevel.READ_COMMITTED
         self._metadata_max_age = metadata_max_age
         self._resolve_positions = resolve_positions
 
@@ -110,13 +112,14 @@ class Answers:
             self._on_preferred(state, data.preferred_read_replica)
         if not data.records:
             return False
+        topic, partition = state.tp
         records = RecordSet(
             data.records,
-            state.tp.topic,
-            state.tp.partition,
+            topic,
+            partition,
             offset,
             check_crcs=self._options.check_crcs,
-            aborted=self._aborted(data),
+            aborted=_aborted(data) if self._committed else (),
         )
         self._buffer.add(state, records, body, heavy=is_heavy(data.records))
         return True
@@ -141,21 +144,11 @@ class Answers:
         """Where the partition begins and ends."""
         if data.high_watermark >= 0:  # -1 is "not known"
             state.highwater = data.high_watermark
-        state.last_stable_offset = self._stable(data, version)
-        state.log_start_offset = data.log_start_offset if version >= 5 else None
-
-    def _stable(self, data: PartitionData, version: int) -> int | None:
-        """The last stable offset; what is told unasked does not count (as in aiokafka)."""
         if version < 4:
-            return None
-        committed = self._options.isolation_level is IsolationLevel.READ_COMMITTED
-        return data.last_stable_offset if committed else -1
-
-    def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
-        """Aborted transactions as (producer id, first offset); none unless read_committed."""
-        if self._options.isolation_level is IsolationLevel.READ_UNCOMMITTED:
-            return []
-        return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+            state.last_stable_offset = None
+        else:  # what is told unasked does not count (as in aiokafka)
+            state.last_stable_offset = data.last_stable_offset if self._committed else -1
+        state.log_start_offset = data.log_start_offset if version >= 5 else None
 
     def _on_error(
         self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
@@ -204,6 +197,11 @@ class Answers:
     def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
         self._buffer.fail(state, error, stays=stays)
         self._placing.update(state)
+
+
+def _aborted(data: PartitionData) -> list[tuple[int, int]]:
+    """Aborted transactions as (producer id, first offset)."""
+    return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
 
 
 def is_heavy(records: Bytes) -> bool:

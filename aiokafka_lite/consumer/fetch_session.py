@@ -137,6 +137,7 @@ class FetchSession:
         self.epoch = _BEGIN
         self.version = 0
         self._options = options
+        self._isolation = options.isolation_level.value
         self._spoken = 0  # the version of all requests of the session
         self._by_key: dict[tuple[str | UUID, int], TopicPartition] = {}  # what answers name
         self._changed: dict[TopicPartition, PartitionState] = {}  # since the last request
@@ -238,7 +239,7 @@ class FetchSession:
             max_wait_ms=round(max_wait * 1000),
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=max_bytes,
-            isolation_level=self._options.isolation_level.value,
+            isolation_level=self._isolation,
             session_id=NO_SESSION,
             session_epoch=_END,
             topics=[],

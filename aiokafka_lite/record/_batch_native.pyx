@@ -35,6 +35,8 @@ DEF RECORD_OVERHEAD = 21    # length 5, attributes 1, timestamp delta 10, offset
 DEF MAX_INT32 = 0x7FFFFFFF
 DEF FIRST_SIZE = 16384
 
+cdef object NONE = Compression.NONE  # an attribute of an enum is a call in CPython 3.11
+
 
 cdef bytes as_bytes(object field, str what):
     """What is not bytes, as bytes; TypeError for what is no buffer of ours."""
@@ -238,7 +240,7 @@ cdef class BatchBuilder:
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
         self.sealed = True  # first: compressing in a thread lets the event loop go on
-        if compression is Compression.NONE:
+        if compression is NONE:
             if self._capacity() < self.size:
                 raise IllegalStateError("The batch's buffer has been taken back")
             header = <uint8_t *>PyByteArray_AS_STRING(self._storage)
