@@ -94,3 +94,27 @@ async def test_transactions(old: KafkaCluster) -> None:
                 await successor.send("orders", b"of the successor")
             wanted.append(b"of the successor")
     assert await committed(old, "orders") == sorted(wanted)
+
+
+async def test_what_is_left_open_a_successor_aborts(old: KafkaCluster) -> None:
+    if old.release.number < (0, 11):
+        pytest.skip("it knows no transactions")
+    old.create_topic("bills", PARTITIONS)
+    place = TopicPartition("bills", 0)
+    producer = producer_of(old, "cashier")
+    await producer.start()
+    await producer.begin_transaction()
+    for partition in range(PARTITIONS):
+        await producer.send_and_wait("bills", b"left open", partition=partition)
+    await producer.send_offsets_to_transaction({place: 7}, "auditors")
+    producer._sender.abort()  # as a SIGKILL: nothing is said
+    async with producer_of(old, "cashier") as successor, successor.transaction():
+        await successor.send("bills", b"kept", partition=0)
+        await successor.send_offsets_to_transaction({place: 8}, "auditors")
+    await producer.stop()
+    assert await committed(old, "bills") == [b"kept"]
+    async with AIOKafkaConsumer(
+        bootstrap_servers=old.bootstrap_servers, group_id="auditors", enable_auto_commit=False
+    ) as consumer:
+        consumer.assign([place])
+        assert await consumer.committed(place) == 8
