@@ -95,6 +95,7 @@ class TransactionCalls:
         group_id: str | GroupMetadata,
     ) -> None:
         """Commit a group's offsets with the transaction: how far what is sent in it was made from.
+        What lingers is sent along.
 
         Args:
             offsets: By partition the offset of the next record to read; with (offset, metadata)

@@ -127,6 +127,9 @@ class TransactionalSender(Sender):
         for queue in list(self.accumulator.active):
             self._go_on(queue)
 
+    def hurry(self) -> None:
+        self.accumulator.hurry()
+
     # What the driver asks and tells
 
     @property

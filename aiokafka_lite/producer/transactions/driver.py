@@ -85,6 +85,10 @@ class Outlet(Protocol):
         """More partitions may be sent to."""
         ...
 
+    def hurry(self) -> None:
+        """Send what lingers."""
+        ...
+
 
 class _End:
     """A commit or an abort, for those who wait for it."""
@@ -194,6 +198,7 @@ class TransactionDriver:
             IllegalOperation: None is open.
         """
         order = self.machine.add_offsets(offsets, group)
+        self._outlet.hurry()  # nothing comes behind them, as a rule
         self.wake()
         await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
         if order.error is not None:
@@ -256,16 +261,24 @@ class TransactionDriver:
             raise copy.copy(end.error)
 
     async def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        late: list[bool] = []
+        timer = self._loop.call_at(deadline, self._on_late, late)
         try:
-            async with asyncio.timeout_at(deadline):
-                while not done():
-                    waiter = self._loop.create_future()
-                    self._waiters.append(waiter)
-                    await waiter
-        except TimeoutError:
-            raise KafkaTimeoutError(
-                f"the transactional id {self._transactional_id!r} {what}, in time (max_block_ms)"
-            ) from None
+            while not done():
+                if late:
+                    raise KafkaTimeoutError(
+                        f"the transactional id {self._transactional_id!r} {what}, in time "
+                        "(max_block_ms)"
+                    )
+                waiter = self._loop.create_future()
+                self._waiters.append(waiter)
+                await waiter
+        finally:
+            timer.cancel()
+
+    def _on_late(self, late: list[bool]) -> None:
+        late.append(True)
+        self._wake_waiters()
 
     def _raise_error(self) -> None:
         if self.machine.error is not None:
@@ -283,6 +296,9 @@ class TransactionDriver:
                 end.error = machine.error
             # What it does may change the state again: such as batches that it fails.
             self._outlet.on_state(machine.state, machine.error)
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -360,11 +376,13 @@ class TransactionDriver:
         purpose = Purpose.COMMIT
         if isinstance(step, CommitOffsets) and step.implicit:
             purpose = Purpose.PRODUCE
-        try:
-            async with asyncio.timeout_at(deadline):
-                connection = await broker.connection(purpose)
-        except TimeoutError:
-            raise KafkaConnectionError(f"{broker}: not connected in time") from None
+        connection = broker.connected(purpose)
+        if connection is None:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    connection = await broker.connection(purpose)
+            except TimeoutError:
+                raise KafkaConnectionError(f"{broker}: not connected in time") from None
         versions = connection.versions
         if step.place[0] is CoordinatorKind.TRANSACTION:
             self.machine.on_coordinator(
