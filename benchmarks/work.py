@@ -22,7 +22,8 @@ class Work:
     ``kind`` names a coroutine or function of the client's module (``produce``, ``round_trip``,
     ...); sizes are bytes, ``linger_ms`` milliseconds. The topic has ``partitions``; where ``hot``
     is not 0, the records go to so many of them in turn, not where the partitioner says. ``pace``
-    is records a second, 0 for as many as can be; ``loaded`` is how many the topic held before.
+    is records a second, 0 for as many as can be; ``loaded`` is how many the topic held before;
+    ``transaction`` is how many records each one has.
     """
 
     client: str
@@ -39,6 +40,7 @@ class Work:
     hot: int = 0
     pace: int = 0
     loaded: int = 0
+    transaction: int = 0
     loop: str = "asyncio"
     warmup: int = 10_000
 

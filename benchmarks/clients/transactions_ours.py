@@ -1,0 +1,54 @@
+"""aiokafka_lite's transactions, and what they are made of without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.group.offset_messages import TopicIds, commit_request
+from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
+from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
+from benchmarks.work import Meter, Work, values
+
+from . import transactions_asyncio
+
+
+async def in_turn(work: Work) -> dict[str, Any]:
+    return await transactions_asyncio.in_turn(AIOKafkaProducer, TopicPartition, work)
+
+
+async def side_by_side(work: Work) -> dict[str, Any]:
+    return await transactions_asyncio.side_by_side(AIOKafkaProducer, work)
+
+
+async def without(work: Work) -> dict[str, Any]:
+    """The same records of an idempotent producer, and two requests behind each flush: the same
+    offset committed by itself, and a small one."""
+    producer = transactions_asyncio.producer_of(AIOKafkaProducer, work)
+    await producer.start()
+    meter, pool, size = Meter(), values(work.size), work.transaction
+    send, topic = producer.send, work.topic
+    group = transactions_asyncio.GROUP
+    request = FindCoordinatorRequest(coordinator_keys=[group])
+    try:
+        broker = producer._cluster.broker(next(iter(producer._cluster.metadata.brokers)))
+        connection = await broker.connection(Purpose.GENERAL)
+        version = connection.version_of(FindCoordinatorRequest)
+        commits = connection.version_of(OffsetCommitRequest)
+        source = TopicPartition(topic, 0)
+        for count in (work.warmup, work.records):
+            meter.start()
+            for first in range(0, count, size):
+                for i in range(size):
+                    await send(topic, pool[i % 1000])
+                await producer.flush()
+                offsets = {source: OffsetAndMetadata(first + size, "")}
+                ids = TopicIds.of(producer._cluster.metadata, [topic])
+                commit = commit_request(group, offsets, None, ids, commits)
+                await connection.request(commit, commits)
+                await connection.request(request, version)
+            result = meter.stop(count)
+        return result
+    finally:
+        await producer.stop()
