@@ -30,6 +30,9 @@ _BY_NAME_UNTIL: Final = 12
 """Last version that names topics by their names."""
 
 _STABLE_FROM: Final = 4
+_MAX_WAIT_MS: Final = 1000
+"""Twice as long as a broker waits for its remote storage, by default, before it answers nothing."""
+
 _MAX_BYTES: Final = 64 * 1024
 """A larger batch comes all the same (KIP-74): it is enough to see that there is one."""
 
@@ -58,8 +61,8 @@ async def holds_nothing(
             partition=tp.partition, fetch_offset=offset, partition_max_bytes=_MAX_BYTES
         )
         return FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
             max_bytes=_MAX_BYTES,
             isolation_level=isolation.value if version >= _STABLE_FROM else 0,
             topics=[FetchTopic(topic=tp.topic, partitions=[asked])],

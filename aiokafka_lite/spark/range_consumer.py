@@ -18,7 +18,7 @@ import asyncio
 import logging
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from aiokafka_lite.consumer import AIOKafkaConsumer
@@ -40,6 +40,13 @@ log = logging.getLogger(__name__)
 
 QUIET_SECONDS: Final = 1.0
 """Without any record before the brokers are asked: twice as long as a fetch waits by default."""
+
+SURE_SECONDS: Final = 5.0
+"""After which offsets that no broker has, or for which none has a record, are believed to be so: a
+new leader may be behind for a moment, and a remote storage late."""
+
+ANSWER_SECONDS: Final = 5.0
+"""For an answer about a partition; without one it is asked again."""
 
 LEAST_FETCH: Final = 64 * 1024
 LIKELY_RECORD: Final = 4 * 1024
@@ -208,46 +215,62 @@ class RangeConsumer(AIOKafkaConsumer):
         """Nothing came for a while: see what the brokers say of each range.
 
         Raises:
+            DataLossError: offsets are not there, where that is an error.
             KafkaTimeoutError: they say that there is something, for as long as patience goes.
         """
-        now = self._core.loop.time()
-        if self._quiet_since is None:
-            self._quiet_since = now - QUIET_SECONDS
+        quiet = self._quiet()
+        for tp in [tp for tp in self._ranges if self._is_gone(tp)]:
+            if quiet >= SURE_SECONDS:
+                self._give_up_from(tp, self._position(tp) or 0, "no broker knows the partition")
         before = {tp: self._position(tp) for tp in self._ranges}
-        ends = await self._ends_of(list(before))
-        for tp, (earliest, latest) in ends.items():
+        for tp, (earliest, latest) in (await self._ends_of(before)).items():
             position = self._position(tp)
             if position is None or position != before[tp] or tp not in self._ranges:
                 continue  # it has moved meanwhile
-            end = self._ranges[tp].end
             if position < earliest:
                 self._skip_to(tp, position, earliest)
+            elif quiet < SURE_SECONDS:
+                continue
             elif position < latest:
-                empty_until = await holds_nothing(
-                    self._core.cluster,
-                    tp,
-                    position,
-                    self._core.options.isolation_level,
-                    self._core.deadline(),
-                )
-                if empty_until >= end and position == self._position(tp):
-                    log.debug("%s holds no records in [%s, %s)", tp, position, end)
-                    self._end(tp)
-                elif empty_until >= latest and position == self._position(tp):
-                    self._give_up_from(tp, latest)
+                await self._pass_over_nothing(tp, position, latest)
             else:
                 self._give_up_from(tp, position)
-        if self._ranges and self._core.loop.time() - self._quiet_since > self._patience:
-            raise KafkaTimeoutError(
-                f"no record came for {self._patience:g} s, though there are some: {self.where()}"
+        self._check_patience()
+
+    async def _pass_over_nothing(self, tp: TopicPartition, position: int, latest: int) -> None:
+        """There are offsets from the position on: see whether they hold anything."""
+        end = self._ranges[tp].end
+        try:
+            empty_until = await holds_nothing(
+                self._core.cluster,
+                tp,
+                position,
+                self._core.options.isolation_level,
+                self._core.loop.time() + ANSWER_SECONDS,
             )
+        except KafkaTimeoutError as error:
+            log.info("It is not known whether %s holds anything: %s", tp, error)
+            return
+        if self._position(tp) != position:
+            return
+        if empty_until >= end:
+            log.debug("%s holds no records in [%s, %s)", tp, position, end)
+            self._end(tp)
+        elif empty_until >= latest:
+            self._core.seek(self._core.positions.state(tp), latest)  # and what is behind that?
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
-        """The log begins later, or ends earlier, than where it is to be read."""
+        """The log begins later, or ends earlier, than where it is to be read.
+
+        Raises:
+            DataLossError: it does, where that is an error.
+            KafkaTimeoutError: no broker told, for as long as patience goes.
+        """
         if isinstance(error, LogTruncationError):
             at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}
         else:
             at = dict(error.args[0])
+        self._quiet()
         ends = await self._ends_of([tp for tp in at if tp in self._ranges])
         for tp, (earliest, latest) in ends.items():
             position = self._position(tp)
@@ -267,23 +290,34 @@ class RangeConsumer(AIOKafkaConsumer):
                     )
                 # It is there again: a replica that was behind, or the log has grown meanwhile.
                 self._core.seek(self._core.positions.state(tp), position)
+        self._check_patience()
 
     async def _ends_of(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """First and last offset of these partitions; a topic that is gone is lost data."""
-        partitions = list(partitions)
+        """First and last offset of these partitions; none if the brokers do not answer at once:
+        one of them may be down, and whoever asked asks again."""
         try:
-            earliest = await self.beginning_offsets(partitions)
-            latest = await self.end_offsets(partitions)
-        except KafkaTimeoutError:
-            gone = [tp for tp in partitions if tp in self._ranges and self._is_gone(tp)]
-            if not gone:
-                raise
-            for tp in gone:
-                self._give_up_from(tp, self._position(tp) or 0, "no broker knows the partition")
+            async with asyncio.timeout(ANSWER_SECONDS):
+                earliest = await self.beginning_offsets(partitions)
+                latest = await self.end_offsets(partitions)
+        except (KafkaTimeoutError, TimeoutError) as error:
+            log.info("The ends of what is read are not known: %r", error)
             return {}
         return {tp: (earliest[tp], latest[tp]) for tp in partitions}
+
+    def _quiet(self) -> float:
+        """Seconds since rows last came, as far as that was noticed."""
+        now = self._core.loop.time()
+        if self._quiet_since is None:
+            self._quiet_since = now - QUIET_SECONDS
+        return now - self._quiet_since
+
+    def _check_patience(self) -> None:
+        if self._ranges and self._quiet() > self._patience:
+            raise KafkaTimeoutError(
+                f"no record came for {self._patience:g} s, though there are some: {self.where()}"
+            )
 
     def _is_gone(self, tp: TopicPartition) -> bool:
         """Whether the brokers say that there is no such partition (one without a leader is)."""

@@ -25,6 +25,8 @@ from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges  # noqa: 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
     monkeypatch.setattr(range_consumer, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(range_consumer, "SURE_SECONDS", 0.5)
+    monkeypatch.setattr(range_consumer, "ANSWER_SECONDS", 0.5)
     yield
     runtime.close_idle()
 
@@ -297,6 +299,41 @@ def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
     with pytest.raises(DataLossError, match="no broker knows"):
         read(kafka_broker, (kafka_topic, 0, 0, 1), **quick)
     assert read(kafka_broker, (kafka_topic, 0, 0, 1), fail_on_data_loss=False, **quick) == []
+
+
+def test_a_broker_that_is_down_for_a_while(kafka_broker, kafka_topic):
+    """Longer than it takes to be asked why nothing comes."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
+    kafka_broker.kill(0)
+    restart = threading.Timer(2.0, lambda: kafka_broker.restart(0))
+    restart.start()
+    for fail in (True, False):
+        rows = read(kafka_broker, (kafka_topic, 0, 0, 10), fail_on_data_loss=fail)
+        assert len(rows) == 10
+    restart.join()
+
+
+def test_a_log_whose_end_is_late(kafka_broker, kafka_topic):
+    """A new leader may not know for a moment how far it may be read."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+
+    def behind(response):
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.offset = min(partition.offset, 3)
+
+    def empty(response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = b""
+
+    kafka_broker.control(ApiKey.LIST_OFFSETS, times=2, after_handling=True, edit=behind)
+    kafka_broker.control(ApiKey.FETCH, times=6, after_handling=True, edit=empty)
+    rows = read(kafka_broker, (kafka_topic, 0, 3, 10), fail_on_data_loss=False)
+    assert [row["offset"] for row in rows] == list(range(3, 10))
 
 
 def test_what_should_be_there_and_does_not_come(kafka_broker, kafka_topic):
