@@ -102,6 +102,9 @@ class TransactionalSender(Sender):
         super().abort()
         self.transactions.stop()
 
+    def metric_values(self) -> dict[str, float]:
+        return super().metric_values() | self.transactions.times.snapshot()
+
     # The gate
 
     def _on_ready(self, queue: PartitionQueue) -> None:

@@ -48,6 +48,7 @@ from aiokafka_lite.producer.transactions.steps import (
     Place,
     Step,
 )
+from aiokafka_lite.producer.transactions.times import TransactionTimes
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -118,6 +119,7 @@ class TransactionDriver:
 
     Attributes:
         machine: Tells where it stands.
+        times: Spent by those who wait.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class TransactionDriver:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
+        self.times = TransactionTimes()
         self._cluster = cluster
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
@@ -156,19 +159,25 @@ class TransactionDriver:
             KafkaTimeoutError: Not done by the deadline.
             KafkaError: Refused.
         """
+        began = self._loop.time()
         self.machine.initialize()
         self._settle()
         self._task = self._tasks.spawn(self._run(), "carry out transactions")
-        await self._until(
-            lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
-        )
+        try:
+            await self._until(
+                lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
+            )
+        finally:
+            self.times.init += self._loop.time() - began
         self._raise_error()
 
     def begin(self) -> None:
         """See the machine's."""
+        began = self._loop.time()
         self.machine.begin()
         self._end = None
         self._settle()
+        self.times.begin += self._loop.time() - began
 
     async def commit(self, deadline: float) -> None:
         """Commit, and wait until that is done; a wait that ended early may be gone on with.
@@ -178,11 +187,19 @@ class TransactionDriver:
             KafkaError: The transaction can only be aborted; or the producer is at its end.
             IllegalOperation: None is open, or another call waits for this.
         """
-        await self._ended(_S.COMMITTING, self.machine.commit, "has not committed", deadline)
+        began = self._loop.time()
+        try:
+            await self._ended(_S.COMMITTING, self.machine.commit, "has not committed", deadline)
+        finally:
+            self.times.commit += self._loop.time() - began
 
     async def abort(self, deadline: float) -> None:
         """Abort, and wait until that is done; see ``commit``."""
-        await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
+        began = self._loop.time()
+        try:
+            await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
+        finally:
+            self.times.abort += self._loop.time() - began
 
     async def send_offsets(
         self,
@@ -197,10 +214,14 @@ class TransactionDriver:
             KafkaError: The transaction can only be aborted; or the producer is at its end.
             IllegalOperation: None is open.
         """
+        began = self._loop.time()
         order = self.machine.add_offsets(offsets, group)
         self._outlet.hurry()  # nothing comes behind them, as a rule
         self.wake()
-        await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
+        try:
+            await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
+        finally:
+            self.times.send_offsets += self._loop.time() - began
         if order.error is not None:
             raise copy.copy(order.error)
 
