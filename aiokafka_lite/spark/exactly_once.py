@@ -38,6 +38,10 @@ _AT_ONCE: Final = 32
 """Groups asked about at a time."""
 
 
+_CLOSE_WITHIN: Final = 10.0
+"""Seconds that an attempt's end may take."""
+
+
 class ReplayError(IllegalStateError):
     """An epoch that was written before comes again, and is not the same."""
 
@@ -200,8 +204,9 @@ class TaskTransaction:
                     raise
 
     async def close(self) -> None:
-        """Abort what was not committed, and let go of the cluster."""
-        await self.producer.stop()
+        """Abort what was not committed, and let go of the cluster. Brokers that do not answer
+        leave that to the next attempt."""
+        await self.producer.stop(_CLOSE_WITHIN)
 
 
 async def read_mark(client: AIOKafkaClient, name: str) -> Marker | None:

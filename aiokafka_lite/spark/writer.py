@@ -24,9 +24,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
+from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.spark import runtime
+from aiokafka_lite.spark.client_options import PREFIX
 from aiokafka_lite.spark.exactly_once import (
     Marker,
     Place,
@@ -35,6 +36,7 @@ from aiokafka_lite.spark.exactly_once import (
     TaskWritten,
     check_marks,
 )
+from aiokafka_lite.spark.options import TABLE
 from aiokafka_lite.spark.rows import RowDigest, RowSender
 from aiokafka_lite.spark.write_options import Schema, WriteOptions
 
@@ -70,7 +72,7 @@ def writer(
             "Save mode overwrite not allowed for Kafka. Allowed save modes are append and "
             "errorifexists (default)."
         )
-    return _BatchWriter(WriteOptions.parse(options, schema, streaming=False))
+    return _BatchWriter(WriteOptions.parse(_without_readers(options), schema, streaming=False))
 
 
 def stream_writer(
@@ -87,7 +89,14 @@ def stream_writer(
     Raises:
         KafkaConfigurationError: An option or a column is not as it should be.
     """
-    return _StreamWriter(WriteOptions.parse(options, schema, streaming=True))
+    return _StreamWriter(WriteOptions.parse(_without_readers(options), schema, streaming=True))
+
+
+def _without_readers(options: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are for readers only: jobs give one set of options to both, and Spark's
+    own sink passes over the others', too."""
+    readers = {option.key for option in TABLE if not option.key.startswith(PREFIX)}
+    return {name: text for name, text in options.items() if name.lower() not in readers}
 
 
 class _Message(WriterCommitMessage):
@@ -276,18 +285,9 @@ def _check(
     written = _written(messages)
     if len(written) != len(messages):
         raise IllegalStateError(f"{len(messages) - len(written)} tasks have told nothing")
-    runtime.call(_checked(options, epoch, written))
-
-
-async def _checked(options: WriteOptions, epoch: int, written: Sequence[TaskWritten]) -> None:
-    async with AIOKafkaClient(**_client_arguments(options.producer)) as client:
-        await check_marks(client, options.prefix, epoch, written)
-
-
-def _client_arguments(producer: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a producer's arguments that any client takes."""
-    known = AIOKafkaClient.__init__.__kwdefaults__ or {}
-    return {name: value for name, value in producer.items() if name in known}
+    # A producer is the client that keeps no metadata of topics nobody asked for.
+    with _lent(options.producer) as producer:
+        runtime.call(check_marks(producer.client, options.prefix, epoch, written))
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:

@@ -45,13 +45,14 @@ class _Plan:
     """When to crash, and how.
 
     Args:
-        options: Of the writer: `crashat` (a point), `crashby` ("raise" or "kill") and `crashonce`
-            (a file that is made by the crash, so that there is one).
+        options: Of the writer: `crashat` (a point), `crashby` ("raise"; "kill", this process; or a
+            number, the process group that is killed) and `crashonce` (a file that is made by the
+            crash, so that there is one).
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.point = options.get("crashat", "")
-        self._kill = options.get("crashby") == "kill"
+        self._by = options.get("crashby", "raise")
         self._once = Path(options.get("crashonce", "/nowhere"))
 
     def crash(self) -> None:
@@ -59,8 +60,10 @@ class _Plan:
             self._once.touch(exist_ok=False)
         except FileExistsError:
             return
-        if self._kill:
+        if self._by == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._by != "raise":
+            os.killpg(int(self._by), signal.SIGKILL)
         raise Crashed(self.point)
 
     def armed(self) -> ExitStack:

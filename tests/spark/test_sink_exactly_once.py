@@ -3,8 +3,11 @@
 Each crash has a stream, a checkpoint and a topic of its own. A task that crashes is tried again by
 Spark; a query that fails is started again, and replays its epoch. In the end Java's console
 consumer reads all topics together: every value has to be there once.
+
+SPARK_JUDGE=1 (``make spark-judge``) crashes in more ways.
 """
 
+import os
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUIET_MS = 15_000
 """Without a record for so long, the console consumer takes it that there are no more."""
+WAYS = ["raise", "kill"] if os.environ.get("SPARK_JUDGE") == "1" else ["kill"]
 FILES, LINES = 4, 200
 RUNS = 4
 
@@ -67,7 +71,7 @@ def wanted(name: str) -> list[bytes]:
     return sorted(b"%s %d" % (name.encode(), number) for number in range(FILES * LINES))
 
 
-@pytest.mark.parametrize("by", ["raise", "kill"])
+@pytest.mark.parametrize("by", WAYS)
 @pytest.mark.parametrize("at", TASK_POINTS)
 def test_a_task_crashes(
     spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path, at: str, by: str
