@@ -59,8 +59,7 @@ class Streamed:
 
     Attributes:
         rows: All rows that came out, by topic, partition and offset.
-        batches: Where each of its micro-batches began and ended; one that read nothing is left out:
-            ours journals its start by one.
+        batches: Where each of its micro-batches began (nothing for a query's first) and ended.
     """
 
     rows: list[tuple[Any, ...]]
@@ -86,7 +85,7 @@ def stream(spark: "SparkSession", form: str, options: Options, checkpoint: Path)
     for progress in query.recentProgress:
         source = progress["sources"][0]
         start, end = _place(source["startOffset"]), _place(source["endOffset"])
-        if start and end and start != end:
+        if start != end:
             batches.append((start, end))
     by = [loaded.columns.index(name) for name in PLACE]
     return Streamed(sorted(found, key=lambda row: [row[index] for index in by]), batches)
@@ -98,5 +97,5 @@ def _place(told: Any) -> Place:
     return {
         topic: {partition: int(offset) for partition, offset in partitions.items()}
         for topic, partitions in place.items()
-        if partitions
+        if topic and partitions  # no topic: where the query began, in ours
     }

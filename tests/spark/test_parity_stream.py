@@ -146,7 +146,6 @@ def test_records_that_went_before_they_were_read(
 
 REFUSED: list[tuple[str, dict[str, str], str]] = [
     ("an end", {"endingOffsets": "latest"}, "endingoffsets"),
-    ("an end in time", {"endingTimestamp": "1700000000000"}, "endingtimestamp"),
     ("more at least than at most", {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "8"),
     ("no number", {"maxOffsetsPerTrigger": "many"}, "many"),
     ("no topic", {"subscribe": ","}, "subscribe"),
@@ -170,6 +169,13 @@ def test_the_same_is_refused(
     with pytest.raises(Exception, match=r".+") as refused:
         stream(spark, OURS, given, tmp_path / OURS)
     assert told in str(refused.value).lower()
+
+
+def test_an_end_in_time_is_refused(spark: "SparkSession", kinds: Kinds, tmp_path: Path) -> None:
+    """The connector overlooks it."""
+    given = options_of(kinds.bootstrap_servers, kinds.plain, {"endingTimestamp": str(START)})
+    with pytest.raises(Exception, match=r"(?i)endingTimestamp"):
+        stream(spark, OURS, given, tmp_path / OURS)
 
 
 def both(spark: "SparkSession", options: dict[str, str], folder: Path) -> tuple[Streamed, Streamed]:
