@@ -102,6 +102,7 @@ class BrokerFetch:
         self.bytes = 0
         self._fetcher = fetcher
         self._options = fetcher.options
+        self._response_bytes = fetcher.options.response_bytes
         self._node = node
         self._loop = fetcher.loop
         self._session = FetchSession(fetcher.options)
@@ -283,8 +284,8 @@ class BrokerFetch:
         """Which partitions to ask for (all in line, or some), and how many bytes, as the memory
         allows."""
         share = self._fetcher.share
-        max_bytes = max(min(self._options.response_bytes, share // 2), LEAST_RESPONSE)
-        max_bytes = min(max_bytes, self._options.response_bytes)
+        max_bytes = max(min(self._response_bytes, share // 2), LEAST_RESPONSE)
+        max_bytes = min(max_bytes, self._response_bytes)
         if self.bytes == 0 or self.bytes + max_bytes <= share:
             return self.line, max_bytes
         buffer = self._fetcher.buffer

@@ -83,9 +83,13 @@ class FetchBuffer:
         self._hidden: dict[PartitionState, None] = {}
 
     @property
-    def waiting(self) -> int:
-        """How many partitions stand in line."""
-        return len(self._line)
+    def waiting(self) -> bool:
+        """Whether there is something to hand out. (A partition of which all was handed out leaves
+        the line when somebody looks for more.)"""
+        return any(
+            state.chunk is None or state.chunk.index < state.chunk.count or state.records is not None
+            for state in self._line
+        )
 
     def is_decoding(self, among: Collection[TopicPartition]) -> bool:
         """Whether a thread decodes records of one of these partitions, or of any if none are
@@ -210,7 +214,8 @@ class FetchBuffer:
                     self._raise_error(state)
             return None
         finally:
-            self._tell_drained()
+            if self._drained:
+                self._tell_drained()
 
     def take_lists(
         self, limit: int, among: Collection[PartitionState] | None = None
@@ -236,7 +241,8 @@ class FetchBuffer:
                     limit -= len(taken)
             return lists
         finally:
-            self._tell_drained()
+            if self._drained:
+                self._tell_drained()
 
     def take_batch(self, limit: int) -> RecordBatch | None:
         """Hand out a list of records of the first partition in line: at most `limit`, and at most
@@ -257,7 +263,8 @@ class FetchBuffer:
                     )
             return None
         finally:
-            self._tell_drained()
+            if self._drained:
+                self._tell_drained()
 
     def take_columns(self, limit: int) -> ColumnBatch | None:
         """The same as columns, which refer to the memory of the response: no object a record.
@@ -288,7 +295,8 @@ class FetchBuffer:
                     )
             return None
         finally:
-            self._tell_drained()
+            if self._drained:
+                self._tell_drained()
 
     def _read_columns(
         self, state: PartitionState, records: RecordSet, limit: int
@@ -309,9 +317,8 @@ class FetchBuffer:
         return columns
 
     def _tell_drained(self) -> None:
-        if self._drained:
-            drained, self._drained = self._drained, []
-            self._on_drained(drained)
+        drained, self._drained = self._drained, []
+        self._on_drained(drained)
 
     def _take(self, state: PartitionState, limit: int) -> list[Record]:
         """Take up to `limit` records of one response of a partition."""
@@ -346,7 +353,8 @@ class FetchBuffer:
             self._make_chunk(state, records, decoded)
             if state.chunk is not None:
                 self._queue(state)
-            self._tell_drained()
+            if self._drained:
+                self._tell_drained()
 
     def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
         decoded: list[Record] | KafkaError

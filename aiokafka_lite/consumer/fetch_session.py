@@ -56,6 +56,7 @@ from aiokafka_lite.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from aiokafka_lite.structs import TopicPartition
 
@@ -79,6 +80,7 @@ _BEGIN: Final = 0  # epoch: open a session, and close the one that is named
 _END: Final = -1  # epoch: close the one that is named, open none
 _LAST: Final = 2**31 - 1  # epoch before 1
 _NO_ID: Final = UUID(int=0)
+_NO_REPLICA: Final = ReplicaState()  # of all requests: nobody writes to it
 
 
 class Asked(NamedTuple):
@@ -236,6 +238,7 @@ class FetchSession:
     def _request(self, *, max_wait: float, max_bytes: int) -> FetchRequest:
         """A request that asks for nothing yet, outside of any session."""
         return FetchRequest(
+            replica_state=_NO_REPLICA,
             max_wait_ms=round(max_wait * 1000),
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=max_bytes,

@@ -43,7 +43,6 @@ def write_fetch_request(
         or request.forgotten_topics_data
         or len(rack) > _ONE_BYTE
         or len(request.topics) > _ONE_BYTE
-        or any(len(topic.partitions) > _ONE_BYTE for topic in request.topics)
     ):
         return encode_request(request, version, correlation_id, client_id)
     client = b"" if client_id is None else client_id.encode()
@@ -63,6 +62,8 @@ def write_fetch_request(
         ),
     ]
     for topic in request.topics:
+        if len(topic.partitions) > _ONE_BYTE:
+            return encode_request(request, version, correlation_id, client_id)
         pieces.append(_TOPIC.pack(topic.topic_id.bytes, len(topic.partitions) + 1))
         pieces += [
             _PARTITION.pack(

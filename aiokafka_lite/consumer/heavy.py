@@ -71,12 +71,13 @@ class HeavySets:
 
     def fill(self) -> None:
         """Give places away: there may be one, or somebody who waits for certain partitions."""
+        if not self._waiting:
+            return
         while len(self._open) < AT_ONCE and self._begin(()):
             pass
-        if self._waiting:
-            for among in self._awaited():
-                if not self.serves(among):
-                    self._begin(among)
+        for among in self._awaited():
+            if not self.serves(among):
+                self._begin(among)
 
     def clear(self) -> None:
         """Read nothing more."""

@@ -187,7 +187,8 @@ class Reader:
     def _check(self) -> None:
         if self.stopped:
             raise ConsumerStoppedError()
-        self.check_begun()
+        if not self.begun:
+            self.check_begun()
         if self.error is not None:
             raise self.error.with_traceback(None)
         if self.watch is not None:

@@ -272,7 +272,7 @@ cdef class BatchCore(AppendCore):
         int64_t log_append_time, int64_t log_start_offset, list woken,
     ):
         self.land(queue, batch)
-        if batch.producer is not None:
+        if batch.producer is not None and not queue.sequences.confirmed:
             queue.sequences.on_stored(batch.producer, batch.base_sequence)
         if batch.state == PENDING:
             self._acknowledge(

@@ -82,7 +82,8 @@ class MemoryPool:
         Raises:
             ValueError: ``size`` is more than the whole pool will ever have.
         """
-        self._check(size)
+        if self._closed is not None or size > self.total:
+            raise self._refusal(size)
         if self._waiters:
             return None
         if size == self.poolable_size and self._pooled:
@@ -147,11 +148,10 @@ class MemoryPool:
             self._timer.cancel()
             self._timer = None
 
-    def _check(self, size: int) -> None:
+    def _refusal(self, size: int) -> BaseException:
         if self._closed is not None:
-            raise copy.copy(self._closed)
-        if size > self.total:
-            raise ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
+            return copy.copy(self._closed)
+        return ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
 
     def _free_up(self, size: int) -> None:
         """Drop pooled buffers until ``size`` bytes, or all there are, are in no buffer."""

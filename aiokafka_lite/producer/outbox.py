@@ -290,9 +290,11 @@ class Outbox:
             self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
             if throttle_ms > 0:
                 self._pause(throttle_ms / 1000)
-            self.wake()
+            if self.ready:
+                self.wake()
         finally:
-            self._wake_all(woken)  # also where a mistake of ours is on its way
+            if woken:
+                self._wake_all(woken)  # also where a mistake of ours is on its way
 
     def on_mistake(self, error: BaseException) -> None:
         """A mistake of ours: nothing can be sent any more."""
