@@ -59,11 +59,15 @@ class Tally:
     _last: Progress | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: Progress) -> bool:
+        """Take a batch; False for one that was told before."""
         with self._lock:
+            if progress.batch_id in self._rows:
+                return False
             self._rows[progress.batch_id] = progress.rows
-            if self._last is None or progress.batch_id >= self._last.batch_id:
+            if self._last is None or progress.batch_id > self._last.batch_id:
                 self._last = progress
+            return True
 
     def summary(self, name: str, ended: str) -> Summary:
         with self._lock:

@@ -50,7 +50,7 @@ def run(
         stop: once it is set, from any thread or signal handler, the stream ends after the batch
             that runs. A bounded pipeline is one batch.
         hurry: once it is set, that batch is not waited for.
-        report: given every batch's progress, on another thread.
+        report: given every batch's progress once; mostly on another thread.
 
     Returns:
         What was read, in how long, and why it ended.
@@ -93,15 +93,15 @@ def _run_stream(
     tally = Tally()
 
     def told(progress: Progress) -> None:
-        tally.add(progress)
-        if report is not None:
+        # Of a run before, Spark may still tell when this one has begun.
+        if progress.run_id == str(query.runId) and tally.add(progress) and report is not None:
             report(progress)
 
+    query = start(pipeline, session, once=once)
     listener = ProgressListener(told, query=pipeline.name)
     session.streams.addListener(listener)
     ended = "all read"
     try:
-        query = start(pipeline, session, once=once)
         try:
             while not query.awaitTermination(LOOK):
                 if stop.is_set():
@@ -112,7 +112,7 @@ def _run_stream(
             if query.isActive:
                 query.stop()
             for progress in query.recentProgress:
-                tally.add(Progress.parse(json.loads(progress.json)))
+                told(Progress.parse(json.loads(progress.json)))
     finally:
         session.streams.removeListener(listener)
     return tally.summary(pipeline.name, ended)
