@@ -20,6 +20,7 @@ from typing import Final
 
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
+    ConcurrentTransactions,
     IllegalOperation,
     InvalidProducerEpoch,
     KafkaError,
@@ -43,6 +44,10 @@ __all__ = ["TransactionalSender"]
 log = logging.getLogger(__name__)
 
 _S = TransactionState
+
+_IN_A_MOMENT: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
+"""What brokers say while the transaction before is still being ended: by the version of the
+request, the second; and of what comes behind a batch that was refused for it, the third."""
 
 _OUTSIDE: Final = "Can't send messages while not in transaction"
 
@@ -219,10 +224,7 @@ class TransactionalSender(Sender):
 
     def _pause(self, error: KafkaError, failures: int) -> float:
         pause = super()._pause(error, failures)
-        if self._stamped_by.implicit and isinstance(
-            error, NotEnoughReplicasError | OutOfOrderSequenceNumber
-        ):
-            # What brokers say while the transaction before is still being ended, too.
+        if self._stamped_by.implicit and isinstance(error, _IN_A_MOMENT):
             pause = min(pause, soon(failures))
         return pause
 

@@ -1,4 +1,4 @@
-"""How long the application waited for its transactions, under Kafka's names (``producer-metrics``)."""
+"""How long the application waited for its transactions, under Kafka's names."""
 
 from typing import Final
 

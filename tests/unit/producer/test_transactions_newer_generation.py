@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.errors import NotEnoughReplicasError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    ConcurrentTransactions,
+    NotEnoughReplicasError,
+)
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -62,13 +66,16 @@ async def test_a_batch_does_not_wait_for_the_first_of_its_partition(
         await producer.commit_transaction()
 
 
+@pytest.mark.parametrize(
+    "error", [ConcurrentTransactions, NotEnoughReplicasError], ids=lambda error: error.__name__
+)
 async def test_what_waits_for_the_transaction_before_is_sent_again_soon(
-    make_producer: Make, cluster: FakeCluster
+    make_producer: Make, cluster: FakeCluster, error: type[BrokerResponseError]
 ) -> None:
-    """Brokers say so in the same words as for want of replicas."""
+    """Brokers say so in the same words as for want of replicas, to requests of old versions."""
     producer = make_producer(cluster, transactional_id="payments", retry_backoff_ms=60_000)
     await producer.start()
-    fault = cluster.control(ApiKey.PRODUCE, error=NotEnoughReplicasError.errno, times=4)
+    fault = cluster.control(ApiKey.PRODUCE, error=error, times=4)
     async with asyncio.timeout(10), producer.transaction():
         for _ in range(3):
             await producer.send("orders", b"x" * 9_000, partition=0)
