@@ -124,7 +124,11 @@ class RowSender:
     async def _settle_oldest(self) -> None:
         acks = self._acks.popleft()
         for ack in acks:
-            await ack
+            if not ack.done():
+                await ack
+            # Half the cost of awaiting it, which tells where the record was stored, too.
+            elif (error := ack.exception()) is not None:
+                raise error
         self._unsettled -= len(acks)
 
     async def _send_each(self, rows: Iterator[_Row]) -> list[Ack]:
