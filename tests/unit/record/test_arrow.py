@@ -10,6 +10,7 @@ from aiokafka_lite.record._batch_python import _varint
 from aiokafka_lite.record.arrow import ALL_COLUMNS
 from tests.unit.record.conftest import load, load_native
 from tests.unit.record.record_batches import T0, batch, patched, simple, with_records
+from tests.unit.record.test_columns import mixed_set
 
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=9), BYTES), max_size=3)
@@ -150,6 +151,28 @@ def test_rows_of_several_partitions_stand_in_one_batch(build):
     wanted = []
     for topic, partition in ((b"tea", 0), (b"coffee", 7), (b"", 1)):
         wanted += expected(records, 0, topic, partition)[1:]
+    assert rows_of(rows.take()) == wanted
+
+
+def test_whatever_a_record_set_may_hold(build):
+    """Compressed, of old formats, with markers between: what the records are, the rows are."""
+    data = mixed_set()
+    wanted = [
+        (
+            r.key,
+            r.value,
+            b"tea",
+            3,
+            r.offset,
+            r.timestamp * 1000,
+            r.timestamp_type,
+            tuple((name.encode(), value) for name, value in r.headers) or None,
+        )
+        for r in build.RecordSet(data, "tea", 3, 0).read(1000)
+    ]
+    rows = build.ArrowRows(ALL_COLUMNS, 1000, 10**6)
+    for columns in columns_of(build, data):
+        assert rows.add(columns, 0, columns.count) == columns.count
     assert rows_of(rows.take()) == wanted
 
 

@@ -1,7 +1,10 @@
 """The column reader, both builds, row for row what ``RecordSet.read()`` gives."""
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from aiokafka_lite.errors import CorruptRecordException
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import encode_message_set
 from tests.unit.record.record_batches import T0, batch, control, patched, simple
@@ -75,6 +78,39 @@ def test_same_rows_as_records(build, step, offset):
     assert got == expected
     assert record_set.exhausted
     assert record_set.next_offset == 22
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 400), st.binary(min_size=1, max_size=3), st.integers(1, 9))
+def test_damaged_records_end_as_when_they_are_read(build, at, damage, step):
+    """Headers included: their columns are ranges of bytes, which must be whole all the same."""
+    data = batch([(T0 + i, b"k", b"v" * i, HEADERS * (i % 3)) for i in range(12)])
+    place = 61 + at % (len(data) - 61 - len(damage))
+    data[place : place + len(damage)] = damage
+    data = patched(data)
+
+    def outcome(read):
+        record_set, seen = build.RecordSet(data, "t", 5, 0), []
+        try:
+            while taken := read(record_set):
+                seen += taken
+        except CorruptRecordException as error:
+            return seen, str(error), record_set.next_offset
+        return seen, None, record_set.next_offset
+
+    def by_columns(record_set):
+        columns = build.read_columns(record_set, step)
+        return columns and rows(columns)
+
+    def by_records(record_set):
+        return [
+            (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
+            for r in record_set.read(step)
+        ]
+
+    assert outcome(by_columns) == outcome(by_records)
 
 
 def test_uncompressed_batches_share_one_set_of_columns(native):
