@@ -87,7 +87,9 @@ class FetchBuffer:
         """Whether there is something to hand out. (A partition of which all was handed out leaves
         the line when somebody looks for more.)"""
         return any(
-            state.chunk is None or state.chunk.index < state.chunk.count or state.records is not None
+            state.records is not None
+            or state.chunk is None
+            or state.chunk.index < state.chunk.count
             for state in self._line
         )
 
