@@ -13,7 +13,15 @@ from typing import Final, Protocol
 
 from aiokafka_lite.errors import KafkaError
 
-__all__ = ["Fault", "Happenings", "Stage", "cluster_faults", "play", "wire_faults"]
+__all__ = [
+    "CLUSTER_FAULTS",
+    "Fault",
+    "Happenings",
+    "Stage",
+    "cluster_faults",
+    "play",
+    "wire_faults",
+]
 
 
 @dataclass(frozen=True)

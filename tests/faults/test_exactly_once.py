@@ -11,12 +11,19 @@ from collections import Counter
 import pytest
 
 from tests.faults.exactly_once import INPUT, OUTPUT, PARTITIONS, Worker, play_out, read
-from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
+from tests.faults.schedule import (
+    CLUSTER_FAULTS,
+    Happenings,
+    cluster_faults,
+    play,
+    wire_faults,
+)
 from tests.faults.stages import DURABLE, real_stage
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.45"))
 WORKERS = 4
+FAULTS = (*CLUSTER_FAULTS, "move_coordinators")
 PACE = 6.0
 CONFIG = {**DURABLE, "group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
 
@@ -34,7 +41,7 @@ async def test_each_inputs_output_is_there_once() -> None:
         stop_faults = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for faults in (
-                cluster_faults(SEED, nodes, 6.0, 4.0),
+                cluster_faults(SEED, nodes, 6.0, 4.0, FAULTS),
                 wire_faults(SEED, nodes, 4.0, 3.0),
             ):
                 group.create_task(play(stage, faults, stop_faults, happenings))
