@@ -12,7 +12,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions lint format bench \
+.PHONY: help venv demo pipeline test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -60,8 +60,15 @@ $(DONE)/interop: $(DONE)/dev
 # be had the tests with Spark are skipped, each with a word.
 $(DONE)/spark: $(DONE)/interop
 	@echo "installing aiokafka_lite[spark] (pyspark is large: a minute or two)"
-	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
+	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark[connect]==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
 		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/install.log): tests with Spark will be skipped"
+
+# The same without what only development needs.
+$(DONE)/pipeline: $(DONE)/demo
+	@$(BIN)/python -c "from aiokafka_lite.spark.pipeline.java import main; raise SystemExit(main())"
+	@echo "installing aiokafka_lite[cli,spark] (pyspark is large: a minute or two)"
+	@$(PIP) --no-build-isolation -e '.[cli,spark]' 'pyspark==$(PYSPARK)' $(QUIET)
+	@touch $@
 
 venv: $(DONE)/spark ## Everything for development, in .venv
 
@@ -69,6 +76,9 @@ venv: $(DONE)/spark ## Everything for development, in .venv
 
 demo: $(DONE)/demo ## 200,000 records through a broker and back; BOOTSTRAP=host:port for a real one
 	@$(BIN)/python -m aiokafka_lite demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(FLAGS)
+
+pipeline: $(DONE)/pipeline ## Orders by the minute, from Kafka through Spark and back, checked; needs Java 17
+	@$(BIN)/python -m aiokafka_lite pipeline demo $(FLAGS)
 
 kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version 3.9.2"
 	@$(BIN)/python -m tools.kafka $(FLAGS)
@@ -134,6 +144,7 @@ lint: $(DONE)/spark ## ruff, mypy --strict, the floors (import-linter), fresh ge
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.protocol_gen --check --if-available
 	$(BIN)/python -m tools.broker_docs --check
+	$(BIN)/python -m tools.spark_docs --check
 
 format: $(DONE)/dev ## Let ruff put the code in order
 	$(BIN)/ruff check --fix

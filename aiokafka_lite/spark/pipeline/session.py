@@ -35,14 +35,14 @@ def need_spark(*, remote: bool = False) -> None:
         SparkMissing: something of Python's is not installed.
         JavaMissing: there is no Java for Spark; a remote session needs none here.
     """
+    if not remote:
+        find_java()
     for module in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(module) is None:
             raise SparkMissing(
                 f"{module} is not installed: pip install 'aiokafka_lite[spark]' (500 MB)"
             )
-    if not remote:
-        find_java()
-    elif importlib.util.find_spec("grpc") is None:
+    if remote and importlib.util.find_spec("grpc") is None:
         raise SparkMissing(
             "for Spark Connect grpc is missing: pip install 'pyspark[connect]' of the same version"
         )

@@ -2,12 +2,15 @@
 
 import importlib.util
 import json
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from aiokafka_lite.spark.pipeline import SpecError, Sql, load, ready_pipelines
+from aiokafka_lite.spark.pipeline.loading import find_specification
 
 TOML = """
 [variables]
@@ -114,3 +117,17 @@ def test_every_ready_pipeline_is_one():
 def test_every_example_is_one(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "secret")
     assert load(path).name == path.stem
+
+
+def test_the_guides_specification_is_one(tmp_path: Path):
+    guide = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    (specification,) = re.findall(r"```toml\n(.*?)```", guide, re.S)
+    assert load(write(tmp_path, specification)).name == "orders_by_minute"
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_the_guide_names_every_variable_of_a_ready_pipeline(name: str):
+    guide = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    (row,) = re.findall(rf"^\| `{name}` \|.*\|(.*)\|$", guide, re.M)
+    variables = tomllib.loads(find_specification(name).read_text())["variables"]
+    assert re.findall(r"`(\w+)`", row) == [each for each in variables if each != "bootstrap"]
