@@ -15,12 +15,15 @@ import importlib.util
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import aiokafka_lite
+
 __all__ = ["Packed", "pack"]
 
-OWN = ("aiokafka_lite", "pyspark_aiokafka_lite")
+FINDER = "pyspark_aiokafka_lite.py"
 NAMELESS = {"__pycache__", ".pytest_cache"}
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?!.*;.*extra)")
 
@@ -52,19 +55,32 @@ def pack(
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"the archive is a .tar.gz file, not {target.name}")
     distributions = list(_needed([*_requirements("aiokafka_lite"), *with_distributions]))
-    files = 0
+    # All of them are looked for before the first is written: what is missing leaves no half archive.
+    files = list(
+        chain(
+            _own_files(),
+            *(_module_files(module) for module in with_modules),
+            *(_distribution_files(distribution) for distribution in distributions),
+        )
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(target, "w:gz", compresslevel=3) as archive:
-        for module in (*OWN, *with_modules):
-            for path, name in _module_files(module):
-                archive.add(path, name, recursive=False)
-                files += 1
-        for distribution in distributions:
-            for path, name in _distribution_files(distribution):
-                archive.add(path, name, recursive=False)
-                files += 1
-    packages = (*OWN, *with_modules, *distributions)
-    return Packed(target, files, target.stat().st_size, packages)
+        for path, name in files:
+            archive.add(path, name, recursive=False)
+    packages = ("aiokafka_lite", *with_modules, *distributions)
+    return Packed(target, len(files), target.stat().st_size, packages)
+
+
+def _own_files() -> Iterator[tuple[Path, str]]:
+    """The package, and beside it the module by which Spark finds the format.
+
+    An editable installation of before that module was added does not know it; it is there.
+    """
+    yield from _module_files("aiokafka_lite")
+    beside = Path(aiokafka_lite.__file__).parents[1] / FINDER
+    if not beside.is_file():
+        raise ValueError(f"there is no {beside}: aiokafka_lite is not installed whole")
+    yield beside, FINDER
 
 
 def _module_files(module: str) -> Iterator[tuple[Path, str]]:

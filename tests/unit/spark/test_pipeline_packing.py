@@ -8,12 +8,29 @@ from pathlib import Path
 import pytest
 
 from aiokafka_lite import _build
-from aiokafka_lite.spark.pipeline.packing import pack
+from aiokafka_lite.spark.pipeline.packing import Packed, pack
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pack(tmp_path_factory.mktemp("packed") / "lite.tar.gz").path
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    """One archive with everything that can go into one: each takes seconds to compress."""
+    folder = tmp_path_factory.mktemp("packed")
+    (folder / "my_steps_8.py").write_text("")
+    (folder / "my_package_8").mkdir()
+    (folder / "my_package_8" / "__init__.py").write_text("")
+    (folder / "my_package_8" / "table.json").write_text("{}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return pack(
+            folder / "lite.tar.gz",
+            with_modules=["my_steps_8", "my_package_8"],
+            with_distributions=["pytest_asyncio"],
+        )
+
+
+@pytest.fixture(scope="module")
+def archive(packed: Packed) -> Path:
+    return packed.path
 
 
 def test_an_unpacked_archive_is_enough_to_import_the_package(archive: Path, tmp_path: Path):
@@ -48,21 +65,14 @@ def test_neither_caches_nor_sources_of_native_modules_are_packed(archive: Path):
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyx")]
 
 
-def test_modules_of_ones_own_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "my_steps_8.py").write_text("")
-    (tmp_path / "my_package_8").mkdir()
-    (tmp_path / "my_package_8" / "__init__.py").write_text("")
-    (tmp_path / "my_package_8" / "table.json").write_text("{}")
-    monkeypatch.syspath_prepend(tmp_path)
-    packed = pack(tmp_path / "a.tgz", with_modules=["my_steps_8", "my_package_8"])
+def test_modules_of_ones_own_go_along(packed: Packed):
     with tarfile.open(packed.path) as archive:
         names = set(archive.getnames())
     assert {"my_steps_8.py", "my_package_8/__init__.py", "my_package_8/table.json"} <= names
     assert packed.files == len(names)
 
 
-def test_distributions_go_along_with_what_they_need(tmp_path: Path):
-    packed = pack(tmp_path / "a.tar.gz", with_distributions=["pytest_asyncio"])
+def test_distributions_go_along_with_what_they_need(packed: Packed):
     assert {"pytest-asyncio", "pytest", "pluggy", "lz4"} <= set(packed.packages)
 
 
@@ -79,3 +89,4 @@ def test_what_cannot_be_packed_is_told(
 ):
     with pytest.raises(ValueError, match=words):
         pack(tmp_path / target, **more)
+    assert not (tmp_path / target).exists()
