@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MASTER = "local[2]"
 HEAP = "2g"
-WARM = 3
+WARM = 2
 """Runs of each row before the first that counts: the JVM compiles what is used often."""
 PATIENCE = 300  # seconds for one query
 FIRST_BATCHES = 5

@@ -54,7 +54,8 @@ SPARK_SUITES = (
         "stream",
         Bar("cpu_us", 1.0, of=CONNECTOR),
         Bar("rate", least=1.8, of=CONNECTOR),
-        records=1_500_000,
+        # A stream starts processes, a second of CPU whatever there is to read.
+        records=3_000_000,
     ),
     _suite(
         "spark-micro-batches",
