@@ -40,6 +40,7 @@ from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.transactions.machine import TransactionMachine
 from aiokafka_lite.producer.transactions.requests import BUMPS_FROM, answer_of, question
+from aiokafka_lite.producer.transactions.silence import SilenceWatch
 from aiokafka_lite.producer.transactions.states import ENDING, OPEN, TransactionState
 from aiokafka_lite.producer.transactions.steps import (
     AddPartitions,
@@ -142,6 +143,7 @@ class TransactionDriver:
         self._outlet = outlet
         self._tasks = tasks
         self._loop = loop
+        self._silence = SilenceWatch(cluster, tasks, loop)
         self._task: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
         self._waiters: list[asyncio.Future[None]] = []  # for anything to change
@@ -239,8 +241,10 @@ class TransactionDriver:
         """End at once: those who wait are told that the producer was closed. Idempotent."""
         self.machine.close(ProducerClosed("the producer was stopped"))
         self._settle()
-        if self._task is not None and not self._loop.is_closed():
-            self._task.cancel()
+        if not self._loop.is_closed():
+            self._silence.close()
+            if self._task is not None:
+                self._task.cancel()
 
     # What the sender tells
 
@@ -412,9 +416,12 @@ class TransactionDriver:
             )
         asked = question(step, self._transactional_id, self._timeout_ms, ids)
         version = connection.version_of(asked.request.request_class, asked.latest, asked.oldest)
-        response: Response = await connection.request(
-            asked.request.build(version), version, timeout=max(deadline - self._loop.time(), 0.0)
-        )
+        left = max(deadline - self._loop.time(), 0.0)
+        answer = connection.send(asked.request.build(version), version, timeout=left)
+        # Of records that are under way beside it the producer judges by itself.
+        leave = connection.close if purpose is Purpose.COMMIT else answer.set_exception
+        self._silence.watch(step.place, broker.node_id, answer, leave)
+        response: Response = await answer
         return response
 
 
