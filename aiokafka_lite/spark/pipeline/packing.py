@@ -55,7 +55,7 @@ def pack(
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"the archive is a .tar.gz file, not {target.name}")
     distributions = list(_needed([*_requirements("aiokafka_lite"), *with_distributions]))
-    # All of them are looked for before the first is written: what is missing leaves no half archive.
+    # All are looked for before the first is written: what is missing leaves no half archive.
     files = list(
         chain(
             _own_files(),

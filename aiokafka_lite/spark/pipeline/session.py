@@ -70,15 +70,15 @@ def open_session(
         JavaMissing: there is no Java for Spark.
         ValueError: a Connect server's session is asked for and a master, or an archive, too.
     """
+    if remote is not None and (master is not None or archive is not None):
+        raise ValueError(
+            "a Connect server has its own master, and its executors their own packages:"
+            " --remote goes with neither --master nor --archive"
+        )
     need_spark(remote=remote is not None)
     from pyspark.sql import SparkSession
 
     if remote is not None:
-        if master is not None or archive is not None:
-            raise ValueError(
-                "a Connect server has its own master, and its executors their own packages:"
-                " --remote goes with neither --master nor --archive"
-            )
         # Settings of the session alone can be made there; the others are the server's.
         builder = SparkSession.builder.remote(remote)
         for name, value in {**_chosen(pipeline, ""), **pipeline.conf}.items():

@@ -1,0 +1,82 @@
+"""The command `pipeline`: what it says without Spark, and for wrong arguments."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.cli import main
+from aiokafka_lite.spark.pipeline import load, session
+
+
+def test_the_ready_pipelines_are_listed(capsys: pytest.CaptureFixture[str]):
+    assert main(["pipeline", "list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["archive", "replay", "transform", "window"]
+
+
+def test_what_is_shown_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert main(["pipeline", "show", "window"]) == 0
+    mine = tmp_path / "mine.toml"
+    mine.write_text(capsys.readouterr().out)
+    assert load(mine) == load("window")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "no.toml"], "there is no file 'no.toml'"),
+        (["run", "window", "--set", "frm=orders"], "no variable 'frm'"),
+        (["run", "window", "--set", "orders"], "--set takes NAME=VALUE, not 'orders'"),
+        (["run", "window", "--conf", "spark.ui.enabled"], "--conf takes NAME=VALUE"),
+        (
+            ["run", "window", "--remote", "sc://x", "--master", "local"],
+            "--remote goes with neither",
+        ),
+        (["show", "orders"], "nor a ready pipeline of that name"),
+        (["pack", "--output", "lite.zip"], "the archive is a .tar.gz file, not lite.zip"),
+        (["demo", "--orders", "0"], "--orders is at least 1"),
+    ],
+)
+def test_wrong_arguments_are_told(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+):
+    assert main(["pipeline", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("pipeline: ")
+    assert words in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("action", [["run", "window"], ["demo"]])
+def test_without_java_it_is_told_what_to_install(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    action: list[str],
+):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["pipeline", *action]) == 1
+    assert "apt install openjdk-17-jre-headless" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "remote", "words"),
+    [
+        ("pyspark", False, "pyspark is not installed: pip install 'aiokafka_lite[spark]'"),
+        ("pandas", False, "pandas is not installed: pip install 'aiokafka_lite[spark]'"),
+        ("grpc", True, "pip install 'pyspark[connect]'"),
+    ],
+)
+def test_without_a_package_it_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, missing: str, remote: bool, words: str
+):
+    # Whatever is installed here.
+    monkeypatch.setattr(session, "find_java", lambda: None)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, _=None: None if name == missing else object()
+    )
+    with pytest.raises(session.SparkMissing, match=re.escape(words)):
+        session.need_spark(remote=remote)
