@@ -1,0 +1,24 @@
+"""What `make pipeline` does, with fewer orders."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.timeout(400)
+def test_orders_by_the_minute_come_through_spark():
+    done = subprocess.run(
+        [sys.executable, "-m", "aiokafka_lite", "pipeline", "demo", "--orders", "6000"],
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    said = done.stdout + done.stderr[-3000:]
+    assert done.returncode == 0, said
+    assert "OK: 50 sums of 6,000 orders came through Spark, each once and right" in done.stdout
+    # It was ended by SIGTERM, and had read everything, the order that closes the windows too.
+    assert "window: stopped: 6,001 rows in" in done.stdout, said
