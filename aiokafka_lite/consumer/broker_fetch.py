@@ -107,6 +107,7 @@ class BrokerFetch:
         self._loop = fetcher.loop
         self._session = FetchSession(fetcher.options)
         self._connection: Connection | None = None
+        self._latest = 0  # version of Fetch that it and we speak
         self._in_flight: FetchFlight | None = None
         self._failure: BaseException | None = None  # what the task has to deal with
         self._partial = False  # whether the fetch in flight is a partial one
@@ -221,7 +222,7 @@ class BrokerFetch:
         try:
             broker = self._fetcher.cluster.broker(self._node)
             connection = await broker.connection(Purpose.FETCH)
-            connection.version_of(FetchRequest)
+            self._latest = connection.version_of(FetchRequest)
         except KafkaError as error:
             self._on_failure(error)
             return
@@ -257,7 +258,7 @@ class BrokerFetch:
             return False
         self._partial = bool(self.held)
         max_wait = 0.0 if self._partial else self._options.fetch_max_wait
-        latest = connection.version_of(FetchRequest)
+        latest = self._latest
         if latest < RESPONSE_LIMIT_FROM:
             most = max(max_bytes // self._options.max_partition_fetch_bytes, 1)
             wanted = list(islice(wanted, most))

@@ -203,7 +203,8 @@ class Fetcher:
 
     def on_drained(self, states: Iterable[PartitionState]) -> None:
         """The buffer has decoded what it had of these: fetch them, at once."""
-        for broker in {self._sort(state) for state in states}:
+        brokers = dict.fromkeys(map(self._sort, states))
+        for broker in brokers:
             if broker is not None:
                 broker.send()
 
@@ -216,7 +217,8 @@ class Fetcher:
         broker = self._brokers.get(state.node)
         if broker is None:
             return None
-        broker.sort(state, wanted=state.fetchable and self.loop.time() >= state.retry_at)
+        in_time = not state.retry_at or self.loop.time() >= state.retry_at
+        broker.sort(state, wanted=in_time and state.fetchable)
         return broker
 
     def on_starved(self) -> None:
