@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
-from aiokafka_lite.errors import IllegalStateError, KafkaTimeoutError, for_code
+from aiokafka_lite.errors import IllegalStateError, KafkaError, KafkaTimeoutError, for_code
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -37,6 +37,10 @@ _LAYOUT: Final = 1
 _AT_ONCE: Final = 32
 """Groups asked about at a time."""
 
+
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.5
+"""Seconds that the brokers may take to tell of their groups, and between two questions."""
 
 _CLOSE_WITHIN: Final = 10.0
 """Seconds that an attempt's end may take."""
@@ -283,7 +287,24 @@ async def _marks(client: AIOKafkaClient, names: Iterable[str]) -> dict[str, Mark
 
 
 async def _groups(client: AIOKafkaClient) -> set[str]:
-    """Names of all groups of the cluster."""
+    """Names of all groups of the cluster, or of those that may be known.
+
+    Each broker tells of those that it coordinates: while one is away, its groups move to others,
+    and all have to be asked again.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    while True:
+        try:
+            return await _groups_now(client)
+        except KafkaError as error:
+            if not error.retriable or loop.time() >= deadline:
+                raise
+        await asyncio.sleep(_PAUSE)
+        await client.force_metadata_update()
+
+
+async def _groups_now(client: AIOKafkaClient) -> set[str]:
     found: set[str] = set()
     for broker in client.cluster.brokers():
         response = await client.send(int(broker.nodeId), ListGroupsRequest())

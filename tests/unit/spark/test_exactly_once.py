@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import ClusterAuthorizationFailedError, KafkaError
+from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.spark.exactly_once import (
     Marker,
     Place,
@@ -168,6 +169,25 @@ async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
     with pytest.raises(ReplayError, match="written before by other tasks"):
         await check(cluster, 0, TaskWritten(place(0, 0, "run-2"), 0))
+
+
+@pytest.mark.parametrize("away", [{"error": 14}, {"disconnect": True}], ids=["loading", "lost"])
+async def test_brokers_that_cannot_tell_yet_are_asked_again(
+    cluster: FakeCluster, away: dict[str, Any]
+) -> None:
+    await write(cluster, place(0), b"a")
+    cluster.control(ApiKey.LIST_GROUPS, times=2, **away)
+    before = cluster.count(ApiKey.LIST_GROUPS)
+    await check(cluster, 0, TaskWritten(place(0), 1, 7))
+    assert cluster.count(ApiKey.LIST_GROUPS) == before + 3
+
+
+async def test_brokers_that_will_not_tell(cluster: FakeCluster) -> None:
+    await write(cluster, place(0), b"a")
+    denied = ClusterAuthorizationFailedError
+    cluster.control(ApiKey.LIST_GROUPS, error=denied.errno)
+    with pytest.raises(denied):
+        await check(cluster, 0, TaskWritten(place(0), 1, 7))
 
 
 async def test_marks_of_epochs_before_are_let_stand(cluster: FakeCluster) -> None:
