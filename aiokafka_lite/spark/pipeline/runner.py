@@ -102,19 +102,18 @@ def _run_stream(
     session.streams.addListener(listener)
     ended = "all read"
     try:
-        try:
-            while not query.awaitTermination(LOOK):
-                if stop.is_set():
-                    ended = "stopped"
-                    end_after_batch(query, hurry)
-                    break
-        finally:
-            if query.isActive:
-                query.stop()
-            for progress in query.recentProgress:
-                told(Progress.parse(json.loads(progress.json)))
+        while not query.awaitTermination(LOOK):
+            if stop.is_set():
+                ended = "stopped"
+                end_after_batch(query, hurry)
+                break
     finally:
+        if query.isActive:
+            query.stop()
         session.streams.removeListener(listener)
+        # The last batches' events may still be on their way.
+        for progress in query.recentProgress:
+            told(Progress.parse(json.loads(progress.json)))
     return tally.summary(pipeline.name, ended)
 
 
