@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.spark.listener import ProgressListener
 from aiokafka_lite.spark.pipeline import Pipeline, Sink, Source, load, run, start
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
@@ -235,6 +234,8 @@ def test_what_fails_is_raised_and_leaves_nothing_behind(spark: SparkSession, tmp
 
 
 def test_a_listener_may_be_used_by_itself_and_for_one_query(spark: SparkSession, tmp_path: Path):
+    from aiokafka_lite.spark.listener import ProgressListener
+
     every, one = list[Progress](), list[Progress]()
     broken = ProgressListener(lambda progress: every.append(progress) or 1 / 0)  # type: ignore[func-returns-value]
     listeners = [broken, ProgressListener(one.append, query="mine")]
