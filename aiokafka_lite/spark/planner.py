@@ -1,7 +1,9 @@
 """From what a user wrote to ranges of offsets: the questions, and what their answers mean.
 
 Each method asks brokers, on the runtime's loop. What fails is asked again as
-``fetchOffset.numRetries`` says, by a new client.
+``fetchOffset.numRetries`` says, by a new client. Brokers that were there before and cannot be
+reached are waited for, whatever that says: a query must outlive a restart of its cluster, while
+one that is told a wrong address fails at once.
 
 Source: KafkaOffsetReaderAdmin of Spark's connector for which offsets are meant, and which of them
 mean that records are lost.
@@ -12,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from aiokafka_lite.errors import (
     AuthenticationFailedError,
     KafkaConfigurationError,
+    KafkaConnectionError,
     KafkaError,
     TopicAuthorizationFailedError,
 )
@@ -46,6 +49,9 @@ _T = TypeVar("_T")
 _LASTING = (AuthenticationFailedError, KafkaConfigurationError, TopicAuthorizationFailedError)
 """What asking again would not change."""
 
+BACK_WITHIN: Final = 60.0
+"""Seconds that brokers are waited for: Java's ``default.api.timeout.ms``."""
+
 
 class Planner:
     """Finds out what a query reads.
@@ -56,6 +62,7 @@ class Planner:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._were_there = False  # brokers, at any time
 
     # --- a batch
 
@@ -225,16 +232,20 @@ class Planner:
     async def _asking(self, ask: Callable[[ClusterView], Awaitable[_T]]) -> _T:
         """Ask with a client; again, with another one, if that fails."""
         options = self._options
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + (BACK_WITHIN if self._were_there else 0)
         failed = 0
         while True:
             try:
                 async with lease(
                     "view", options.consumer, lambda: ClusterView(options.consumer)
                 ) as view:
+                    self._were_there = True
                     return await ask(view)
             except KafkaError as error:
-                failed += 1
+                away = isinstance(error, KafkaConnectionError) and loop.time() < patient_until
                 lasting = isinstance(error, (*_LASTING, SourceStateError))
+                failed += not away
                 if lasting or failed >= options.fetch_attempts:
                     raise
                 logger.warning("Error in attempt %d of getting Kafka offsets: %s", failed, error)

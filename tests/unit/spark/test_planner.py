@@ -14,6 +14,8 @@ from aiokafka_lite.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka_lite.spark import planner as module
+from aiokafka_lite.spark.cluster_view import ClusterView
 from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
 from aiokafka_lite.spark.offsets import OffsetRange
 from aiokafka_lite.spark.options import ReadOptions
@@ -167,6 +169,33 @@ def test_nobody_there() -> None:
     planner = Planner(ReadOptions.parse(nowhere, streaming=False))
     with pytest.raises(KafkaConnectionError):
         call(planner.batch_ranges())
+
+
+def test_brokers_that_were_there_are_waited_for(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def start(view: ClusterView) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 7:
+            raise KafkaConnectionError("nobody answers")
+        await really_start(view)
+
+    planner = stream(cluster)
+    assert call(planner.latest({}))[T0] == 10
+    close_idle()
+    really_start = ClusterView.start
+    monkeypatch.setattr(ClusterView, "start", start)
+    assert call(planner.latest({}))[T0] == 10
+    assert tries == 7  # and not the three of fetchOffset.numRetries
+    close_idle()
+    tries = 0
+    monkeypatch.setattr(module, "BACK_WITHIN", 0)
+    with pytest.raises(KafkaConnectionError, match="nobody answers"):
+        call(planner.latest({}))
+    assert tries == 3
 
 
 # Streams
