@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, exactly_once
 from aiokafka_lite.errors import MessageSizeTooLargeError, ProducerFenced, UnsupportedVersionError
 from tools.kafka import KafkaCluster, KafkaNotAvailable
 from tools.kafka.releases import OLD_RELEASES
@@ -118,3 +118,48 @@ async def test_what_is_left_open_a_successor_aborts(old: KafkaCluster) -> None:
     ) as consumer:
         consumer.assign([place])
         assert await consumer.committed(place) == 8
+
+
+async def test_exactly_once(old: KafkaCluster) -> None:
+    if old.release.number < (0, 11):
+        pytest.skip("it knows no transactions")
+    old.create_topic("raw", PARTITIONS)
+    old.create_topic("cooked", PARTITIONS)
+    async with AIOKafkaProducer(bootstrap_servers=old.bootstrap_servers) as feeder:
+        for number in range(30):
+            await feeder.send("raw", b"%02d" % number, partition=number % PARTITIONS)
+        await feeder.flush()
+    consumer = AIOKafkaConsumer(
+        "raw",
+        bootstrap_servers=old.bootstrap_servers,
+        group_id="kitchen",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    done = stumbled = 0
+
+    async def cook(producer: AIOKafkaProducer, most: int) -> None:
+        nonlocal done, stumbled
+        async with exactly_once(consumer, producer, max_records=7) as batches:
+            async for batch in batches:
+                for record in batch:
+                    await producer.send("cooked", record.value, partition=record.partition)
+                if not stumbled:
+                    stumbled += 1
+                    raise ZeroDivisionError
+                done += len(batch)
+                if done >= most:
+                    break
+
+    async with consumer, producer_of(old, "cook") as producer:
+        with pytest.raises(ZeroDivisionError):
+            await cook(producer, 30)
+        if old.release.number < (2, 5):  # no KIP-447: it could not be told who is fenced
+            with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.5"):
+                await cook(producer, 30)
+            return
+        await cook(producer, 15)
+        async with producer_of(old, "cook") as successor:
+            await cook(successor, 30)
+    assert await committed(old, "cooked") == [b"%02d" % number for number in range(30)]

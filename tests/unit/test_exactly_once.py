@@ -21,6 +21,7 @@ from aiokafka_lite.errors import (
     ProducerFenced,
     TopicAuthorizationFailedError,
     TransactionAbortableError,
+    UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.read_process_write import ExactlyOnce, TransactionBatch
@@ -535,6 +536,26 @@ async def test_nothing_is_committed_of_what_the_group_took(
         await fail_at(consumer, producer, unsubscribe)
     assert await output(cluster) == []
     assert not cluster.committed(GROUP)
+
+
+async def test_brokers_that_fence_nobody_are_refused() -> None:
+    async with FakeCluster(topics={INPUT: PARTITIONS, OUTPUT: PARTITIONS}, version="2.4") as old:
+        fill(old, 3)
+        async with (
+            AIOKafkaConsumer(
+                INPUT,
+                bootstrap_servers=old.bootstrap_servers,
+                group_id=GROUP,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+            ) as consumer,
+            AIOKafkaProducer(
+                bootstrap_servers=old.bootstrap_servers, transactional_id="cook"
+            ) as producer,
+        ):
+            with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.5"):
+                await cook_all(old, consumer, producer, 3)
+        assert await output(old) == []
 
 
 # Misuse

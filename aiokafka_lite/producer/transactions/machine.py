@@ -310,7 +310,9 @@ class TransactionMachine:
         if self.state is _S.FATAL_ERROR:
             return
         if isinstance(error, BrokerResponseError):
-            self._on_code(step, error.errno, now)
+            # What this client itself cannot say to a broker is told in its own words.
+            told = error if isinstance(error, UnsupportedVersionError) else None
+            self._on_code(step, error.errno, now, told)
         elif error.retriable or isinstance(error, KafkaProtocolError):
             self._found.discard(step.place)  # it may have moved with the broker's end
             self._contents.doubt |= isinstance(step, AddPartitions | AddOffsets)
