@@ -121,6 +121,8 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 def parse_offsets(text: str) -> SpecificOffsets:
     """The offsets in ``{"orders": {"0": 23, "1": -1}, "users": "earliest"}``.
 
+    Of a query's first micro-batch, copied from its checkpoint, the beginning is left out.
+
     Raises:
         KafkaConfigurationError: the text is something else.
     """
@@ -130,6 +132,8 @@ def parse_offsets(text: str) -> SpecificOffsets:
     partitions: dict[TopicPartition, int] = {}
     topics: dict[str, int] = {}
     for topic, told in _json_object(text, wrong).items():
+        if topic == _BEGIN:
+            continue
         if isinstance(told, str) and told.lower() in ("earliest", "latest"):
             topics[topic] = EARLIEST if told.lower() == "earliest" else LATEST
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.beside import OURS, options_of, read, rows_of
+from tests.spark.beside import OURS, options_of, read, rows_of, stream
 from tests.spark.kinds import START, STEP, Kinds, numbered
 
 if TYPE_CHECKING:
@@ -69,6 +69,19 @@ def test_one_micro_batch_takes_all_there_is(
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(once=True).start()
         assert query.awaitTermination(200)
     assert seen == [40, 5]
+
+
+def test_a_query_keeps_its_place_when_it_moves(
+    spark: "SparkSession", connector: str, kinds: Kinds, tmp_path: Path
+) -> None:
+    """The checkpoint of Spark's own connector serves ours: its offsets are the same JSON."""
+    topic = kinds.create("moved", 2)
+    given = options_of(kinds.bootstrap_servers, topic, {"startingOffsets": "earliest"})
+    kinds.write(topic, numbered(0, 12))
+    assert len(stream(spark, connector, given, tmp_path).rows) == 12
+    kinds.write(topic, [*numbered(0, 3, 12), *numbered(1, 4)])
+    rows = stream(spark, OURS, given, tmp_path).rows
+    assert [row[3:5] for row in rows] == [(0, 12), (0, 13), (0, 14), *((1, n) for n in range(4))]
 
 
 def test_few_records_are_read_by_few_tasks(spark: "SparkSession", kinds: Kinds) -> None:

@@ -92,6 +92,7 @@ def test_the_first_end_in_the_journal_tells_the_beginning_too() -> None:
     assert from_journal(journal) == {A0: 9}
     assert begin_in(journal) == {dashed: 1, A0: 4}
     assert begin_in(json.loads(json.dumps(to_journal({}, {})))) == {}
+    assert parse_offsets(json.dumps(journal)).partitions == {A0: 9}  # copied by a user
 
 
 def test_partitions_for_people() -> None:
