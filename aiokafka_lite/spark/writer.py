@@ -72,7 +72,7 @@ def writer(
             "Save mode overwrite not allowed for Kafka. Allowed save modes are append and "
             "errorifexists (default)."
         )
-    return _BatchWriter(WriteOptions.parse(_without_readers(options), schema, streaming=False))
+    return _BatchWriter(_checked(options, schema, streaming=False))
 
 
 def stream_writer(
@@ -89,7 +89,22 @@ def stream_writer(
     Raises:
         KafkaConfigurationError: An option or a column is not as it should be.
     """
-    return _StreamWriter(WriteOptions.parse(_without_readers(options), schema, streaming=True))
+    return _StreamWriter(_checked(options, schema, streaming=True))
+
+
+def _checked(options: Mapping[str, str], schema: Schema, *, streaming: bool) -> WriteOptions:
+    """The options, with the producer's tried: a value that it would not take is told by the driver
+    at once, not by every task."""
+    found = WriteOptions.parse(_without_readers(options), schema, streaming=streaming)
+    runtime.call(_tried(found))
+    return found
+
+
+async def _tried(options: WriteOptions) -> None:
+    arguments: dict[str, Any] = dict(options.producer)
+    if options.exactly_once:
+        arguments["transactional_id"] = options.prefix
+    await AIOKafkaProducer(**arguments).stop()
 
 
 def _without_readers(options: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,8 @@ def test_a_data_frame(spark: "SparkSession", kafka: RealKafka, topic: Topics) ->
     frame = spark.range(0, 25_000, 1, 4).selectExpr(
         "cast(id % 100 as string) as key", "cast(id as string) as value"
     )
-    write(frame, kafka, topic=name)
+    readers = {"startingOffsets": "earliest", "subscribe": "x", "includeHeaders": "true"}
+    write(frame, kafka, topic=name, **readers)  # which a job may have in its one set of options
     found = stored(kafka, name, 3)
     assert sorted(int(record.value) for record in found) == list(range(25_000))
     places: dict[bytes, set[int]] = {}
@@ -94,6 +95,15 @@ def test_an_empty_data_frame(spark: "SparkSession", kafka: RealKafka, topic: Top
         ("value string", {"topic": "x", "kafka.acks": "2"}, "acks"),
         ("value string", {"topic": "x", "kafka.key.serializer": "y"}, "key.serializer"),
         ("value string", {"topic": "x", "kafka.batch.size": "many"}, "batch.size"),
+        (
+            "value string",
+            {
+                "topic": "x",
+                "deliveryGuarantee": "exactly_once",
+                "kafka.enable.idempotence": "false",
+            },
+            "transactional_id. needs idempotence",
+        ),
         ("value string", {"topic": "x", "delivery": "y"}, "delivery is no option of the"),
     ],
 )
