@@ -59,11 +59,11 @@ SPARK_SUITES = (
     ),
     _suite(
         "spark-micro-batches",
-        "micro-batches of 24 records",
+        "micro-batches of 40 records",
         "micro_batches",
         Bar("batch_ms", 1.5, of=CONNECTOR),
         records=1_000,
-        given={"maxOffsetsPerTrigger": "24"},
+        given={"maxOffsetsPerTrigger": "40"},
     ),
 )
 
