@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.tokens import ClientCredentials
+
+if TYPE_CHECKING:
+    from aiokafka_lite.spark.tokens import ClientCredentials
 
 __all__ = ["SASL_OPTIONS", "SASL_REFUSED", "Login", "parse_jaas", "sasl_arguments"]
 
@@ -203,6 +205,8 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
             if name.startswith("extension_")
         )
     )
+    from aiokafka_lite.spark.tokens import ClientCredentials  # few want one, and it takes asyncio
+
     return ClientCredentials(url, client_id, secret, scope, extensions)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -111,6 +110,8 @@ class TlsContext(ssl.SSLContext):
             self._load_own(settings.own, settings.key_password or "")
 
     def _load_own(self, pem: str, password: str) -> None:
+        import tempfile  # few need it, and it is not small
+
         # OpenSSL takes a key from files only; this one is nobody else's to read, and short-lived.
         handle, path = tempfile.mkstemp(suffix=".pem")
         try:

@@ -10,9 +10,6 @@ import asyncio
 import base64
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -74,6 +71,10 @@ class ClientCredentials(AbstractTokenProvider):
         return dict(self.sasl_extensions)
 
     def _ask(self) -> tuple[str, float]:
+        # Here, since every process of every query reads this module, and few want a token.
+        import urllib.parse
+        import urllib.request
+
         form = {"grant_type": "client_credentials"}
         if self.scope is not None:
             form["scope"] = self.scope
