@@ -12,7 +12,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions lint format bench \
+.PHONY: help venv demo pipeline test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -97,6 +97,10 @@ test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
 
 test-spark: $(DONE)/spark ## What runs Spark (Java 17 or newer)
 	$(BIN)/pytest -m "spark and not brokers" $(FLAGS)
+
+spark-judge: $(DONE)/spark ## Spark's reading at length: 20 million records, a driver killed at nine moments
+	$(BIN)/python -m tools.spark
+	SPARK_JUDGE=1 $(BIN)/pytest tests/spark/test_many.py tests/spark/test_reading_faults.py -s $(FLAGS)
 
 test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
 	$(BIN)/pytest tests/conformance $(FLAGS)
