@@ -33,6 +33,8 @@ GROUP: Final = 32
 HARNESS: Final[Mapping[str, object]] = {
     "broker.heartbeat.interval.ms": 1000,
     "broker.session.timeout.ms": 6000,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 500,
     "log.cleaner.dedupe.buffer.size": 16777216,
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,

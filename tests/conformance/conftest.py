@@ -29,8 +29,14 @@ from tools.kafka import KafkaCluster, KafkaNotAvailable, OwnCluster, RealKafka
 
 HERE = Path(__file__).parent
 
-AS_THE_HARNESS: Final = {"log.retention.ms": -1, "log.segment.delete.delay.ms": 1000}
-"""What the harness configures its real brokers with, where a topic's settings tell it."""
+AS_THE_HARNESS: Final = {
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "log.retention.ms": -1,
+    "log.segment.delete.delay.ms": 1000,
+}
+"""What the harness configures its real brokers with, where a topic's or a group's settings, or a
+heartbeat's answer, tell it."""
 DEFAULTS: Final = {"check_records": True, "broker_configs": AS_THE_HARNESS}
 
 

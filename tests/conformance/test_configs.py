@@ -294,7 +294,7 @@ def _told(answer: DescribeConfigsResponse) -> tuple[int, str | None]:
 
 GROUP_VALUES = [
     *[("consumer.session.timeout.ms", value) for value in ("0", "44999", "50000", "60001")],
-    *[("consumer.heartbeat.interval.ms", value) for value in ("0", "4999", "15001", "x")],
+    *[("consumer.heartbeat.interval.ms", value) for value in ("0", "499", "15001", "x")],
     *[("consumer.assignment.interval.ms", value) for value in ("-1", "15000", "15001")],
     *[("share.isolation.level", "x"), ("share.auto.offset.reset", "earliest"), ("nope", "1")],
     *[("share.auto.offset.reset", value) for value in ("by_duration:PT1H", "by_duration", "x")],

@@ -132,6 +132,9 @@ def broker_settings(
             "share.coordinator.state.topic.num.partitions": 4,
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": min(2, replicas),
+            # A member learns of each step of a rebalance from a heartbeat's answer (KIP-848):
+            "group.consumer.min.heartbeat.interval.ms": 500,
+            "group.consumer.heartbeat.interval.ms": 500,
         }
     if release.kraft:
         settings |= _kraft(node, nodes)
