@@ -54,9 +54,9 @@ _BEGIN: Final = ""
 """Stands where a topic's name would, for what no topic's name can be."""
 
 EARLY_TASKS: Final = 8
-EARLY_RECORDS: Final = 20_000
+EARLY_RECORDS: Final = 50_000
 LATER_RECORDS: Final = 200_000
-"""How many tasks a batch has unless it is told: one for each 20,000 records, where Kafka has the
+"""How many tasks a batch has unless it is told: one for each 50,000 records, where Kafka has the
 partitions for it, but past the eighth for 200,000 only. A Python task costs 10 to 60 ms of CPU and
 a record 1 us, so small batches would mostly start tasks if each partition had its own (256
 partitions: 16 s of CPU a batch); more parallel work than this is seldom lost by it. The number of

@@ -197,7 +197,7 @@ TABLE: Final = (
         "",
         BOTH,
         "Most tasks to read with: Kafka's partitions are grouped into so many of about the same "
-        "size. By default a task for each 20,000 records, and past the eighth for 200,000, but no "
+        "size. By default a task for each 50,000 records, and past the eighth for 200,000, but no "
         "more than there are partitions; a task for each partition with `minPartitions` or "
         "`maxRecordsPerPartition`.",
         _count,

@@ -280,11 +280,11 @@ def test_what_is_lost_is_told_as_the_user_wants_it(
 
 
 def test_tasks_follow_the_options(cluster: FakeCluster) -> None:
-    ranges = [OffsetRange("t", number, 0, 30_000) for number in range(3)]
+    ranges = [OffsetRange("t", number, 0, 60_000) for number in range(3)]
     assert len(tasks(ranges, options(cluster, True))) == 3
     assert len(tasks(ranges, options(cluster, True, maxTasks="2"))) == 2
     assert len(tasks(ranges, options(cluster, True, minPartitions="9"))) == 9
-    assert len(tasks(ranges, options(cluster, True, maxRecordsPerPartition="10000"))) == 9
+    assert len(tasks(ranges, options(cluster, True, maxRecordsPerPartition="20000"))) == 9
     small = [OffsetRange("t", number, 0, 30) for number in range(3)]
     assert len(tasks(small, options(cluster, True))) == 1
     assert len(tasks(small, options(cluster, True, minPartitions="3"))) == 3
