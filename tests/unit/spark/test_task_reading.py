@@ -405,6 +405,22 @@ def test_no_fetch_is_left_at_the_broker(kafka_broker, kafka_topic, monkeypatch):
     assert kafka_broker.count(ApiKey.FETCH) == 10
 
 
+def test_a_short_range_is_not_asked_for_as_if_it_were_long(kafka_broker, kafka_topic):
+    for _ in range(3000):
+        kafka_broker.produce(kafka_topic, b"x" * 100)
+    for start, end in ((0, 3), (0, 100), (0, 3000)):
+        assert len(read(kafka_broker, (kafka_topic, 0, start, end))) == end - start
+    asked = [
+        partition.partition_max_bytes
+        for request in kafka_broker.requests
+        if request.api_key == ApiKey.FETCH
+        for topic in request.body.topics
+        for partition in topic.partitions
+    ]
+    assert asked == sorted(asked)
+    assert set(asked) == {64 * 1024, 400 * 1024, 1024 * 1024}
+
+
 def test_who_leaves_early_leaves_the_client_in_order(kafka_broker, kafka_topic):
     for _ in range(500):
         kafka_broker.produce(kafka_topic, b"x" * 1000)
