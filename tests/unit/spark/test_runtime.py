@@ -184,6 +184,8 @@ async def pid_of_loop():
     return os.getpid()
 
 
+# From Python 3.12 on: what may be in its way is what is tried here.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_makes_a_loop_of_its_own():
     assert runtime.call(pid_of_loop()) == os.getpid()
     context = multiprocessing.get_context("fork")
