@@ -20,21 +20,26 @@ PATIENCE = 240.0  # seconds that a command may take
 ORDER = b'{"order_id": "o-%d", "item": "tea", "price": 2.0, "quantity": %d}'
 
 
+# Spark gives a Python process ten seconds to start and call back, and no setting for more: too few
+# on a machine with other work. The command is run again then, as whoever runs a pipeline would.
+TOO_SLOW = "Python worker failed to connect back"
+TRIES = 3
+
+
 def pipeline(folder: Path, *arguments: str) -> str:
     """Run the command; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "aiokafka_lite", "pipeline", *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    for _ in range(TRIES):
+        done = subprocess.run(
+            [sys.executable, "-m", "aiokafka_lite", "pipeline", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if TOO_SLOW not in done.stderr:
+            break
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout
 
@@ -81,7 +86,7 @@ def expected(count: int) -> list[bytes | None]:
     return sorted((b"o-%d" % number for number in range(count) if number % 2), key=str)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_on_a_standalone_cluster_of_two_workers(
     kafka: RealKafka, topic: Callable[..., str], tmp_path: Path
 ):
@@ -112,7 +117,7 @@ def test_on_a_standalone_cluster_of_two_workers(
     assert keys(kafka, target) == expected(200)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     importlib.util.find_spec("grpc") is None, reason="pyspark[connect] is not installed (grpc)"
 )
