@@ -98,9 +98,9 @@ test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
 test-spark: $(DONE)/spark ## What runs Spark (Java 17 or newer)
 	$(BIN)/pytest -m "spark and not brokers" $(FLAGS)
 
-spark-judge: $(DONE)/spark ## Spark's reading at length: 20 million records, a driver killed at nine moments
+spark-judge: $(DONE)/spark ## Spark at length: 20 million records, a driver killed at nine moments, more beside its connector
 	$(BIN)/python -m tools.spark
-	SPARK_JUDGE=1 $(BIN)/pytest tests/spark/test_many.py tests/spark/test_reading_faults.py -s $(FLAGS)
+	SPARK_JUDGE=1 $(BIN)/pytest tests/spark -s $(FLAGS)
 
 test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
 	$(BIN)/pytest tests/conformance $(FLAGS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MANY = 256
 JUDGED = os.environ.get("SPARK_JUDGE") == "1"
-MILLIONS = 20 if JUDGED else 2
+MILLIONS = 20 if JUDGED else 1
 SAMPLES = 0.1  # seconds from one look at the memory to the next
 GROWTH = 48 << 20  # bytes: what a worker may grow by when it is warm
 
