@@ -8,7 +8,7 @@ import asyncio
 import random
 import ssl
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Self
 
 from aiokafka_lite import _arguments
@@ -283,13 +283,19 @@ class AIOKafkaClient:
         return node.node_id
 
     async def committed_offsets(
-        self, group_id: str, *, require_stable: bool = True
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All that a group has committed, with its texts; no member of it has to be there. (ours)
+        """What a group has committed, with its texts; no member of it has to be there. (ours)
 
         Args:
             group_id: The group's name.
+            partitions: Of which; None for all. Those without a committed offset are missing.
             require_stable: Wait for transactions that are being ended and may change an offset.
+                Of all partitions, brokers leave out those whose first offset is such a one.
 
         Raises:
             GroupAuthorizationFailedError: Not allowed.
@@ -298,7 +304,9 @@ class AIOKafkaClient:
         Cancellation: safe.
         """
         store = OffsetStore(self._cluster, _arguments.wire_string("group_id", group_id))
-        found = await store.fetch(None, require_stable=require_stable, deadline=self._deadline())
+        found = await store.fetch(
+            partitions, require_stable=require_stable, deadline=self._deadline()
+        )
         return {
             tp: OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
             for tp, each in found.items()

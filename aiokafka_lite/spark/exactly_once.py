@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -135,6 +135,7 @@ class TaskWritten:
         digest: Of the rows; 0 where nobody asked.
         skipped: They were there already.
         first: It has not written before in this run of the query, as far as it knows.
+        topic: Where its mark is; None without rows.
     """
 
     place: Place | None
@@ -142,6 +143,7 @@ class TaskWritten:
     digest: int = 0
     skipped: bool = False
     first: bool = True
+    topic: str | None = None
 
 
 class TaskTransaction:
@@ -149,11 +151,13 @@ class TaskTransaction:
 
     Args:
         place: The task's.
+        topic: One that the task writes to: the mark is an offset of its partition 0.
         arguments: Of its producer.
     """
 
-    def __init__(self, place: Place, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, place: Place, topic: str, arguments: Mapping[str, Any]) -> None:
         self.place = place
+        self.topic = topic
         self.producer = AIOKafkaProducer(**arguments, transactional_id=place.name)
         self.before: Marker | None = None
         """The mark that was found."""
@@ -171,7 +175,7 @@ class TaskTransaction:
         """
         await self.producer.start()
         place = self.place
-        self.before = await read_mark(self.producer.client, place.name)
+        self.before = await read_mark(self.producer.client, place.name, self.topic)
         if self.before is not None and self.before.epoch >= place.epoch:
             if self.before.epoch > place.epoch:
                 raise ReplayError(
@@ -183,11 +187,8 @@ class TaskTransaction:
         await self.producer.begin_transaction()
         return None
 
-    async def commit(self, rows: int, digest: int, topic: str) -> None:
+    async def commit(self, rows: int, digest: int) -> None:
         """Commit what was sent, and the mark of it.
-
-        Args:
-            topic: Any that exists: the mark is one of its partition 0.
 
         Raises:
             KafkaError: It is not committed; or, with a KafkaTimeoutError, nobody knows: the next
@@ -195,7 +196,7 @@ class TaskTransaction:
         """
         place = self.place
         marker = Marker(place.epoch, rows, digest, place.run)
-        marks = {TopicPartition(topic, 0): marker.committed()}
+        marks = {TopicPartition(self.topic, 0): marker.committed()}
         await self.producer.send_offsets_to_transaction(marks, place.name)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._give_up_after
@@ -213,14 +214,22 @@ class TaskTransaction:
         await self.producer.stop(_CLOSE_WITHIN)
 
 
-async def read_mark(client: AIOKafkaClient, name: str) -> Marker | None:
+async def read_mark(client: AIOKafkaClient, name: str, topic: str | None) -> Marker | None:
     """The newest mark of a task; None: it never wrote.
+
+    Args:
+        topic: Where the mark should be. It is asked for by its partition first: of a first mark
+            whose transaction is being ended a broker says so to that question only. None: only
+            marks of which nobody has told are looked for.
 
     Raises:
         ReplayError: The group has offsets that are none of ours.
         KafkaError: The group's coordinator did not tell.
     """
-    committed = await client.committed_offsets(name)
+    committed: dict[TopicPartition, OffsetAndMetadata] = {}
+    if topic is not None:
+        committed |= await client.committed_offsets(name, [TopicPartition(topic, 0)])
+    committed |= await client.committed_offsets(name)  # a task may have had another topic first
     marks = [Marker.read(each, name) for each in committed.values()]
     return max(marks, key=lambda mark: mark.epoch, default=None)
 
@@ -228,9 +237,7 @@ async def read_mark(client: AIOKafkaClient, name: str) -> Marker | None:
 # --- on the driver
 
 
-async def check_marks(
-    client: AIOKafkaClient, prefix: str, epoch: int, written: Sequence[TaskWritten]
-) -> None:
+async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) -> None:
     """Compare what the tasks of an epoch tell with what the cluster has.
 
     A mark of this epoch that no task tells of is one of an earlier run, which split the epoch into
@@ -239,9 +246,7 @@ async def check_marks(
 
     Args:
         client: Connected.
-        prefix: The option `transactionalIdPrefix`.
-        epoch: The micro-batch.
-        written: What the tasks told.
+        written: What the tasks of one epoch told.
 
     Raises:
         ReplayError: They differ.
@@ -250,12 +255,14 @@ async def check_marks(
     places = [each.place for each in written if each.place is not None]
     if not places:
         return
+    epoch = places[0].epoch
     told = {each.place.name: each for each in written if each.place is not None and each.rows}
     names = set(told)
     if all(each.first for each in written):
-        beginning = f"{prefix}-{places[0].query}-"
+        beginning = places[0].name.removesuffix(str(places[0].task))
         names |= {name for name in await _groups(client) if name.startswith(beginning)}
-    for name, mark in (await _marks(client, sorted(names))).items():
+    topics = {name: told[name].topic if name in told else None for name in sorted(names)}
+    for name, mark in (await _marks(client, topics)).items():
         known = told.get(name)
         if known is None:
             if mark is not None and mark.epoch == epoch:
@@ -276,14 +283,16 @@ async def check_marks(
             )
 
 
-async def _marks(client: AIOKafkaClient, names: Iterable[str]) -> dict[str, Marker | None]:
+async def _marks(
+    client: AIOKafkaClient, topics: Mapping[str, str | None]
+) -> dict[str, Marker | None]:
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(name: str) -> tuple[str, Marker | None]:
+    async def one(name: str, topic: str | None) -> tuple[str, Marker | None]:
         async with gate:
-            return name, await read_mark(client, name)
+            return name, await read_mark(client, name, topic)
 
-    return dict(await asyncio.gather(*map(one, names)))
+    return dict(await asyncio.gather(*(one(*each) for each in topics.items())))
 
 
 async def _groups(client: AIOKafkaClient) -> set[str]:

@@ -19,7 +19,7 @@ from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer.accumulator import Ack
 from aiokafka_lite.spark.write_options import RowLayout
 
-__all__ = ["RowDigest", "RowSender"]
+__all__ = ["RowDigest", "RowSender", "topic_of"]
 
 _Headers = Sequence[tuple[str, bytes | None]]
 _Row = tuple[str | None, bytes | None, bytes | None, int | None, _Headers | None]
@@ -78,8 +78,6 @@ class RowSender:
         self._acks: deque[list[Ack]] = deque()
         self._unsettled = 0
         self.rows = 0
-        self.some_topic: str | None = layout.constant_topic
-        """A topic that a row went to; None while there is none."""
 
     async def append(self, batch: pa.RecordBatch) -> None:
         """Send the rows of a batch, in their order.
@@ -136,14 +134,10 @@ class RowSender:
         send = self._producer.send
         for topic, value, key, partition, headers in rows:
             if topic is None:
-                raise IllegalArgumentError(
-                    "null topic present in the data. Use the topic option for setting a topic."
-                )
+                raise _no_topic()
             acks.append(await send(topic, value, key, partition, None, headers))
             if not len(acks) % _BREATH:
                 await asyncio.sleep(0)
-        if self.some_topic is None and acks:
-            self.some_topic = topic
         return acks
 
     def _rows(
@@ -163,6 +157,26 @@ class RowSender:
         if layout.headers is not None:
             headers = map(_headers, batch.column(layout.headers).to_pylist())
         return zip(topics, values, keys or repeat(None), partitions, headers, strict=False)
+
+
+def topic_of(batch: pa.RecordBatch, layout: RowLayout) -> str:
+    """The topic of the first row.
+
+    Raises:
+        IllegalArgumentError: It has none.
+    """
+    if layout.constant_topic is not None:
+        return layout.constant_topic
+    found = None if layout.topic is None else batch.column(layout.topic)[0].as_py()
+    if not isinstance(found, str):
+        raise _no_topic()
+    return found
+
+
+def _no_topic() -> IllegalArgumentError:
+    return IllegalArgumentError(
+        "null topic present in the data. Use the topic option for setting a topic."
+    )
 
 
 def _keys(batch: pa.RecordBatch, layout: RowLayout) -> list[bytes | None] | None:

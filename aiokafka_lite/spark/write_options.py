@@ -27,7 +27,8 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "transactionalIdPrefix": "With `exactly_once`: beginning of the transactional ids, and of the "
     f"groups that hold the marks of what was written (default `{DEFAULT_PREFIX}`).",
     "writeId": "With `exactly_once`, batch only: name of this write. The same write done again "
-    "under its name writes nothing twice. The default is a name of its own each time.",
+    "under its name writes nothing twice, and neither does a micro-batch that is done again, in "
+    "`foreachBatch`. The default is a name of its own each time.",
 }
 """The sink's own options, beside ``kafka.*``; for the docs, too."""
 

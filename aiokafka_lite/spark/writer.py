@@ -15,6 +15,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
@@ -37,7 +38,7 @@ from aiokafka_lite.spark.exactly_once import (
     check_marks,
 )
 from aiokafka_lite.spark.options import TABLE
-from aiokafka_lite.spark.rows import RowDigest, RowSender
+from aiokafka_lite.spark.rows import RowDigest, RowSender, topic_of
 from aiokafka_lite.spark.write_options import Schema, WriteOptions
 
 if TYPE_CHECKING:
@@ -140,13 +141,19 @@ class _BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if not self._options.exactly_once:
             return _Message(_write_at_least_once(self._options, iterator))
-        task = _task().partitionId()
-        place = Place(self._options.prefix, self._write_id, 0, task, "")
-        return _Message(_write_exactly_once(self._options, place, iterator))
+        return _Message(_write_exactly_once(self._options, self._place(), iterator))
+
+    def _place(self) -> Place:
+        prefix, name = self._options.prefix, self._options.write_id
+        streaming = None if name is None else _streaming_place(prefix)
+        if streaming is None:
+            return Place(prefix, self._write_id, 0, _task().partitionId(), "")
+        # Within foreachBatch: the name tells the writes of one micro-batch apart.
+        return replace(streaming, query=f"{name}-{streaming.query}")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
-            _check(self._options, 0, messages)
+            _check(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         _log_abort("the write", self._options, messages)
@@ -169,7 +176,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._options.exactly_once:
-            _check(self._options, batchId, messages)
+            _check(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _log_abort(f"epoch {batchId}", self._options, messages)
@@ -209,7 +216,8 @@ def _write_exactly_once(
         # Nothing to commit, and nothing to be found there: the driver looks at the mark.
         return TaskWritten(place, 0)
     digest = RowDigest()
-    transaction = runtime.call(_begun(place, options.producer))
+    topic = topic_of(first, options.layout)
+    transaction = runtime.call(_begun(place, topic, options.producer))
     try:
         found = runtime.call(transaction.open())
         before = transaction.before
@@ -219,21 +227,19 @@ def _write_exactly_once(
             for batch in batches:
                 digest.add_batch(batch, options.layout)
             _compare(place, found, digest)
-            return TaskWritten(place, digest.rows, digest.sum, skipped=True)
+            return TaskWritten(place, digest.rows, digest.sum, skipped=True, topic=topic)
         sender = RowSender(transaction.producer, options.layout, digest)
         _send(sender, _chain(first, batches))
         runtime.call(sender.finish())
-        if sender.some_topic is None:
-            raise IllegalStateError("rows were sent, and to no topic")
-        runtime.call(transaction.commit(digest.rows, digest.sum, sender.some_topic))
+        runtime.call(transaction.commit(digest.rows, digest.sum))
     finally:
         runtime.call(transaction.close())
-    return TaskWritten(place, digest.rows, digest.sum, first=not known)
+    return TaskWritten(place, digest.rows, digest.sum, first=not known, topic=topic)
 
 
-async def _begun(place: Place, arguments: Mapping[str, Any]) -> TaskTransaction:
+async def _begun(place: Place, topic: str, arguments: Mapping[str, Any]) -> TaskTransaction:
     """In the event loop, where producers are made."""
-    return TaskTransaction(place, arguments)
+    return TaskTransaction(place, topic, arguments)
 
 
 def _compare(place: Place, found: Marker, digest: RowDigest) -> None:
@@ -279,30 +285,36 @@ def _task() -> TaskContext:
 
 def _place(options: WriteOptions) -> Place:
     """Of the streaming task that this is."""
-    context = _task()
-    query = context.getLocalProperty(_QUERY_ID)
-    epoch = context.getLocalProperty(_BATCH_ID)
-    if query is None or epoch is None:
+    place = _streaming_place(options.prefix)
+    if place is None:
         raise IllegalStateError(
             "Spark does not tell its tasks which query and epoch they belong to "
             f"({_QUERY_ID}, {_BATCH_ID}): deliveryGuarantee=exactly_once needs both"
         )
+    return place
+
+
+def _streaming_place(prefix: str) -> Place | None:
+    """Of this task; None if it belongs to no micro-batch."""
+    context = _task()
+    query = context.getLocalProperty(_QUERY_ID)
+    epoch = context.getLocalProperty(_BATCH_ID)
+    if query is None or epoch is None:
+        return None
     run = context.getLocalProperty(_RUN_ID) or ""
-    return Place(options.prefix, query, int(epoch), context.partitionId(), run)
+    return Place(prefix, query, int(epoch), context.partitionId(), run)
 
 
 # --- on the driver
 
 
-def _check(
-    options: WriteOptions, epoch: int, messages: Sequence[WriterCommitMessage | None]
-) -> None:
+def _check(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     written = _written(messages)
     if len(written) != len(messages):
         raise IllegalStateError(f"{len(messages) - len(written)} tasks have told nothing")
     # A producer is the client that keeps no metadata of topics nobody asked for.
     with _lent(options.producer) as producer:
-        runtime.call(check_marks(producer.client, options.prefix, epoch, written))
+        runtime.call(check_marks(producer.client, written))
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:

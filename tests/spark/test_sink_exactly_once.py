@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.crashing import DRIVER_POINTS, TASK_POINTS, CrashingSink
-from tests.spark.sunk import lines_of_text, stored, write_stream
+from tests.spark.sunk import PATIENCE, lines_of_text, stored, write_stream
 from tools.kafka import RealKafka
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
@@ -156,6 +156,36 @@ def test_a_batch_write_under_a_name(spark: "SparkSession", kafka: RealKafka, pre
 
     write(f"{prefix}-1")
     write(f"{prefix}-1")
+    assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
+
+
+def test_foreach_batch_under_a_name(
+    spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path
+) -> None:
+    """It fails once its first epoch is written, and is started again."""
+    name = f"{prefix}-foreach"
+    kafka.create_topic(name, 3, None, {})
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "topic": name,
+        "deliveryGuarantee": "exactly_once",
+        "writeId": "each",
+    }
+    epochs: list[int] = []
+
+    def take(frame: Any, epoch: int) -> None:
+        frame.write.format("crashing_sink").options(**options).mode("append").save()
+        epochs.append(epoch)
+        if epochs == [0]:
+            raise RuntimeError("Crashed")
+
+    frame = lines_of_text(spark, tmp_path, files=FILES, lines=LINES, prefix=name)
+    writer = frame.writeStream.foreachBatch(take).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match="Crashed"):
+        writer.start().awaitTermination(PATIENCE)
+    assert writer.start().awaitTermination(PATIENCE)
+    assert epochs == [0, 0, 1]
     assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
 
 

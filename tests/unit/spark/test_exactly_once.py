@@ -32,8 +32,8 @@ def place(epoch: int, task: int = 0, run: str = "run-1") -> Place:
     return Place("till", "query", epoch, task, run)
 
 
-def transaction(cluster: FakeCluster, at: Place) -> TaskTransaction:
-    return TaskTransaction(at, {"bootstrap_servers": cluster.bootstrap_servers})
+def transaction(cluster: FakeCluster, at: Place, topic: str = "orders") -> TaskTransaction:
+    return TaskTransaction(at, topic, {"bootstrap_servers": cluster.bootstrap_servers})
 
 
 async def write(cluster: FakeCluster, at: Place, *values: bytes) -> Marker | None:
@@ -43,7 +43,7 @@ async def write(cluster: FakeCluster, at: Place, *values: bytes) -> Marker | Non
         found = await attempt.open()
         if found is None:
             await attempt.producer.send_many("orders", values)
-            await attempt.commit(len(values), 7, "orders")
+            await attempt.commit(len(values), 7)
         return found
     finally:
         await attempt.close()
@@ -80,7 +80,7 @@ async def test_an_earlier_attempt_is_fenced(cluster: FakeCluster) -> None:
     await zombie.producer.send_and_wait("orders", b"twice?")
     assert await write(cluster, place(3), b"once") is None
     with pytest.raises(KafkaError):
-        await zombie.commit(1, 7, "orders")
+        await zombie.commit(1, 7)
     await zombie.close()
     assert await committed(cluster) == [b"once"]
 
@@ -103,10 +103,10 @@ async def test_a_task_that_finds_a_later_epoch(cluster: FakeCluster) -> None:
 async def test_the_mark_may_lie_with_several_topics(cluster: FakeCluster) -> None:
     cluster.create_topic("bills", 1)
     await write(cluster, place(0), b"a")
-    attempt = transaction(cluster, place(1))
+    attempt = transaction(cluster, place(1), "bills")
     assert await attempt.open() is None
     await attempt.producer.send_many("bills", [b"b"])
-    await attempt.commit(1, 7, "bills")
+    await attempt.commit(1, 7)
     await attempt.close()
     assert await write(cluster, place(1), b"c") == Marker(1, 1, 7, "run-1")
 
@@ -137,24 +137,46 @@ def test_a_text_that_is_no_mark(text: str) -> None:
 # The driver's look at the marks
 
 
-async def check(cluster: FakeCluster, epoch: int, *written: TaskWritten) -> None:
+def done(at: Place, rows: int, **more: bool) -> TaskWritten:
+    return TaskWritten(at, rows, 7, topic="orders", **more)
+
+
+async def check(cluster: FakeCluster, *written: TaskWritten) -> None:
     async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
-        await check_marks(client, "till", epoch, written)
+        await check_marks(client, written)
 
 
 async def test_marks_as_the_tasks_told(cluster: FakeCluster) -> None:
     await write(cluster, place(0, 0), b"a", b"b")
     await write(cluster, place(0, 1), b"c")
-    told = [TaskWritten(place(0, 0), 2, 7), TaskWritten(place(0, 1), 1, 7)]
-    await check(cluster, 0, *told, TaskWritten(place(0, 2), 0))
+    told = [done(place(0, 0), 2), done(place(0, 1), 1)]
+    await check(cluster, *told, TaskWritten(place(0, 2), 0))
+
+
+async def test_a_first_mark_that_is_being_committed_is_waited_for(cluster: FakeCluster) -> None:
+    """Brokers leave it out where they are asked for all marks."""
+    attempt = transaction(cluster, place(0))
+    assert await attempt.open() is None
+    await attempt.producer.send_and_wait("orders", b"a")
+    marks = {TopicPartition("orders", 0): Marker(0, 1, 7, "run-1").committed()}
+    await attempt.producer.send_offsets_to_transaction(marks, place(0).name)
+    asked = cluster.count(ApiKey.OFFSET_FETCH)
+    checking = asyncio.create_task(check(cluster, done(place(0), 1)))
+    async with asyncio.timeout(20):
+        while cluster.count(ApiKey.OFFSET_FETCH) < asked + 3:  # it is told to come again
+            await asyncio.sleep(0.01)
+    assert not checking.done()
+    await attempt.producer.commit_transaction()
+    await checking
+    await attempt.close()
 
 
 async def test_a_mark_that_differs(cluster: FakeCluster) -> None:
     await write(cluster, place(0, 0), b"a")
     with pytest.raises(ReplayError, match="told of 2 rows of epoch 0"):
-        await check(cluster, 0, TaskWritten(place(0, 0), 2, 7))
+        await check(cluster, done(place(0, 0), 2))
     with pytest.raises(ReplayError, match="its mark is None"):
-        await check(cluster, 0, TaskWritten(place(0, 1), 2, 7, first=False))
+        await check(cluster, done(place(0, 1), 2, first=False))
 
 
 async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -> None:
@@ -162,13 +184,13 @@ async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -
         await write(cluster, place(0, task), b"a")
     now = place(0, 0, "run-2")
     with pytest.raises(ReplayError, match="written before by other tasks"):
-        await check(cluster, 0, TaskWritten(now, 1, 7, skipped=True))
+        await check(cluster, done(now, 1, skipped=True))
 
 
 async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
     with pytest.raises(ReplayError, match="written before by other tasks"):
-        await check(cluster, 0, TaskWritten(place(0, 0, "run-2"), 0))
+        await check(cluster, TaskWritten(place(0, 0, "run-2"), 0))
 
 
 @pytest.mark.parametrize("away", [{"error": 14}, {"disconnect": True}], ids=["loading", "lost"])
@@ -178,7 +200,7 @@ async def test_brokers_that_cannot_tell_yet_are_asked_again(
     await write(cluster, place(0), b"a")
     cluster.control(ApiKey.LIST_GROUPS, times=2, **away)
     before = cluster.count(ApiKey.LIST_GROUPS)
-    await check(cluster, 0, TaskWritten(place(0), 1, 7))
+    await check(cluster, done(place(0), 1))
     assert cluster.count(ApiKey.LIST_GROUPS) == before + 3
 
 
@@ -187,21 +209,21 @@ async def test_brokers_that_will_not_tell(cluster: FakeCluster) -> None:
     denied = ClusterAuthorizationFailedError
     cluster.control(ApiKey.LIST_GROUPS, error=denied.errno)
     with pytest.raises(denied):
-        await check(cluster, 0, TaskWritten(place(0), 1, 7))
+        await check(cluster, done(place(0), 1))
 
 
 async def test_marks_of_epochs_before_are_let_stand(cluster: FakeCluster) -> None:
     for task in range(3):
         await write(cluster, place(0, task), b"a")
     await write(cluster, place(1), b"b")
-    await check(cluster, 1, TaskWritten(place(1), 1, 7, first=True))
+    await check(cluster, done(place(1), 1))
 
 
 async def test_no_exactly_once_nothing_to_check(cluster: FakeCluster) -> None:
     seen = len(cluster.requests)
     async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         before = len(cluster.requests)
-        await check_marks(client, "till", 0, [TaskWritten(None, 3)])
+        await check_marks(client, [TaskWritten(None, 3)])
         assert len(cluster.requests) == before > seen
 
 
@@ -215,4 +237,6 @@ async def test_all_that_a_group_has_committed(cluster: FakeCluster) -> None:
             )
         found = await producer.client.committed_offsets("readers")
         assert found == {TopicPartition("orders", 1): (4, "four")}
+        places = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+        assert await producer.client.committed_offsets("readers", places) == found
         assert await producer.client.committed_offsets("nobody") == {}
