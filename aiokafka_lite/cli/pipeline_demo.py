@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -93,10 +94,18 @@ def _run(args: argparse.Namespace) -> int:
     if args.orders < 1:
         raise ValueError("--orders is at least 1")
     need_spark()
-    return asyncio.run(_demo(args.orders, args.master))
+    try:
+        return asyncio.run(_demo(args.orders, args.master))
+    except asyncio.CancelledError:
+        print("demo: ended by SIGTERM", file=sys.stderr)
+        return 1
 
 
 async def _demo(orders: int, master: str) -> int:
+    # Spark's process is not left alone.
+    demo = asyncio.current_task()
+    if demo is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, demo.cancel)
     began = time.monotonic()
     ledger = Ledger()
     topics = {ORDERS: PARTITIONS, RESULTS: 3}
