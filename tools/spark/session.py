@@ -125,6 +125,8 @@ def _settings(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder),
+        # A worker on a busy machine takes its time; the default is 15 s.
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
