@@ -135,7 +135,8 @@ class Client:
     def generation(self, consumer: Any) -> int:
         """The generation, or the epoch, that the consumer is in."""
         if self.ours:
-            return int(consumer.group_metadata().generation)
+            # As of now: `group_metadata` tells who the consumer was when it read last.
+            return int(consumer._core.group.driver.membership.group_metadata().generation)
         return int(consumer._coordinator.generation)  # aiokafka has no public word for it
 
 
