@@ -68,6 +68,7 @@ def run_driver(asked: dict[str, Any], folder: Path) -> int:
         return subprocess.run(
             [sys.executable, "-m", "tests.spark.stream_driver", json.dumps(asked)],
             cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(folder)},  # what a killed driver leaves behind
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
