@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import sys
@@ -147,7 +148,9 @@ async def _start(bootstrap: str, master: str, checkpoint: str) -> asyncio.subpro
     for name, value in QUICK.items():
         settings += ["--conf", f"{name}={value}"]
     command = ["-m", "aiokafka_lite", "pipeline", "run", "window", "--master", master, *settings]
-    return await asyncio.create_subprocess_exec(sys.executable, *command)
+    # As the broker, Spark listens to this machine alone; without being told it asks for its name.
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
+    return await asyncio.create_subprocess_exec(sys.executable, *command, env=environment)
 
 
 async def _produce(bootstrap: str, orders: int, ledger: Ledger) -> None:
