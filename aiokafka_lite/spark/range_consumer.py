@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from aiokafka_lite.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.options import IsolationLevel
 from aiokafka_lite.errors import (
     KafkaTimeoutError,
     LogTruncationError,
@@ -233,7 +234,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 continue
             elif position < latest:
                 await self._pass_over_nothing(tp, position, latest)
-            else:
+            elif not self._is_held_back(tp, position):
                 self._give_up_from(tp, position)
         self._check_patience()
 
@@ -325,6 +326,16 @@ class RangeConsumer(AIOKafkaConsumer):
         if topic is None or topic.error is not None:
             return topic is not None and topic.error is UnknownTopicOrPartitionError
         return tp.partition not in topic.partitions
+
+    def _is_held_back(self, tp: TopicPartition, position: int) -> bool:
+        """Whether there are records that an open transaction hides: they are not lost, and will be
+        seen (or passed over) when it ends."""
+        highwater = self._core.positions.state(tp).highwater
+        return (
+            self._core.options.isolation_level is IsolationLevel.READ_COMMITTED
+            and highwater is not None
+            and position < highwater
+        )
 
     def _skip_to(self, tp: TopicPartition, position: int, earliest: int) -> None:
         end = self._ranges[tp].end

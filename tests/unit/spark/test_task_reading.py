@@ -194,6 +194,35 @@ def test_aborted_transactions_and_markers(kafka_broker, kafka_topic):
     assert [row["value"] for row in read(kafka_broker, (kafka_topic, 0, 4, 7))] == [b"d", b"e"]
 
 
+def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic):
+    """It is not lost, though no committed record is at these offsets yet."""
+    committed = {"arguments": {"isolation_level": "read_committed"}, "fail_on_data_loss": False}
+
+    async def run():
+        producer = AIOKafkaProducer(
+            bootstrap_servers=kafka_broker.bootstrap_servers, transactional_id="open"
+        )
+        async with producer:
+            await producer.begin_transaction()
+            for i in range(5):
+                await producer.send(kafka_topic, b"%d" % i, partition=0)
+            await producer.flush()
+            with pytest.raises(KafkaTimeoutError, match="though there are some"):
+                await asyncio.to_thread(
+                    read, kafka_broker, (kafka_topic, 0, 0, 5), poll_timeout=1.5, **committed
+                )
+            reading = asyncio.create_task(
+                asyncio.to_thread(read, kafka_broker, (kafka_topic, 0, 0, 5), **committed)
+            )
+            asked = kafka_broker.count(ApiKey.LIST_OFFSETS)
+            while kafka_broker.count(ApiKey.LIST_OFFSETS) < asked + 10:  # what is there, again
+                await asyncio.sleep(0.01)
+            await producer.commit_transaction()
+            return await reading
+
+    assert [row["offset"] for row in asyncio.run(run())] == list(range(5))
+
+
 def test_what_compaction_leaves(kafka_broker, kafka_topic_factory):
     topic = kafka_topic_factory(1, {"cleanup.policy": "compact"})
     for i in range(50):
