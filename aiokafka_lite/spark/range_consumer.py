@@ -89,6 +89,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._core.buffer.in_place = True
         self._ranges: dict[TopicPartition, OffsetRange] = {}  # which are read now
         self._later: dict[TopicPartition, deque[OffsetRange]] = {}
+        self._given: set[TopicPartition] = set()  # of which the task has rows
         self._fail_on_data_loss = True
         self._limit = 1
         self._patience = 0.0
@@ -109,6 +110,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._quiet_since = None
         self._ranges.clear()
         self._later.clear()
+        self._given.clear()
         for each in sorted(ranges):
             if each.size > 0:
                 self._later.setdefault(each.topic_partition, deque()).append(each)
@@ -179,6 +181,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 stop = bisect_left(memoryview(columns.offsets).cast("q"), reading.end)
             self._end_if_over(tp)
             if stop:
+                self._given.add(tp)
                 return Rows(columns, stop)
 
     # --- ranges
@@ -272,6 +275,9 @@ class RangeConsumer(AIOKafkaConsumer):
         else:
             at = dict(error.args[0])
         self._quiet()
+        for tp in at.keys() - self._ranges.keys():
+            # Of a range that is over: the seek takes the error away, which would be raised again.
+            self._core.seek(self._core.positions.state(tp), at[tp])
         ends = await self._ends_of([tp for tp in at if tp in self._ranges])
         for tp, (earliest, latest) in ends.items():
             position = self._position(tp)
@@ -282,7 +288,9 @@ class RangeConsumer(AIOKafkaConsumer):
             elif position > latest:
                 self._give_up_from(tp, position)
             else:
-                if isinstance(error, LogTruncationError):
+                # A client that has served others may know of an older topic of this name. Only who
+                # has rows of that one misses the rest.
+                if isinstance(error, LogTruncationError) and tp in self._given:
                     report_data_loss(
                         self._fail_on_data_loss,
                         _LOST,

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -328,6 +329,77 @@ def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
     with pytest.raises(DataLossError, match="no broker knows"):
         read(kafka_broker, (kafka_topic, 0, 0, 1), **quick)
     assert read(kafka_broker, (kafka_topic, 0, 0, 1), fail_on_data_loss=False, **quick) == []
+
+
+def remake(cluster, topic, count):
+    """Delete a topic and make it again, with other records."""
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    for i in range(count):
+        cluster.produce(topic, b"new %d" % i)
+
+
+def test_a_topic_that_was_made_again_between_two_tasks(kafka_broker, kafka_topic):
+    """Their client still knows the old one; the second task was planned on the new one."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"old %d" % i)
+    assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
+    remake(kafka_broker, kafka_topic, 20)
+    rows = read(kafka_broker, (kafka_topic, 0, 5, 20))
+    assert [row["value"] for row in rows] == [b"new %d" % i for i in range(5, 20)]
+    remake(kafka_broker, kafka_topic, 3)
+    with pytest.raises(DataLossError, match=r"\[5, 20\) of .* are not there"):
+        read(kafka_broker, (kafka_topic, 0, 5, 20))
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_that_is_made_again_under_the_reader(kafka_broker, kafka_topic, fail):
+    for _ in range(200):
+        kafka_broker.produce(kafka_topic, b"x" * 1000)
+    small = {"rows_per_batch": 10, "arguments": {"max_partition_fetch_bytes": 20_000}}
+    told = settings(kafka_broker, fail_on_data_loss=fail, **small)
+    with closing(read_ranges([OffsetRange(kafka_topic, 0, 0, 200)], told)) as batches:
+        got = next(batches).column("value").to_pylist()
+        remake(kafka_broker, kafka_topic, 200)
+        if fail:
+            with pytest.raises(DataLossError, match="was cut before offset"):
+                list(batches)
+            return
+        for batch in batches:
+            got += batch.column("value").to_pylist()
+    assert len(got) == 200
+    assert got[-1] == b"new 199"
+
+
+def test_what_happens_to_a_topic_that_was_read_is_nothing(
+    kafka_broker, kafka_topic_factory, monkeypatch
+):
+    seen, asked = kafka_topic_factory(1), []
+    other = kafka_topic_factory(1)
+    real = range_consumer.RangeConsumer._on_out_of_range
+    monkeypatch.setattr(range_consumer, "SURE_SECONDS", 20.0)  # the rest is to come
+    monkeypatch.setattr(
+        range_consumer.RangeConsumer,
+        "_on_out_of_range",
+        lambda self, error: asked.append(error) or real(self, error),
+    )
+    for i in range(5):
+        kafka_broker.produce(seen, b"%d" % i)
+        kafka_broker.produce(other, b"%d" % i)
+    quick = settings(kafka_broker, rows_per_batch=1, arguments={"metadata_max_age_ms": 50})
+    ranges = [OffsetRange(seen, 0, 0, 5), OffsetRange(other, 0, 0, 10)]
+    with closing(read_ranges(ranges, quick)) as batches:
+        assert sum(next(batches).num_rows for _ in range(10)) == 10
+        remake(kafka_broker, seen, 5)
+        metadata = kafka_broker.count(ApiKey.METADATA)
+        deadline = time.monotonic() + 20
+        while kafka_broker.count(ApiKey.METADATA) < metadata + 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for i in range(5):
+            kafka_broker.produce(other, b"%d" % i)
+        assert sum(batch.num_rows for batch in batches) == 5
+    assert len(asked) <= 2
 
 
 def test_a_broker_that_is_down_for_a_while(kafka_broker, kafka_topic):
