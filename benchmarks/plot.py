@@ -114,4 +114,6 @@ def draw() -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].endswith(".svg"):
+        raise SystemExit("usage: python -m benchmarks.plot FILE.svg")
     Path(sys.argv[1]).write_text(draw())
