@@ -1,0 +1,173 @@
+"""The programs of examples/, and the blocks of README.md, are run beside the embedded broker."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.testing import FakeCluster
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+BLOCKS = re.findall(
+    r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+)
+SERVERS = "localhost:9092"  # as README.md has it
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def block(word: str) -> str:
+    """The one block of README.md that has the word in it."""
+    (code,) = (code for code in BLOCKS if word in code)
+    return code
+
+
+@asynccontextmanager
+async def running(
+    cluster: FakeCluster, code: str, *arguments: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program in a process of its own, which is ended with the block at the latest."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-u",
+        "-c",
+        code.replace(SERVERS, cluster.bootstrap_servers),
+        *arguments,
+        env={**os.environ, "KAFKA_BOOTSTRAP": cluster.bootstrap_servers},
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def next_line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = (await process.stdout.readline()).decode()
+    assert line, (await process.stderr.read()).decode()
+    return line.strip()
+
+
+@pytest.fixture
+def topics() -> dict[str, int]:
+    return {"orders": 1, "shouts": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ((EXAMPLES / "produce.py").read_text(), [b"order %d" % number for number in range(10)]),
+        (block("ack = await"), [b"one tea"]),
+    ],
+    ids=["examples", "README"],
+)
+async def test_producing(topics: dict[str, int], code: str, values: list[bytes]):
+    async with FakeCluster(topics=topics) as cluster, running(cluster, code) as process:
+        out, errors = await process.communicate()
+        assert (process.returncode, errors) == (0, b"")
+        assert len(out.splitlines()) == len(values)
+        assert [record.value for record in cluster.records("orders")] == values
+
+
+@pytest.mark.parametrize(
+    "code",
+    [(EXAMPLES / "consume.py").read_text(), block("AIOKafkaConsumer(")],
+    ids=["examples", "README"],
+)
+async def test_consuming(topics: dict[str, int], code: str):
+    async with FakeCluster(topics=topics) as cluster:
+        cluster.produce("orders", b"one tea", b"table 4")
+        async with running(cluster, code) as process:
+            assert await next_line(process) == "0 0 b'table 4' b'one tea'"
+
+
+async def test_an_interrupt_is_how_consuming_ends(topics: dict[str, int]):
+    async with FakeCluster(topics=topics) as cluster:
+        cluster.produce("orders", b"one tea")
+        async with running(cluster, (EXAMPLES / "consume.py").read_text()) as process:
+            await next_line(process)
+            process.send_signal(signal.SIGINT)
+            _, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+
+
+async def test_exactly_once_ends_behind_its_batch(topics: dict[str, int]):
+    async with FakeCluster(topics=topics) as cluster:
+        for value in (b"tea", None, b"cake"):
+            cluster.produce("orders", value, b"table 4")
+        code = (EXAMPLES / "exactly_once.py").read_text()
+        async with running(cluster, code, "7") as process:
+            assert await next_line(process) == "3 records"
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+        shouted = cluster.records("shouts", committed_only=True)
+        assert [record.value for record in shouted] == [b"TEA", None, b"CAKE"]
+        assert cluster.committed("shouters") == {("orders", 0): 3}
+
+
+class FastAPI:
+    """As much of FastAPI as the service uses, so that it need not be installed for a test."""
+
+    def __init__(self, *, lifespan: Callable[["FastAPI"], Any]) -> None:
+        self.lifespan = lifespan
+        self.state = SimpleNamespace()
+        self.routes: dict[str, Callable[[Any], Any]] = {}
+
+    def post(self, path: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        return lambda handler: self.routes.setdefault(path, handler)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [(EXAMPLES / "fastapi_service.py").read_text(), block("from fastapi")],
+    ids=["examples", "README"],
+)
+async def test_a_service(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], code: str):
+    fastapi = ModuleType("fastapi")
+    vars(fastapi).update(FastAPI=FastAPI, Request=object)
+    monkeypatch.setitem(sys.modules, "fastapi", fastapi)
+    async with FakeCluster(topics=topics) as cluster:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
+        service: dict[str, Any] = {}
+        exec(code.replace(SERVERS, cluster.bootstrap_servers), service)
+        app = service["app"]
+
+        async def body() -> bytes:
+            return b"one tea"
+
+        async with app.lifespan(app):
+            answer = await app.routes["/orders"](SimpleNamespace(app=app, body=body))
+        assert answer["offset"] == 0
+        assert [record.value for record in cluster.records("orders")] == [b"one tea"]
+
+
+def test_the_readers_own_test(pytester: pytest.Pytester):
+    code = block("async def test_")
+    pytester.makepyfile(f"from aiokafka_lite import AIOKafkaProducer\n\n\n{code}")
+    options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "no:anyio", "-W", "error", *options
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_nothing_is_left_out():
+    programs = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert programs == {"produce", "consume", "exactly_once", "fastapi_service"}
+    assert len(BLOCKS) == 5  # the fifth needs Spark
