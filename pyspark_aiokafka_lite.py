@@ -9,7 +9,7 @@ from __future__ import annotations
 
 try:
     from aiokafka_lite.spark.source import KafkaLiteDataSource as DefaultSource
-except ImportError as error:
+except Exception as error:  # what is installed may be broken in any way
     _missing = error
     try:
         from pyspark.sql.datasource import DataSource

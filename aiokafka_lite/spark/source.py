@@ -9,6 +9,7 @@ sooner.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -34,6 +35,10 @@ from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.options import ReadOptions, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
+
+if find_spec("pyarrow") is None:
+    # What reads and what writes imports it; who lacks it is told so before any of that.
+    raise ImportError("No module named 'pyarrow'", name="pyarrow")
 
 FORMAT: Final = "kafka_lite"
 

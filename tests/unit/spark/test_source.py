@@ -117,6 +117,26 @@ else:
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=60)
 
 
+def test_the_module_can_be_imported_whatever_is_broken() -> None:
+    """Libraries that do not fit together fail with all kinds of errors."""
+    script = """
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "aiokafka_lite.spark.options":
+            raise AttributeError("_ARRAY_API not found")
+sys.meta_path.insert(0, Broken())
+import pyspark_aiokafka_lite as module
+try:
+    module.DefaultSource({})
+except ImportError as error:
+    assert "_ARRAY_API not found" in str(error), error
+else:
+    raise SystemExit("nothing was missed")
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=60)
+
+
 # Filters
 
 
