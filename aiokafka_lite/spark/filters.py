@@ -122,8 +122,8 @@ def _at_least(told: Bounds, column: str, value: object) -> Bounds:
             return replace(told, first=max(told.first, offset))
         case "partition", int(partition):
             return replace(told, first_partition=max(told.first_partition, partition))
-        case "timestamp", datetime() as moment:
-            time = _milliseconds(moment)
+        case "timestamp", datetime() as moment if (time := _milliseconds(moment)) >= 0:
+            # Before that is where records without a time are, and no broker finds those by it.
             return replace(told, time=time if told.time is None else max(told.time, time))
     return told
 
@@ -145,4 +145,4 @@ def _milliseconds(time: datetime) -> int:
     # the session's instants in UTC.
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return max((time - _EPOCH) // timedelta(milliseconds=1), 0)
+    return (time - _EPOCH) // timedelta(milliseconds=1)

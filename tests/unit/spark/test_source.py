@@ -195,6 +195,15 @@ def test_a_time_leaves_out_what_is_before_its_first_record(cluster: FakeCluster)
     assert narrowed(cluster, GreaterThanOrEqual(("timestamp",), at(500))) == [A0, A1, B0, B1]
 
 
+def test_a_time_before_1970_leaves_out_nothing(cluster: FakeCluster) -> None:
+    """A record without a time has one a millisecond before, and is not found by it."""
+    none_at_all = datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)
+    for moment in (datetime(1960, 1, 1, tzinfo=UTC), none_at_all):
+        for condition in (EqualTo, GreaterThan, GreaterThanOrEqual):
+            assert bounds([condition(("timestamp",), moment)]) == bounds([])
+    assert bounds([EqualTo(("timestamp",), datetime(1970, 1, 1, tzinfo=UTC))]) != bounds([])
+
+
 def test_other_filters_are_left_to_spark(cluster: FakeCluster) -> None:
     others = [
         IsNotNull(("offset",)),
