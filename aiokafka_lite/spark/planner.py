@@ -123,20 +123,24 @@ class Planner:
 
         Args:
             known: Where the query is. An end before that is not believed at once: a broker that
-                has just become the leader may not know better (KAFKA-7703).
+                has just become the leader may not know better (KAFKA-7703). Nor is it that a
+                partition is gone: the broker that was asked may not know of it yet, and who went on
+                without it would read it again from its beginning.
 
         Raises:
             KafkaError: brokers did not tell.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
-            chosen = await self._chosen(view)
             for attempt in range(self._options.fetch_attempts):
+                chosen = await self._chosen(view)
                 ends = await view.offsets(dict.fromkeys(chosen, LATEST))
-                behind = {tp: ends[tp] for tp in ends if known.get(tp, 0) > ends[tp]}
+                behind = {tp: ends.get(tp) for tp in known if ends.get(tp, -1) < known[tp]}
                 if not behind or attempt + 1 == self._options.fetch_attempts:
                     break
-                logger.warning("Some partitions end before where the query is: %s", behind)
+                logger.warning(
+                    "Some partitions end before where the query is, or are gone: %s", behind
+                )
                 await asyncio.sleep(self._options.fetch_pause)
             return ends
 
@@ -149,21 +153,26 @@ class Planner:
             every: Seconds between two questions.
 
         Returns:
-            Whether one does. Partitions that were added are not looked for.
+            Whether one does, or cannot be asked about any more. Partitions that were added are not
+            looked for.
         """
         if not than:
             await asyncio.sleep(seconds)
             return False
 
         async def ask(view: ClusterView) -> bool:
-            loop = asyncio.get_running_loop()
-            until = loop.time() + seconds
-            while loop.time() + every < until:
-                await asyncio.sleep(every)
-                if await view.offsets(dict.fromkeys(than, LATEST)) != than:
-                    return True
-            await asyncio.sleep(max(until - loop.time(), 0))
-            return False
+            try:
+                async with asyncio.timeout(seconds):
+                    while True:
+                        await asyncio.sleep(every)
+                        if await view.offsets(dict.fromkeys(than, LATEST)) != than:
+                            return True
+            except TimeoutError:
+                return False
+            except KafkaError as error:
+                # Its topic was deleted, say. Who asks for everything anew is told what is wrong.
+                logger.info("It is not known whether there is more: %s", error)
+                return True
 
         return await self._asking(ask)
 

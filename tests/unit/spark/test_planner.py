@@ -224,6 +224,28 @@ def test_an_end_that_went_back_is_not_believed_at_once(
     assert cluster.count(ApiKey.LIST_OFFSETS) - lists <= 3 * brokers
 
 
+@pytest.mark.parametrize("told", [{"subscribePattern": "^(t|other)$"}, {"subscribe": "t,other"}])
+def test_a_partition_that_one_broker_does_not_know_is_not_believed_gone(
+    cluster: FakeCluster, told: dict[str, str]
+) -> None:
+    """Or the query would go on without it, and then read it again from its beginning."""
+
+    def behind(response: Any) -> None:
+        topics = {topic.name: topic for topic in response.topics}
+        del topics["t"].partitions[2:]
+        if "subscribePattern" in told:
+            response.topics = [topics["t"]]
+
+    planner = stream(cluster, **told)
+    everything = call(planner.latest({}))
+    assert len(everything) == 4
+    cluster.control(ApiKey.METADATA, times=1, after_handling=True, edit=behind)
+    assert call(planner.latest(everything)) == everything
+    cluster.delete_topic("other")
+    if "subscribePattern" in told:
+        assert set(call(planner.latest(everything))) == {T0, T1, T2}
+
+
 def test_more_is_waited_for(cluster: FakeCluster) -> None:
     planner = stream(cluster)
     now = call(planner.latest({}))
@@ -236,6 +258,17 @@ def test_more_is_waited_for(cluster: FakeCluster) -> None:
     assert call(wait(0.05, lambda: None)) is False
     assert call(wait(20, lambda: cluster.produce("t", b"v", partition=2))) is True
     assert call(planner.wait_for_more({}, 0.01, 0.01)) is False
+
+
+def test_a_topic_that_is_deleted_is_not_waited_for(cluster: FakeCluster) -> None:
+    """The others of its pattern are read on."""
+    planner = stream(cluster, subscribePattern="^(t|other)$")
+    now = call(planner.latest({}))
+    cluster.delete_topic("other")
+    call(planner.wait_for_more(now, 0.5, 0.01), timeout=10)
+    assert call(planner.latest({})).keys() == {T0, T1, T2}
+    cluster.control(ApiKey.LIST_OFFSETS, times=None, node=0, error=TopicAuthorizationFailedError)
+    assert call(planner.wait_for_more({T0: 10}, 20, 0.01), timeout=10) is True
 
 
 def test_what_a_micro_batch_reads(cluster: FakeCluster) -> None:
