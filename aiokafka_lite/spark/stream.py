@@ -9,8 +9,9 @@ Non-obvious:
   first one, the initial offset is asked for again, and "latest" is another by then. So the initial
   offset is always `NOT_BEGUN`, and the end of the first micro-batch tells its beginning, too.
 - Which tasks a micro-batch has depends on its two offsets and the options alone.
-- A query without a trigger asks for the latest offset without pause. When there is nothing new,
-  the answer waits for it, `IDLE_WAIT` at most, so that an idle query costs next to nothing.
+- A query without a trigger asks for the latest offset without pause. When there is nothing new, or
+  too little, the answer waits for more, `IDLE_WAIT` at most, so that an idle query costs next to
+  nothing.
 
 Source: KafkaMicroBatchStream of Spark's connector for what a micro-batch takes; KIP-98 for why the
 latest offset is the last stable one with "read_committed".
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -129,6 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadAllAvailable):
             return ends
         if self._is_too_little(starts, ends):
+            sleep(min(IDLE_WAIT, self._options.max_trigger_delay))
             return starts
         if isinstance(limit, ReadMaxRows):
             added = call(self._planner.earliest(ends.keys() - starts.keys()))

@@ -178,6 +178,20 @@ def test_too_little_waits_for_more_or_for_the_delay(
     assert source.latestOffset(of(13, 5), limit) == of(15, 7)
 
 
+def test_who_waits_for_more_does_not_ask_all_the_time(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(module, "sleep", pauses.append)
+    source = reader(cluster, minOffsetsPerTrigger="4")
+    limit = source.getDefaultReadLimit()
+    assert source.latestOffset(of(0, 0), limit) == of(10, 5)
+    assert pauses == []
+    write(cluster, 3)
+    assert source.latestOffset(of(10, 5), limit) == of(10, 5)
+    assert pauses == [module.IDLE_WAIT]
+
+
 def test_at_least_and_at_most(cluster: FakeCluster) -> None:
     source = reader(cluster, minOffsetsPerTrigger="4", maxOffsetsPerTrigger="6")
     limit = source.getDefaultReadLimit()
