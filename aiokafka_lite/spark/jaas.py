@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import KafkaConfigurationError
@@ -84,7 +84,7 @@ class Login:
     """
 
     module: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # there is a password in it
 
 
 def parse_jaas(text: str) -> Login:

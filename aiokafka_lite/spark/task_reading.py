@@ -51,7 +51,7 @@ class ReadSettings:
             (``kafkaConsumer.pollTimeoutMs``).
     """
 
-    consumer_arguments: Mapping[str, object] = field(default_factory=dict)
+    consumer_arguments: Mapping[str, object] = field(default_factory=dict, repr=False)  # a password
     include_headers: bool = False
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from aiokafka_lite.errors import KafkaConfigurationError
@@ -72,8 +72,8 @@ class TlsSettings:
     trusted_file: str | None = None
     trusted: str | None = None
     own_file: str | None = None
-    own: str | None = None
-    key_password: str | None = None
+    own: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
     oldest: str = "TLSv1.2"
     newest: str = "TLSv1.3"

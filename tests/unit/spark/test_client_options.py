@@ -17,7 +17,10 @@ from aiokafka_lite.spark.client_options import (
     consumer_arguments,
     producer_arguments,
 )
+from aiokafka_lite.spark.jaas import parse_jaas
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.runtime import client_key
+from aiokafka_lite.spark.task_reading import ReadSettings
 from aiokafka_lite.spark.tls import TlsContext
 from aiokafka_lite.spark.tokens import ClientCredentials
 
@@ -178,6 +181,28 @@ def test_no_password_in_what_is_told() -> None:
             sasl_jaas_config=PLAIN.format('password "hush"'),
         )  # fmt: skip
     assert "hush" not in str(error.value)
+
+
+def test_no_secret_in_what_is_printed(tls_files: tuple[Path, Path]) -> None:
+    """A plan, a settings object in somebody's log, a local variable in a traceback."""
+    cert, key = (each.read_text() for each in tls_files)
+    options = {
+        "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": PLAIN.format('password="hush"'),
+        "kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.certificates": cert,
+        "kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.certificate.chain": cert,
+        "kafka.ssl.keystore.key": key, "kafka.ssl.key.password": "hush",
+    }  # fmt: skip
+    arguments = consumer_arguments({**KAFKA, **options})
+    assert arguments["sasl_plain_password"] == "hush"
+    context = arguments["ssl_context"]
+    assert isinstance(context, TlsContext)
+    assert context.settings.key_password == "hush"
+    login = parse_jaas(options["kafka.sasl.jaas.config"])
+    parsed = ReadOptions.parse({**KAFKA, **options, "subscribe": "t"}, streaming=True)
+    for each in (ReadSettings(arguments), context, context.settings, login, parsed):
+        assert "hush" not in repr(each)
+        assert "PRIVATE KEY" not in repr(each)
 
 
 def test_delegation_tokens_are_refused() -> None:
