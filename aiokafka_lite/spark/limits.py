@@ -26,7 +26,16 @@ from aiokafka_lite.spark.offsets import (
 )
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["AtEnd", "AtOffsets", "AtTime", "AtTimes", "Limit", "check_limits", "limit"]
+__all__ = [
+    "AtEnd",
+    "AtOffsets",
+    "AtTime",
+    "AtTimes",
+    "Limit",
+    "check_limits",
+    "is_earliest",
+    "limit",
+]
 
 _STRATEGIES: Final = ("error", "latest")
 
@@ -102,6 +111,16 @@ def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
         case "latest":
             return AtEnd(LATEST)
     return AtOffsets(parse_offsets(text))
+
+
+def is_earliest(limit: Limit, tp: TopicPartition) -> bool:
+    """Whether a partition begins at its first record, whichever that is."""
+    match limit:
+        case AtEnd(which):
+            return which == EARLIEST
+        case AtOffsets(told):
+            return told.partitions.get(tp, told.topics.get(tp.topic)) == EARLIEST
+    return False
 
 
 def check_limits(starting: Limit, ending: Limit) -> None:

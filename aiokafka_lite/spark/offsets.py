@@ -14,7 +14,7 @@ import heapq
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from aiokafka_lite._arguments import INT32, INT64, is_int
@@ -68,12 +68,17 @@ class OffsetRange:
     """Records of one partition by offset, [`start`, `end`).
 
     Compaction and transactions leave gaps, so that it may hold fewer records than offsets.
+
+    Attributes:
+        from_earliest: It was asked for from the first record on, whichever that is by the time it
+            is read: what retention takes until then is not missed.
     """
 
     topic: str
     partition: int
     start: int
     end: int
+    from_earliest: bool = field(default=False, compare=False)
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -340,6 +345,7 @@ def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
     for left in range(pieces, 0, -1):
         end = start + (whole.end - start) // left
         if end > start:
-            parts.append(OffsetRange(whole.topic, whole.partition, start, end))
+            early = whole.from_earliest and start == whole.start
+            parts.append(OffsetRange(whole.topic, whole.partition, start, end, early))
         start = end
     return parts

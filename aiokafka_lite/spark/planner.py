@@ -25,7 +25,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.spark.cluster_view import ClusterView
 from aiokafka_lite.spark.data_loss import SourceStateError, report_data_loss
-from aiokafka_lite.spark.limits import AtEnd, AtOffsets, AtTime, AtTimes, Limit
+from aiokafka_lite.spark.limits import AtEnd, AtOffsets, AtTime, AtTimes, Limit, is_earliest
 from aiokafka_lite.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -76,9 +76,13 @@ class Planner:
             KafkaError: brokers did not tell.
         """
         starts, ends = await self._asking(self._both_ends)
-        ranges = [OffsetRange(*tp, start, ends[tp]) for tp, start in starts.items()]
+        starting = self._options.starting
+        ranges = [
+            OffsetRange(*tp, start, ends[tp], is_earliest(starting, tp))
+            for tp, start in starts.items()
+        ]
         for each in ranges:
-            if each.size < 0:
+            if each.size < 0 and not each.from_earliest:
                 raise SourceStateError(
                     "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET",
                     f"The resolved start offset {each.start} is greater than the resolved end "

@@ -346,14 +346,15 @@ class RangeConsumer(AIOKafkaConsumer):
         )
 
     def _skip_to(self, tp: TopicPartition, position: int, earliest: int) -> None:
-        end = self._ranges[tp].end
-        report_data_loss(
-            self._fail_on_data_loss,
-            _LOST,
-            f"offsets [{position}, {min(earliest, end)}) of {tp.topic}-{tp.partition} are gone: "
-            f"its log begins at {earliest}",
-        )
-        if earliest >= end:
+        reading = self._ranges[tp]
+        if not reading.from_earliest or tp in self._given:
+            report_data_loss(
+                self._fail_on_data_loss,
+                _LOST,
+                f"offsets [{position}, {min(earliest, reading.end)}) of {tp.topic}-{tp.partition} "
+                f"are gone: its log begins at {earliest}",
+            )
+        if earliest >= reading.end:
             self._end(tp)
         else:
             self._core.seek(self._core.positions.state(tp), earliest)

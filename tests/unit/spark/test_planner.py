@@ -112,6 +112,26 @@ def test_an_end_before_the_start_is_told(cluster: FakeCluster) -> None:
         batch(cluster, startingOffsets='{"t":{"0":11,"1":0,"2":0}}')
 
 
+def test_the_earliest_record_is_left_to_whoever_reads_it(cluster: FakeCluster) -> None:
+    """As in Spark, which asks for it in the tasks."""
+
+    def early(**told: str) -> list[bool]:
+        planner = Planner(options(cluster, False, **told))
+        return [each.from_earliest for each in call(planner.batch_ranges())]
+
+    assert early() == [True, True, True]
+    assert early(startingOffsets='{"t":{"0":0,"1":-2,"2":0}}') == [False, True, False]
+    assert early(startingOffsets='{"t":"earliest"}') == [True, True, True]
+    assert early(startingTimestamp="1000", startingOffsetsByTimestampStrategy="latest") == [
+        False,
+        False,
+        False,
+    ]
+    cluster.delete_records("t", 0, 5)
+    read = batch(cluster, endingOffsets='{"t":{"0":3,"1":-1,"2":-1}}')  # nothing of it is left
+    assert {tp: end - start for tp, (start, end) in read.items() if end > start} == {T1: 4}
+
+
 def test_uncommitted_records_are_not_read_when_so_told(cluster: FakeCluster) -> None:
     async def write() -> None:
         from aiokafka_lite import AIOKafkaProducer

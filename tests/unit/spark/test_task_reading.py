@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.api_keys import ApiKey  # noqa: E402
 from aiokafka_lite.record.compression import Compression  # noqa: E402
 from aiokafka_lite.spark import range_consumer, runtime, task_reading  # noqa: E402
 from aiokafka_lite.spark.data_loss import DataLossError  # noqa: E402
-from aiokafka_lite.spark.offsets import OffsetRange  # noqa: E402
+from aiokafka_lite.spark.offsets import OffsetRange, split  # noqa: E402
 from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges  # noqa: E402
 
 
@@ -287,6 +287,21 @@ def test_offsets_that_are_gone_before_the_start(kafka_broker, kafka_topic, caplo
     assert read(kafka_broker, (kafka_topic, 0, 3, 8), fail_on_data_loss=False) == []
     with pytest.raises(DataLossError):
         read(kafka_broker, (kafka_topic, 0, 3, 7))
+
+
+def test_the_earliest_record_is_the_earliest_when_it_is_read(kafka_broker, kafka_topic, caplog):
+    """Between the plan of a large batch and its last task there may be hours."""
+    for i in range(20):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    first, second = split([OffsetRange(kafka_topic, 0, 0, 20, True)], max_records=10)
+    kafka_broker.delete_records(kafka_topic, 0, 8)
+    (batch,) = read_ranges([first], settings(kafka_broker))
+    assert batch.column("offset").to_pylist() == [8, 9]
+    kafka_broker.delete_records(kafka_topic, 0, 12)
+    assert list(read_ranges([first], settings(kafka_broker))) == []
+    assert "KAFKA_DATA_LOSS" not in caplog.text
+    with pytest.raises(DataLossError, match=r"\[10, 12\)"):  # which are of the second
+        list(read_ranges([second], settings(kafka_broker)))
 
 
 def test_retention_passes_under_the_reader(kafka_broker, kafka_topic):
