@@ -74,6 +74,12 @@ class Place:
         """The transactional id, and the mark's group."""
         return f"{self.prefix}-{self.query}-{self.task}"
 
+    def is_of_same_write(self, group: str) -> bool:
+        """Whether a group is the mark of one of the tasks of this query. That of another one may
+        begin alike: `writeId` is ``sales`` of the one, and ``sales-2026`` of the other."""
+        task = group.removeprefix(f"{self.prefix}-{self.query}-")
+        return task != group and task.isascii() and task.isdigit()
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -259,8 +265,7 @@ async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) ->
     told = {each.place.name: each for each in written if each.place is not None and each.rows}
     names = set(told)
     if all(each.first for each in written):
-        beginning = places[0].name.removesuffix(str(places[0].task))
-        names |= {name for name in await _groups(client) if name.startswith(beginning)}
+        names |= {name for name in await _groups(client) if places[0].is_of_same_write(name)}
     topics = {name: told[name].topic if name in told else None for name in sorted(names)}
     for name, mark in (await _marks(client, topics)).items():
         known = told.get(name)

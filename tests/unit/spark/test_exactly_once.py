@@ -187,6 +187,20 @@ async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -
         await check(cluster, done(now, 1, skipped=True))
 
 
+@pytest.mark.parametrize("query", ["query-2026", "query-2026-01"])
+async def test_another_write_whose_name_begins_alike(cluster: FakeCluster, query: str) -> None:
+    for task in range(2):
+        await write(cluster, Place("till", query, 0, task, ""), b"theirs")
+    async with AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id="till-query-report"
+    ) as consumer:
+        tp = TopicPartition("orders", 0)
+        consumer.assign([tp])
+        await consumer.commit({tp: 5})
+    await write(cluster, place(0), b"a")
+    await check(cluster, done(place(0), 1))
+
+
 async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
     with pytest.raises(ReplayError, match="written before by other tasks"):
