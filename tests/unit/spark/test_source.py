@@ -1,9 +1,12 @@
 """The format as Spark finds it, and what its filters narrow: PySpark's classes, but no Java."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +96,27 @@ def test_spark_finds_the_format_by_its_module() -> None:
 
     assert pyspark_aiokafka_lite.DefaultSource is KafkaLiteDataSource
     assert pyspark_aiokafka_lite.DefaultSource.name() == "kafka_lite"
+
+
+def test_spark_finds_it_however_it_is_installed(tmp_path: Path) -> None:
+    """It lists the folders on the path: what an import hook would find (as in most editable
+    installations) it does not see."""
+    try:
+        distribution("aiokafka_lite")
+    except PackageNotFoundError:
+        pytest.skip("run from a source tree that is not installed")
+    script = "import pkgutil; print(*(each.name for each in pkgutil.iter_modules()))"
+    elsewhere = {name: each for name, each in os.environ.items() if name != "PYTHONPATH"}
+    listed = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=elsewhere,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "pyspark_aiokafka_lite" in listed.stdout.split()
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
