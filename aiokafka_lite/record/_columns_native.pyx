@@ -34,6 +34,17 @@ cdef bytearray column(Py_ssize_t size):
 
 
 def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
+    while True:
+        columns = read_some(record_set, max_records)
+        if columns is not None or max_records <= 0:
+            return columns
+        # Messages of v0 and v1, the end, an error, or a batch without a row wanted (then the next).
+        if record_set.messages is not None or record_set.error is not None or record_set.exhausted:
+            return _from_records(record_set, max_records)
+
+
+cdef object read_some(RecordSet record_set, Py_ssize_t max_records):
+    """Rows of the batch that is open, and of those behind it in the same memory; None without."""
     cdef Py_ssize_t count = 0, room
     cdef const uint8_t *base
     cdef Rows rows
@@ -90,10 +101,7 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
         record_set.busy = False
         if record_set.close_asked:
             record_set.close()
-    # Messages of v0 and v1, the end, an error, or a batch without a row wanted (then the next).
-    if record_set.messages is None and record_set.error is None and not record_set.exhausted:
-        return read_columns(record_set, max_records) if max_records > 0 else None
-    return _from_records(record_set, max_records)
+    return None
 
 
 cdef bint headers_are_whole(RawRecord *record) noexcept nogil:

@@ -135,3 +135,16 @@ def test_nothing_wanted(build):
     assert build.read_columns(record_set, 0) is None
     assert record_set.next_offset == 0
     assert not record_set.exhausted
+
+
+def test_any_number_of_batches_without_a_row_wanted(build):
+    """Each claims offsets that its only record does not reach: no broker writes that, but none may
+    bring a client down."""
+    idle = [
+        patched(batch(simple(1), 0, Compression.LZ4), last_offset_delta=10 + i)
+        for i in range(20_000)
+    ]
+    data = b"".join(idle) + batch(simple(2), 50_000)
+    record_set = build.RecordSet(data, "t", 0, 5)
+    assert [row[0] for row in rows(build.read_columns(record_set, 10))] == [50_000, 50_001]
+    assert record_set.exhausted
