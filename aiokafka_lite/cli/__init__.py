@@ -11,17 +11,18 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+ABOUT = "An asyncio Kafka client, and what comes with it. COMMAND --help tells more."
 COMMANDS = {
     "broker": "a Kafka for development: no Java, no Docker, in memory or in a folder",
     "demo": "200,000 records from 1,000 coroutines through Kafka and back, every one checked",
-    "pipeline": "Kafka pipelines on Spark: run a specification, look what is missing, pack",
+    "pipeline": "Kafka pipelines on Spark, each from one file: run, look what is missing, pack",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status: 0 when it did its work, 1 when not, 2 for bad usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=ABOUT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {
         name: commands.add_parser(name, help=purpose, description=purpose)
