@@ -86,7 +86,8 @@ class RowSender:
 
         Raises:
             KafkaError: A record was refused, of these or of those before.
-            IllegalArgumentError: A row has no topic, or a partition that is not there.
+            IllegalArgumentError: A row has no topic, a partition that is not there, or a header
+                without a name.
             KafkaTimeoutError: The brokers take nothing any more.
         """
         layout = self._layout
@@ -194,7 +195,9 @@ def _binary(column: pa.Array) -> list[bytes | None]:
     return found
 
 
-def _headers(found: list[dict[str, object]] | None) -> _Headers | None:
+def _headers(found: list[dict[str, object] | None] | None) -> _Headers | None:
     if not found:
         return None
-    return [(each["key"], each["value"]) for each in found]  # type: ignore[misc]  # as the schema says
+    if any(each is None or each["key"] is None for each in found):
+        raise IllegalArgumentError("null header, or name of one, present in the data")
+    return [(each["key"], each["value"]) for each in found]  # type: ignore[misc, index]  # as the schema says

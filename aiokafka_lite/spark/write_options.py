@@ -162,7 +162,7 @@ class WriteOptions:
         for name in given:
             _check_known(name)
         topic = given.get("topic")
-        if topic is not None and not topic:
+        if topic is not None and not (topic := topic.strip()):  # Spark's own strips it, too
             raise KafkaConfigurationError("the option topic should not be empty")
         guarantee = given.get("deliveryguarantee", AT_LEAST_ONCE).lower()
         if guarantee not in (AT_LEAST_ONCE, EXACTLY_ONCE):

@@ -127,6 +127,19 @@ async def test_a_row_without_a_topic(producer: AIOKafkaProducer) -> None:
         await rows.RowSender(producer, layout).append(batch)
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}], ids=["none", "nameless"])
+async def test_a_header_without_a_name(
+    producer: AIOKafkaProducer, header: dict[str, object] | None
+) -> None:
+    layout = RowLayout(
+        value=0, key=None, headers=1, partition=None, topic=None, constant_topic="orders"
+    )
+    columns = [pa.array([b"1"], pa.binary()), pa.array([[header]], HEADERS)]
+    batch = pa.record_batch(columns, names=["value", "headers"])
+    with pytest.raises(IllegalArgumentError, match="null header, or name of one"):
+        await rows.RowSender(producer, layout).append(batch)
+
+
 async def test_a_partition_that_is_not_there(producer: AIOKafkaProducer) -> None:
     layout = RowLayout(
         value=0, key=None, headers=None, partition=1, topic=None, constant_topic="orders"

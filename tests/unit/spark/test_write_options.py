@@ -112,6 +112,7 @@ def test_what_the_user_says_of_the_producer_wins() -> None:
         ({"deliveryguarantee": "exactly_once", "writeid": "x"}, "writeId is for batch writes"),
         ({"deliveryguarantee": "exactly_once", "transactionalidprefix": ""}, "not be empty"),
         ({"kafka.transactional.id": "x"}, "each task needs one of its own"),
+        ({"topic": " "}, "the option topic should not be empty"),
         ({"topik": "x"}, "did you mean topic?"),
         ({"deliverygarantee": "exactly_once"}, "did you mean deliveryGuarantee?"),
         ({"kafka.no.such.thing": "x"}, "no.such.thing"),
@@ -120,6 +121,10 @@ def test_what_the_user_says_of_the_producer_wins() -> None:
 def test_options_that_are_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=words):
         parse(options)
+
+
+def test_spaces_around_the_topic_are_left_out() -> None:
+    assert parse({"topic": " orders "}).layout.constant_topic == "orders"
 
 
 def test_what_spark_itself_hands_on_is_let_through() -> None:
