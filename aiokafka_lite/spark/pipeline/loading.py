@@ -2,7 +2,8 @@
 
 Texts of a specification may hold ``${name}``, which is taken from what the caller sets, else from
 the file's ``[variables]`` table, and ``${env:NAME}``, which is taken from the environment alone: so
-a password stays out of the file. ``$${`` is a plain ``${``.
+a password stays out of the file. ``$${`` is a plain ``${``. What the file gives a variable may be
+of the environment, too; what the caller sets is taken as it stands.
 """
 
 from __future__ import annotations
@@ -63,16 +64,30 @@ def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
     declared = mapping.pop("variables", {})
     if not isinstance(declared, dict):
         raise SpecError("variables is a table of names and values")
-    values = {key: str(value) for key, value in declared.items()}
     for key in variables or {}:
-        if key not in values:
-            known = ", ".join(values) or "none"
+        if key not in declared:
+            known = ", ".join(declared) or "none"
             raise SpecError(f"{path.name} has no variable {key!r}; its [variables]: {known}")
-    values.update(variables or {})
     try:
+        values = {**_variables(declared, variables or {}), **(variables or {})}
         return Pipeline.parse({key: _filled(value, values) for key, value in mapping.items()})
     except SpecError as error:
         raise SpecError(f"{path.name}: {error}") from None
+
+
+def _variables(declared: Mapping[str, object], given: Mapping[str, str]) -> dict[str, str]:
+    """What the file says of those that the caller has not set, as texts that options have, too."""
+    left = {key: value for key, value in declared.items() if key not in given}
+    values = {}
+    for key, value in left.items():
+        if value is None or isinstance(value, dict | list):
+            raise SpecError(f"variables.{key} is one value")
+        try:
+            filled = _filled(value, {})
+        except SpecError as error:
+            raise SpecError(f"variables.{key} holds no other variable: {error}") from None
+        values[key] = str(filled).lower() if isinstance(filled, bool) else str(filled)
+    return values
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -54,6 +54,32 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     assert steps == (Sql("SELECT * FROM records WHERE value < '${limit}' OR '${limit}'"),)
 
 
+def test_a_variable_may_be_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write(tmp_path, TOML.replace("limit = 10", "limit = '${env:LIMIT_8}'"))
+    assert load(path, {"limit": "3"}).steps == (Sql("SELECT * FROM records WHERE value < 3"),)
+    with pytest.raises(SpecError, match="the environment has no LIMIT_8"):
+        load(path)
+    monkeypatch.setenv("LIMIT_8", "7")
+    assert load(path).steps == (Sql("SELECT * FROM records WHERE value < 7"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("true", "true"), ("2026-01-02", "2026-01-02"), ("1.5", "1.5")]
+)
+def test_a_variable_is_the_text_that_an_option_would_be(tmp_path: Path, value: str, text: str):
+    path = write(tmp_path, TOML.replace("limit = 10", f"limit = {value}"))
+    assert load(path).steps == (Sql(f"SELECT * FROM records WHERE value < {text}"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("[1]", "variables.limit is one value"), ("'${b}'", "variables.limit holds no other")],
+)
+def test_a_variable_that_is_none_is_told(tmp_path: Path, value: str, words: str):
+    with pytest.raises(SpecError, match=words):
+        load(write(tmp_path, TOML.replace("limit = 10", f"limit = {value}")))
+
+
 def test_json_says_the_same(tmp_path: Path):
     mapping = {"source": {"format": "rate"}, "sink": {"format": "console"}}
     assert load(write(tmp_path, json.dumps(mapping), "spec.json")).source.format == "rate"
