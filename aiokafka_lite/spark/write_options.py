@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import KafkaConfigurationError
@@ -140,7 +140,7 @@ class WriteOptions:
     """
 
     layout: RowLayout
-    producer: Mapping[str, object]
+    producer: Mapping[str, object] = field(repr=False)  # its passwords
     exactly_once: bool
     prefix: str
     write_id: str | None

@@ -2,7 +2,7 @@
 
 A mistake is told with its place (``sink.checkpoint``) and, where a name was nearly right, with the
 name that was probably meant: a specification is written by hand, and what is not understood must
-not be passed over.
+not be passed over. What stands in a table is never told: it may hold a password.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Fields:
     def __init__(self, table: object, where: str) -> None:
         self.where = where
         if not isinstance(table, Mapping):
-            raise SpecError(f"{where} is a table, not {table!r}")
+            raise SpecError(f"{where} is a table, not {_kind(table)}")
         self._left = {str(name): value for name, value in table.items()}
         self._known: list[str] = []
 
@@ -85,7 +85,7 @@ class Fields:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.refuse(name, f"is a table, not {value!r}")
+            self.refuse(name, f"is a table, not {_kind(value)}")
         return {str(key): item for key, item in value.items()}
 
     def options(self, name: str) -> dict[str, str]:
@@ -98,7 +98,7 @@ class Fields:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.refuse(name, f"is a list of tables ([[{name}]] in TOML), not {value!r}")
+            self.refuse(name, f"is a list of tables ([[{name}]] in TOML), not {_kind(value)}")
         return value
 
     def finish(self) -> None:
@@ -135,8 +135,16 @@ def flattened(table: Mapping[str, object], where: str) -> dict[str, str]:
         elif isinstance(value, list) and all(isinstance(item, str) for item in value):
             options[name] = ",".join(value)
         else:
-            raise SpecError(f"{place} is a string, a number, true, false or a list, not {value!r}")
+            raise SpecError(
+                f"{place} is a string, a number, true, false or a list of strings,"
+                f" not {_kind(value)}"
+            )
     return options
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
+    return kinds.get(type(value), f"of type {type(value).__name__}")
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

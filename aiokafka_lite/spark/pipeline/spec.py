@@ -1,7 +1,8 @@
 """What a pipeline is: a source, steps, a sink. Plain data, made from a file or in Python.
 
 Nothing here needs Spark. `Pipeline.parse` reads the mapping that a TOML or YAML file holds; every
-class can be made directly, too, with the same names.
+class can be made directly, too, with the same names. Options and configuration, which may hold a
+password, do not show in what `repr` makes of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Source:
     """
 
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: str | None = None
     bounded: bool = False
 
@@ -68,7 +69,7 @@ class Sink:
     """
 
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     mode: str = "append"
     checkpoint: str | None = None
     trigger: str | None = None
@@ -120,7 +121,7 @@ class Pipeline:
     sink: Sink
     steps: tuple[Step, ...] = ()
     tables: Mapping[str, Source] = field(default_factory=dict)
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str | None = None
 
     def __post_init__(self) -> None:
@@ -135,6 +136,10 @@ class Pipeline:
             raise SpecError(
                 "sink.checkpoint is missing: the folder where Spark keeps how far the pipeline"
                 " came; without it a restart would begin anew"
+            )
+        if "records" in {name.lower() for name in self.tables}:
+            raise SpecError(
+                "tables.records: SQL steps have their own rows by that name; give it another one"
             )
         for table in self.tables.values():
             if table.bounded:

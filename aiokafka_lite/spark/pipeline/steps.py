@@ -39,11 +39,11 @@ class PythonFunction:
 
     Args:
         path: ``package.module:function``; modules beside the specification are found, too.
-        arguments: given to it by keyword.
+        arguments: given to it by keyword; one may be a password, so `repr` does not show them.
     """
 
     path: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         module, colon, function = self.path.partition(":")

@@ -152,10 +152,38 @@ def test_exactly_once_is_seen_in_the_sinks_options(value: str):
             "sink.mode 'update' belongs to a stream",
         ),
         ({"tables": {"t": {"format": "csv", "bounded": True}}}, "tables are always read whole"),
+        ({"tables": {"Records": {"format": "csv"}}}, "SQL steps have their own rows by that name"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(parts: Mapping[str, object], words: str):
     assert words in refusal(**parts)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"kafka": [{"sasl.jaas.config": "hush"}]},
+        {"kafka": "hush"},
+        {"kafka": {"ssl.key.password": ["hush", 1]}},
+        {"source": [{"format": "kafka_lite", "options": {"password": "hush"}}]},
+        {"steps": {"arguments": {"password": "hush"}}},
+    ],
+)
+def test_a_mistake_is_told_without_what_a_table_holds(parts: Mapping[str, object]):
+    assert "hush" not in refusal(**parts)
+
+
+def test_what_may_be_a_password_does_not_show():
+    pipeline = parsed(
+        kafka={"ssl.key.password": "hush"},
+        source={"format": "kafka_lite"},
+        sink={"format": "kafka_lite", "checkpoint": "/c"},
+        steps=[{"python": "a:b", "arguments": {"token": "hush"}}],
+        tables={"t": {"format": "jdbc", "options": {"password": "hush"}}},
+        spark={"conf": {"spark.hadoop.fs.s3a.secret.key": "hush"}},
+    )
+    assert pipeline.sink.options == {"kafka.ssl.key.password": "hush"}
+    assert "hush" not in repr(pipeline)
 
 
 def test_a_window_that_would_never_be_written_is_refused():

@@ -123,6 +123,19 @@ def test_options_that_are_refused(options: dict[str, str], words: str) -> None:
         parse(options)
 
 
+def test_a_password_does_not_show() -> None:
+    jaas = 'x.PlainLoginModule required username="u" password="hush";'
+    found = parse(
+        {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": jaas,
+        }
+    )
+    assert found.producer["sasl_plain_password"] == "hush"
+    assert "hush" not in repr(found)
+
+
 def test_spaces_around_the_topic_are_left_out() -> None:
     assert parse({"topic": " orders "}).layout.constant_topic == "orders"
 
