@@ -81,6 +81,7 @@ class TransactionalSender(Sender):
         self._stamped_by = identity
         self._touched: set[PartitionQueue] = set()  # under `_stamp`
         self._stamp = identity.stamp
+        self._watched = 0  # the transaction whose first batch is, by the accumulator's count
         self._closing = False
         self.transactions = TransactionDriver(
             cluster, transactional_id, timeout_ms, options, identity, self, self._tasks, loop
@@ -125,6 +126,10 @@ class TransactionalSender(Sender):
             return False
         if self.transactions.admit(queue.topic_partition):
             self._touched.add(queue)
+            if self._watched != self.accumulator.transaction:
+                self._watched = self.accumulator.transaction
+                self.transactions.on_first_sent()
+                queue.waiting[0].watch(self.transactions.on_first_resolved)
             return True
         self._used.add(queue.topic_partition.topic)
         if self._sweep_timer is None:

@@ -39,12 +39,14 @@ from aiokafka_lite.group.offset_messages import TopicIds
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.transactions.machine import TransactionMachine
+from aiokafka_lite.producer.transactions.patience import Patience
 from aiokafka_lite.producer.transactions.requests import BUMPS_FROM, answer_of, question
 from aiokafka_lite.producer.transactions.silence import SilenceWatch
 from aiokafka_lite.producer.transactions.states import ENDING, OPEN, TransactionState
 from aiokafka_lite.producer.transactions.steps import (
     AddPartitions,
     CommitOffsets,
+    EndTransaction,
     FindCoordinator,
     Place,
     Step,
@@ -136,6 +138,8 @@ class TransactionDriver:
     ) -> None:
         self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
         self.times = TransactionTimes()
+        self._patience = Patience()
+        self._opening: asyncio.TimerHandle | None = None  # of what is held
         self._cluster = cluster
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
@@ -178,6 +182,13 @@ class TransactionDriver:
         began = self._loop.time()
         self.machine.begin()
         self._end = None
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        opens_at = self._patience.opens_at()
+        if opens_at > began and self.machine.implicit:
+            self.machine.hold()
+            self._opening = self._loop.call_at(opens_at, self._open)
         self._settle()
         self.times.begin += self._loop.time() - began
 
@@ -243,6 +254,8 @@ class TransactionDriver:
         self._settle()
         if not self._loop.is_closed():
             self._silence.close()
+            if self._opening is not None:
+                self._opening.cancel()
             if self._task is not None:
                 self._task.cancel()
 
@@ -259,6 +272,15 @@ class TransactionDriver:
         """A batch will not be sent again."""
         self.machine.on_batch_failed(error, numbered=numbered)
         self._settle()
+
+    def on_first_sent(self) -> None:
+        """The first batch of a transaction leaves."""
+        self._patience.on_sent(self._loop.time())
+
+    def on_first_resolved(self, _: object) -> None:
+        """It has an outcome."""
+        if self.machine.implicit:
+            self._patience.on_answered(self._loop.time())
 
     def wake(self) -> None:
         """Something changed: there may be a step to take."""
@@ -329,6 +351,13 @@ class TransactionDriver:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def _open(self) -> None:
+        """The brokers should be through with the transaction before."""
+        self._opening = None
+        self.machine.release()
+        self._outlet.on_added()
+        self.wake()
+
     # The task
 
     async def _run(self) -> None:
@@ -386,7 +415,10 @@ class TransactionDriver:
             log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
             machine.on_error(step, error, self._loop.time())
         else:
-            machine.on_answer(step, answer, self._loop.time())
+            now = self._loop.time()
+            machine.on_answer(step, answer, now)
+            if isinstance(step, EndTransaction):
+                self._patience.on_ended(now)
 
     async def _find(self, place: Place, deadline: float) -> None:
         kind, key = place

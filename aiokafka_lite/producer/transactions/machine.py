@@ -129,6 +129,7 @@ class TransactionMachine:
         self._retry_at = 0.0
         self._contents = Contents()
         self._bump = False  # the client is to bump the epoch after the end
+        self._held = False  # the open transaction is not to be known to any broker yet
 
     @property
     def implicit(self) -> bool:
@@ -189,6 +190,15 @@ class TransactionMachine:
         self._contents.orders.append(order)
         return order
 
+    def hold(self) -> None:
+        """Let nothing of the transaction that was just begun be asked or sent until ``release``:
+        the brokers are still ending the one before."""
+        self._held = True
+
+    def release(self) -> None:
+        """It may be. Idempotent."""
+        self._held = False
+
     def check_open(self, what: str) -> None:
         """Raise as ``add_offsets`` does, and do nothing else."""
         self._check(what, _S.IN_TRANSACTION)
@@ -198,6 +208,8 @@ class TransactionMachine:
     def admit(self, partition: TopicPartition) -> bool:
         """Whether what waits for a partition may be sent now; if not yet, it is being added."""
         contents = self._contents
+        if self._held:
+            return False
         if self.implicit:
             contents.started = True
         elif partition not in contents.added:
@@ -259,7 +271,7 @@ class TransactionMachine:
         if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
             step = self._contents.next_step(place, identity, self.implicit)
             if step is not None:
-                return step
+                return None if self._held else step
         if self.state in ENDING and drained:
             return EndTransaction(place, identity, self.state is _S.COMMITTING, self.implicit)
         return None
@@ -471,5 +483,7 @@ class TransactionMachine:
             raise ValueError(f"{self.state} is not followed by {state}")
         self.state = state
         self.transitions += 1
+        if state is not _S.COMMITTING:
+            self._held = False
         if state is not _S.ABORTABLE_ERROR and state is not _S.FATAL_ERROR:
             self.error = None

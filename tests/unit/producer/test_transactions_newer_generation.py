@@ -10,6 +10,7 @@ from aiokafka_lite.errors import (
     BrokerResponseError,
     ConcurrentTransactions,
     NotEnoughReplicasError,
+    TransactionAbortedError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
@@ -81,3 +82,48 @@ async def test_what_waits_for_the_transaction_before_is_sent_again_soon(
             await producer.send("orders", b"x" * 9_000, partition=0)
     assert fault.hits == 4
     assert cluster.partition("orders", 0).log.end_offset == 4  # and the marker
+
+
+async def test_the_first_request_waits_for_the_transaction_before(
+    make_producer: Make, cluster: FakeCluster
+) -> None:
+    """As long as the brokers have been found to take for it."""
+    producer = make_producer(cluster, transactional_id="payments", linger_ms=0)
+    await producer.start()
+    cluster.control(ApiKey.PRODUCE, delay=0.03, times=1_000_000)
+    now = asyncio.get_running_loop().time
+    patience = producer._transactions._patience
+    async with asyncio.timeout(10):
+        while not patience.hold:
+            async with producer.transaction():
+                await producer.send("orders", b"x", partition=0)
+    patience.hold = 0.2
+    opens_at = patience.opens_at()
+    async with producer.transaction():
+        acks = [await producer.send("orders", b"x" * 9_000, partition=0) for _ in range(3)]
+        offsets = {TopicPartition("orders", 0): 1}
+        await producer.send_offsets_to_transaction(offsets, "readers")
+        assert now() > opens_at - 0.01, "less what clocks are rounded by"
+        first = (await acks[0]).offset
+        assert [(await ack).offset for ack in acks] == [first, first + 1, first + 2]
+
+
+async def test_an_abort_waits_for_nothing(make_producer: Make, cluster: FakeCluster) -> None:
+    producer = make_producer(cluster, transactional_id="payments", linger_ms=0)
+    await producer.start()
+    async with producer.transaction():
+        await producer.send("orders", b"x", partition=0)
+    producer._transactions._patience.hold = 60.0
+    await producer.begin_transaction()
+    ack = await producer.send("orders", b"y", partition=0)
+    async with asyncio.timeout(10):
+        await producer.abort_transaction()
+    with pytest.raises(TransactionAbortedError):
+        await ack
+    await producer.begin_transaction()
+    producer._transactions._patience.hold = 0.0
+    async with asyncio.timeout(10):
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("orders", b"z", partition=0)
+    assert cluster.partition("orders", 0).log.end_offset == 4

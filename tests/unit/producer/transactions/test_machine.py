@@ -227,6 +227,50 @@ def test_every_state_may_become_fatal_and_nothing_follows_that() -> None:
         assert (S.FATAL_ERROR in following) == (state is not S.FATAL_ERROR)
 
 
+# What is held until the brokers are through with the transaction before
+
+
+def held() -> TransactionMachine:
+    machine = machine_at(2)
+    machine.begin()
+    machine.hold()
+    return machine
+
+
+def test_nothing_is_sent_or_asked_while_a_transaction_is_held() -> None:
+    machine = held()
+    machine.add_offsets(offsets(1), GROUP)
+    assert not machine.admit(OUT)
+    assert machine.next_step(0.0, drained=False) is None
+    machine.commit()
+    assert not machine.admit(OUT)
+    assert machine.next_step(0.0, drained=True) is None, "the offsets are still to come"
+    machine.release()
+    assert machine.admit(OUT)
+    carry_out(machine, CommitOffsets, Answer(partitions=dict.fromkeys(offsets(1), 0)))
+    carry_out(machine, EndTransaction, Answer(identity=(7, 1)))
+    assert machine.state is S.READY
+
+
+def test_an_empty_transaction_ends_though_it_is_held() -> None:
+    machine = held()
+    machine.commit()
+    assert machine.next_step(0.0, drained=True) is None
+    assert machine.state is S.READY
+
+
+def test_an_abort_does_not_wait_for_what_is_held() -> None:
+    machine = held()
+    order = machine.add_offsets(offsets(1), GROUP)
+    assert not machine.admit(OUT)
+    machine.abort()
+    assert order.error is not None
+    assert machine.next_step(0.0, drained=True) is None
+    assert machine.state is S.READY
+    machine.begin()
+    assert machine.admit(OUT), "of each transaction anew"
+
+
 # The older generation
 
 
