@@ -99,8 +99,8 @@ def open_session(
 def know_format(session: SparkSession) -> None:
     """Make sure that the session knows ``kafka_lite``.
 
-    Spark finds it by itself where aiokafka_lite is installed as a wheel; an editable installation
-    is not among the folders that it looks into.
+    Spark finds it by itself where aiokafka_lite stands in a folder on Python's path; what an import
+    hook finds (as some tools make editable installations) it does not see.
     """
     from pyspark.errors import AnalysisException
 
