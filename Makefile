@@ -17,7 +17,7 @@ QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 .DEFAULT_GOAL := help
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 # -- the virtual environment; a stamp for each layer of it, so that a second run is quick
 
@@ -105,7 +105,7 @@ spark-judge: $(DONE)/spark ## Spark at length: 20 million records, a driver kill
 test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
 	$(BIN)/pytest tests/conformance $(FLAGS)
 
-test-brokers: $(DONE)/interop ## The round trip on every old broker from 0.8.2.2 to 2.8.2
+test-brokers: $(DONE)/interop ## The round trip on every old broker, from 0.8.2.2 to 3.9.2
 	$(BIN)/pytest -m brokers $(FLAGS)
 
 interop: $(DONE)/interop ## A million records a codec, both ways, with Java and aiokafka, on one and on three brokers
