@@ -216,7 +216,8 @@ def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic)
                 asyncio.to_thread(read, kafka_broker, (kafka_topic, 0, 0, 5), **committed)
             )
             asked = kafka_broker.count(ApiKey.LIST_OFFSETS)
-            while kafka_broker.count(ApiKey.LIST_OFFSETS) < asked + 10:  # what is there, again
+            # Until it was asked often enough what is there.
+            while kafka_broker.count(ApiKey.LIST_OFFSETS) < asked + 10 and not reading.done():
                 await asyncio.sleep(0.01)
             await producer.commit_transaction()
             return await reading
