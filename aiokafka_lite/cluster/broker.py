@@ -36,6 +36,8 @@ from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, Respon
 class Purpose(enum.Enum):
     """What a connection is for; each has its own."""
 
+    __hash__ = object.__hash__  # Enum's own is a Python call, and each request looks one up
+
     GENERAL = "general"  # metadata, look-ups, administration: short answers
     PRODUCE = "produce"
     FETCH = "fetch"  # long polls

@@ -265,7 +265,8 @@ class TransactionDriver:
         """Whether a partition may be sent to now; if not yet, ``on_added`` tells when."""
         if self.machine.admit(partition):
             return True
-        self.wake()
+        if self._opening is None:
+            self.wake()
         return False
 
     def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
@@ -363,7 +364,8 @@ class TransactionDriver:
     async def _run(self) -> None:
         while True:
             step = self.machine.next_step(self._loop.time(), drained=self._drained())
-            self._settle()
+            if self._told != self.machine.transitions:
+                self._settle()  # else whoever waits would be woken for nothing
             if step is None:
                 await self._sleep()
                 continue

@@ -13,6 +13,8 @@ __all__ = ["ENDING", "FOLLOWING", "OPEN", "TransactionState"]
 class TransactionState(Enum):
     """Java's states, under Java's names."""
 
+    __hash__ = object.__hash__  # Enum's own is a Python call, and each change looks some up
+
     UNINITIALIZED = "uninitialized"  # no producer id
     INITIALIZING = "initializing"  # asks for one, or for its next epoch
     READY = "ready"  # no transaction is open
