@@ -7,20 +7,30 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.spark.pipeline import Pipeline, Sink, Source, load, run, start
+from aiokafka_lite.spark.pipeline import (
+    Pipeline,
+    PythonFunction,
+    Sink,
+    Source,
+    load,
+    run,
+    start,
+)
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
 from tools.kafka import RealKafka
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE = 60.0  # seconds
@@ -215,6 +225,42 @@ def test_one_in_a_hurry_does_not_wait(spark: SparkSession, tmp_path: Path):
     hurry.set()
     end_after_batch(query, hurry)
     assert not query.isActive
+
+
+def slow(records: DataFrame, begun: str) -> DataFrame:
+    """A step that takes an hour."""
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Path(begun).touch()
+        threading.Event().wait(3600)
+        yield from batches
+
+    return records.mapInArrow(step, records.schema)
+
+
+def test_a_bounded_one_in_a_hurry_does_not_wait_either(spark: SparkSession, tmp_path: Path):
+    source, begun = tmp_path / "source", tmp_path / "begun"
+    spark.range(1).write.parquet(str(source))
+    pipeline = Pipeline(
+        "slow",
+        Source("parquet", {"path": str(source)}, bounded=True),
+        Sink("noop"),
+        (PythonFunction(f"{__name__}:slow", {"begun": str(begun)}),),
+    )
+    hurry = threading.Event()
+
+    def hurry_once_it_writes() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not begun.exists() and time.monotonic() < deadline:
+            threading.Event().wait(0.05)
+        hurry.set()
+
+    threading.Thread(target=hurry_once_it_writes, daemon=True).start()
+    with pytest.raises(Exception, match="cancelled"):
+        run(pipeline, spark=spark, hurry=hurry)
+    assert begun.exists()
+    assert not spark.sparkContext.getJobTags()
+    assert run(replace(pipeline, steps=()), spark=spark, hurry=threading.Event()).rows == 1
 
 
 def test_what_fails_is_raised_and_leaves_nothing_behind(spark: SparkSession, tmp_path: Path):

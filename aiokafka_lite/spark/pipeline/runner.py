@@ -7,9 +7,12 @@ opened here is stopped here, one that was given is left as it was.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.building import batch_writer, build, stream_writer
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["run", "start"]
 
 LOOK = 1  # seconds between two looks whether to end
+
+logger = logging.getLogger(__name__)
 
 
 def run(
@@ -49,7 +54,8 @@ def run(
         master, remote, archive: for the session, where one is opened; see `open_session`.
         stop: once it is set, from any thread or signal handler, the stream ends after the batch
             that runs. A bounded pipeline is one batch.
-        hurry: once it is set, that batch is not waited for.
+        hurry: once it is set, that batch is not waited for. A bounded pipeline fails then: it is
+            not all written.
         report: given every batch's progress once; mostly on another thread.
 
     Returns:
@@ -64,7 +70,8 @@ def run(
     session = spark or open_session(pipeline, master=master, remote=remote, archive=archive)
     try:
         if pipeline.source.bounded:
-            return _run_bounded(pipeline, session)
+            with _interrupted_by(hurry, session):
+                return _run_bounded(pipeline, session)
         return _run_stream(pipeline, session, once, stop, hurry, report)
     finally:
         if own:
@@ -115,6 +122,41 @@ def _run_stream(
         for progress in query.recentProgress:
             told(Progress.parse(json.loads(progress.json)))
     return tally.summary(pipeline.name, ended)
+
+
+@contextmanager
+def _interrupted_by(hurry: threading.Event | None, session: SparkSession) -> Iterator[None]:
+    """Once `hurry` is set, what Spark does for the block fails."""
+    if hurry is None:
+        yield
+        return
+    tag = f"pipeline-{uuid.uuid4().hex}"
+    # A classic session knows its tags by the thread that they were added in; its context does not.
+    context = session.sparkContext if hasattr(session, "_jsparkSession") else None
+    add, remove, interrupt = (
+        (session.addTag, session.removeTag, session.interruptTag)
+        if context is None
+        else (context.addJobTag, context.removeJobTag, context.cancelJobsWithTag)
+    )
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            if hurry.is_set():  # again and again: another job may begin behind this one
+                try:
+                    interrupt(tag)
+                except Exception as error:  # of a JVM that is gone: who waits for it is told
+                    logger.debug("what runs cannot be interrupted: %s", error)
+
+    watching = threading.Thread(target=watch, name="pipeline in a hurry", daemon=True)
+    add(tag)
+    watching.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watching.join()
+        remove(tag)
 
 
 def _run_bounded(pipeline: Pipeline, session: SparkSession) -> Summary:
