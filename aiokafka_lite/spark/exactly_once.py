@@ -60,7 +60,8 @@ class Place:
             write.
         epoch: The micro-batch; 0 for a batch write.
         task: Its number in the stage.
-        run: Id of the query's run: another after each restart. "" for a batch write.
+        run: Id of the query's run: another after each restart. "" for a batch write, or where
+            nobody tells: each run counts as another one then.
     """
 
     prefix: str

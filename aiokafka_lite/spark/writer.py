@@ -302,7 +302,17 @@ def _streaming_place(prefix: str) -> Place | None:
     if query is None or epoch is None:
         return None
     run = context.getLocalProperty(_RUN_ID) or ""
+    if not _is_uuid(run):  # `foreachBatch` may have another job group: of every run the same, say
+        run = ""
     return Place(prefix, query, int(epoch), context.partitionId(), run)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 # --- on the driver
