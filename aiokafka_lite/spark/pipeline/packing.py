@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -64,9 +65,15 @@ def pack(
         )
     )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(target, "w:gz", compresslevel=3) as archive:
-        for path, name in files:
-            archive.add(path, name, recursive=False)
+    # The archive that is there stays until the new one is whole.
+    half = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with tarfile.open(half, "w:gz", compresslevel=3) as archive:
+            for path, name in files:
+                archive.add(path, name, recursive=False)
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
     packages = ("aiokafka_lite", *with_modules, *distributions)
     return Packed(target, len(files), target.stat().st_size, packages)
 
@@ -84,7 +91,10 @@ def _own_files() -> Iterator[tuple[Path, str]]:
 
 
 def _module_files(module: str) -> Iterator[tuple[Path, str]]:
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # not even the package that it is in
+        spec = None
     if spec is None or spec.origin is None:
         raise ValueError(f"{module} cannot be imported here, so it cannot be packed")
     origin = Path(spec.origin)

@@ -1,5 +1,6 @@
 """The archive for executors: what is in it, and that it alone is enough."""
 
+import errno
 import subprocess
 import sys
 import tarfile
@@ -81,6 +82,7 @@ def test_distributions_go_along_with_what_they_need(packed: Packed):
     [
         ("a.zip", {}, "the archive is a .tar.gz file"),
         ("a.tgz", {"with_modules": ["no_such_module_8"]}, "no_such_module_8 cannot be imported"),
+        ("a.tgz", {"with_modules": ["no_package_8.module"]}, "no_package_8.module cannot be impo"),
         ("a.tgz", {"with_distributions": ["no-such-8"]}, "no-such-8 is not installed"),
     ],
 )
@@ -90,3 +92,18 @@ def test_what_cannot_be_packed_is_told(
     with pytest.raises(ValueError, match=words):
         pack(tmp_path / target, **more)
     assert not (tmp_path / target).exists()
+
+
+def test_an_archive_that_is_there_stays_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = tmp_path / "a.tgz"
+    target.write_text("the one before")
+    monkeypatch.setattr(tarfile.TarFile, "add", full)
+    with pytest.raises(OSError, match="No space left"):
+        pack(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tgz"]
+    assert target.read_text() == "the one before"
