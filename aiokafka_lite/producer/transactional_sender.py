@@ -124,12 +124,21 @@ class TransactionalSender(Sender):
     def _admits(self, queue: PartitionQueue) -> bool:
         if self.closed or not queue.waiting:
             return False
-        if self.transactions.admit(queue.topic_partition):
+        transactions = self.transactions
+        if (
+            self._watched == self.accumulator.transaction
+            and self._stamped_by.implicit
+            and transactions.machine.state is not _S.FATAL_ERROR
+        ):
+            # Where batches add their partitions, the first one admitted lets in all behind it.
+            self._touched.add(queue)
+            return True
+        if transactions.admit(queue.topic_partition):
             self._touched.add(queue)
             if self._watched != self.accumulator.transaction:
                 self._watched = self.accumulator.transaction
-                self.transactions.on_first_sent()
-                queue.waiting[0].watch(self.transactions.on_first_resolved)
+                transactions.on_first_sent()
+                queue.waiting[0].watch(transactions.on_first_resolved)
             return True
         self._used.add(queue.topic_partition.topic)
         if self._sweep_timer is None:
