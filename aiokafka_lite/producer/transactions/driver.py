@@ -230,7 +230,8 @@ class TransactionDriver:
         began = self._loop.time()
         order = self.machine.add_offsets(offsets, group)
         self._outlet.hurry()  # nothing comes behind them, as a rule
-        self.wake()
+        if self._opening is None:
+            self.wake()  # else that wakes it, and there is nothing to be done before
         try:
             await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
         finally:
