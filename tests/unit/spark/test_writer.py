@@ -1,6 +1,5 @@
 """Where in a query a task stands, as Spark's local properties tell: neither Spark nor Java."""
 
-import uuid
 from collections.abc import Mapping
 
 import pytest
@@ -10,7 +9,8 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs pyspark >=
 from aiokafka_lite.spark import writer
 from aiokafka_lite.spark.exactly_once import Place
 
-QUERY, RUN = str(uuid.uuid4()), str(uuid.uuid4())
+QUERY = "0b5d2c1e-6f0c-4a44-9a53-1f4b9c1d7a11"
+RUN = "7c1f4d2a-3b9e-4d8e-8f61-52d0a9c3e402"  # names of tests must be the same in each process
 STREAMING = {"sql.streaming.queryId": QUERY, "streaming.sql.batchId": "7"}
 
 
