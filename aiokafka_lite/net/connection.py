@@ -106,7 +106,8 @@ class Connection:
             self = cls(host, port, options)
             try:
                 await dial(host, port, options, self._transport)
-                self._arm_for_idleness()
+                if options.connections_max_idle is not None:
+                    self._arm(self._last_used + options.connections_max_idle)
                 try:
                     found = await find_versions(self, step, options, known, expected)
                 except KafkaConnectionError as error:
@@ -460,10 +461,6 @@ class Connection:
         self._timer_at = at
         self._timer = self._loop.call_at(at, self._on_timer)
 
-    def _arm_for_idleness(self) -> None:
-        if self._options.connections_max_idle is not None:
-            self._arm(self._last_used + self._options.connections_max_idle)
-
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = NEVER
@@ -478,12 +475,15 @@ class Connection:
             if deadline is not None:
                 self._arm(deadline)
         max_idle = self._options.connections_max_idle
-        if max_idle is not None and not self._in_flight and not self._leaving:
-            if now - self._last_used >= max_idle:
-                log.debug("%s was idle for %g s", self, max_idle)
-                self.close()
-                return
-            self._arm_for_idleness()
+        if max_idle is None:
+            return
+        if self._in_flight or self._leaving:  # idle from now on, at the earliest
+            self._arm(now + max_idle)
+        elif now - self._last_used >= max_idle:
+            log.debug("%s was idle for %g s", self, max_idle)
+            self.close()
+        else:
+            self._arm(self._last_used + max_idle)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

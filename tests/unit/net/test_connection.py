@@ -517,7 +517,11 @@ async def test_a_connection_that_waits_for_an_answer_is_not_idle(
         await peer.silence()
 
     connection = await connect(await serve(script), connections_max_idle=0.1)
+    closed: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+    connection.on_close = closed.set_result
     assert (await connection.request(heartbeat(), HEARTBEAT)).throttle_time_ms == 9
+    async with asyncio.timeout(10):  # though the request could have taken longer than that
+        assert await closed is None
 
 
 # Back-pressure
