@@ -31,6 +31,10 @@ def block(word: str) -> str:
     return code
 
 
+HEARS_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+"""A shell has what it starts in the background ignore them, and so all that is started by that."""
+
+
 @asynccontextmanager
 async def running(
     cluster: FakeCluster, code: str, *arguments: str
@@ -40,7 +44,7 @@ async def running(
         sys.executable,
         "-u",
         "-c",
-        code.replace(SERVERS, cluster.bootstrap_servers),
+        HEARS_INTERRUPTS + code.replace(SERVERS, cluster.bootstrap_servers),
         *arguments,
         env={**os.environ, "KAFKA_BOOTSTRAP": cluster.bootstrap_servers},
         cwd=ROOT,
