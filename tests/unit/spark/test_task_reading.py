@@ -348,11 +348,19 @@ def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
 
 
 def remake(cluster, topic, count):
-    """Delete a topic and make it again, with other records."""
+    """Delete a topic and make it again, with other records.
+
+    No client sees it half made: whether it is longer than what was read of the old one decides
+    what a reader has to say.
+    """
+    for node_id in cluster.state.nodes:
+        cluster.pause(node_id)
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 1)
     for i in range(count):
         cluster.produce(topic, b"new %d" % i)
+    for node_id in cluster.state.nodes:
+        cluster.resume(node_id)
 
 
 def test_a_topic_that_was_made_again_between_two_tasks(kafka_broker, kafka_topic):
