@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from aiokafka_lite._stats import WINDOW
+from aiokafka_lite._stats import Recent
 from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.structs import TopicPartition
 
@@ -51,10 +51,7 @@ class ConsumerMetrics:
     """One consumer's."""
 
     def __init__(self) -> None:
-        self._new = _Window()
-        self._old = _Window()
-        self._began = -1.0  # of the newer window; -1 before there was anything
-        self._over = -1.0  # when the newer window is
+        self._recent = Recent(_Window)
         self._fetches = 0  # ever
         self._bytes = 0  # ever
         self._records = 0  # decoded for the application, ever
@@ -62,11 +59,12 @@ class ConsumerMetrics:
 
     def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
         """A fetch was answered: with so many bytes of records; both times in seconds."""
-        if now >= self._over:
-            self._turn(now)
+        recent = self._recent
+        if now >= recent.over:
+            recent.turn(now)
         self._fetches += 1
         self._bytes += size
-        window = self._new
+        window = recent.new
         window.fetches += 1
         window.bytes += size
         window.latency += latency
@@ -80,21 +78,11 @@ class ConsumerMetrics:
 
     def on_records(self, count: int, now: float) -> None:
         """Records are about to be handed out."""
-        if now >= self._over:
-            self._turn(now)
+        recent = self._recent
+        if now >= recent.over:
+            recent.turn(now)
         self._records += count
-        self._new.records += count
-
-    def _turn(self, now: float) -> None:
-        """Begin a new window if the newer one is over."""
-        if self._began < 0:
-            self._began = now
-        elif now - self._began >= WINDOW:
-            fresh = now - self._began < 2 * WINDOW
-            self._old = self._new if fresh else _Window()
-            self._new = _Window()
-            self._began += (now - self._began) // WINDOW * WINDOW
-        self._over = self._began + WINDOW
+        recent.new.records += count
 
     def on_unread(self, count: int) -> None:
         """So many of them never will be."""
@@ -131,9 +119,9 @@ class ConsumerMetrics:
                 lags.append(lag)
             if (lead := _lead(state)) is not None:
                 leads.append(lead)
-        self._turn(now)
-        new, old = self._new, self._old
-        elapsed = max(now - self._began + (WINDOW if old.fetches else 0.0), 1.0)
+        recent = self._recent
+        recent.turn(now)
+        new, old, elapsed = recent.new, recent.old, recent.elapsed(now)
         fetches, records = new.fetches + old.fetches, new.records + old.records
 
         def average(total: float) -> float:

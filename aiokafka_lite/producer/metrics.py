@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from aiokafka_lite._stats import WINDOW, Windowed
+from aiokafka_lite._stats import Recent
 from aiokafka_lite.producer.accumulator import PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.memory import MemoryPool
 
@@ -19,6 +19,7 @@ class _Window:
     __slots__ = (
         "batches",
         "bytes",
+        "failed",
         "fresh",
         "largest_batch",
         "latency",
@@ -29,6 +30,8 @@ class _Window:
         "records",
         "requests",
         "responses",
+        "retried",
+        "splits",
         "throttle",
         "waited",
     )
@@ -42,28 +45,26 @@ class _Window:
         self.responses = 0
         self.latency = self.longest_latency = 0.0  # seconds from a request to its answer
         self.throttle = self.longest_throttle = 0.0  # seconds
+        self.retried = self.failed = 0  # records
+        self.splits = 0  # of batches
 
 
 class ProducerMetrics:
     """Recorded a request at a time, never a record at a time."""
 
     def __init__(self) -> None:
-        self._new = _Window()
-        self._old = _Window()
-        self._began = -1.0  # of the newer window; -1 before the first request
-        self._over = -1.0  # when the newer window is
-        self._requests = 0  # ever
-        self._records = 0  # ever
-        self._bytes = 0  # ever
-        self._retries = Windowed()  # records
-        self._errors = Windowed()  # records
-        self._splits = Windowed()  # batches
+        self._recent = Recent(_Window)
+        # Ever:
+        self._requests = 0
+        self._records = 0
+        self._bytes = 0
+        self._retried = 0  # records
+        self._failed = 0  # records
+        self._splits = 0  # of batches
 
     def on_request(self, parts: Iterable[tuple[PartitionQueue, ProducerBatch]], now: float) -> None:
         """A request with these batches leaves."""
-        if now >= self._over:
-            self._turn(now)
-        window = self._new
+        window = self._window(now)
         for _, batch in parts:
             size, builder = batch.size, batch.builder
             count = builder.count
@@ -82,15 +83,14 @@ class ProducerMetrics:
                 if wait > window.longest_wait:
                     window.longest_wait = wait
             else:
-                self._retries.record(count, now)
+                window.retried += count
+                self._retried += count
         window.requests += 1
         self._requests += 1
 
     def on_response(self, latency: float, throttle: float, now: float) -> None:
         """A request was answered; both times in seconds."""
-        if now >= self._over:
-            self._turn(now)
-        window = self._new
+        window = self._window(now)
         window.responses += 1
         window.latency += latency
         if latency > window.longest_latency:
@@ -99,24 +99,15 @@ class ProducerMetrics:
             window.throttle += throttle
             window.longest_throttle = max(window.longest_throttle, throttle)
 
-    def _turn(self, now: float) -> None:
-        """Begin a new window if the newer one is over."""
-        if self._began < 0:
-            self._began = now
-        elif now - self._began >= WINDOW:
-            fresh = now - self._began < 2 * WINDOW
-            self._old = self._new if fresh else _Window()
-            self._new = _Window()
-            self._began += (now - self._began) // WINDOW * WINDOW
-        self._over = self._began + WINDOW
-
     def on_failed(self, records: int, now: float) -> None:
         """A batch of so many records will not be sent again."""
-        self._errors.record(records, now)
+        self._window(now).failed += records
+        self._failed += records
 
     def on_split(self, now: float) -> None:
         """A batch goes on in pieces."""
-        self._splits.record(1, now)
+        self._window(now).splits += 1
+        self._splits += 1
 
     def snapshot(
         self, pool: MemoryPool, now: float, *, in_flight: int, metadata_age: float
@@ -128,9 +119,9 @@ class ProducerMetrics:
             metadata_age: Seconds.
         """
         milliseconds = 1000.0
-        self._turn(now)
-        new, old = self._new, self._old
-        elapsed = max(now - self._began + (WINDOW if old.requests else 0.0), 1.0)
+        recent = self._recent
+        recent.turn(now)
+        new, old, elapsed = recent.new, recent.old, recent.elapsed(now)
         requests, responses = new.requests + old.requests, new.responses + old.responses
         batches, fresh = new.batches + old.batches, new.fresh + old.fresh
 
@@ -150,8 +141,8 @@ class ProducerMetrics:
         return {
             "batch-size-avg": average(new.bytes + old.bytes, batches),
             "batch-size-max": float(largest(new.largest_batch, old.largest_batch, batches)),
-            "batch-split-rate": self._splits.rate(now),
-            "batch-split-total": self._splits.total,
+            "batch-split-rate": (new.splits + old.splits) / elapsed,
+            "batch-split-total": float(self._splits),
             "buffer-available-bytes": float(pool.unused),
             "buffer-exhausted-total": float(pool.exhausted),
             "buffer-total-bytes": float(pool.total),
@@ -161,12 +152,12 @@ class ProducerMetrics:
             "outgoing-byte-total": float(self._bytes),
             "produce-throttle-time-avg": throttle * milliseconds,
             "produce-throttle-time-max": longest_throttle * milliseconds,
-            "record-error-rate": self._errors.rate(now),
-            "record-error-total": self._errors.total,
+            "record-error-rate": (new.failed + old.failed) / elapsed,
+            "record-error-total": float(self._failed),
             "record-queue-time-avg": waited * milliseconds,
             "record-queue-time-max": longest_wait * milliseconds,
-            "record-retry-rate": self._retries.rate(now),
-            "record-retry-total": self._retries.total,
+            "record-retry-rate": (new.retried + old.retried) / elapsed,
+            "record-retry-total": float(self._retried),
             "record-send-rate": records / elapsed,
             "record-send-total": float(self._records),
             "records-per-request-avg": average(records, requests),
@@ -177,3 +168,10 @@ class ProducerMetrics:
             "requests-in-flight": float(in_flight),
             "waiting-threads": float(pool.waiting),
         }
+
+    def _window(self, now: float) -> _Window:
+        """The one to count in."""
+        recent = self._recent
+        if now >= recent.over:
+            recent.turn(now)
+        return recent.new

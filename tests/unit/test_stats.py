@@ -1,48 +1,54 @@
-"""Averages and rates of the last half minute to minute."""
+"""Two windows of time, the older one dropped when the newer is over."""
 
-import math
-
-import pytest
-
-from aiokafka_lite._stats import Windowed
+from aiokafka_lite._stats import WINDOW, Recent
 
 
-def test_nothing_came() -> None:
-    stat = Windowed()
-    assert math.isnan(stat.average(5))
-    assert math.isnan(stat.maximum(5))
-    assert (stat.rate(5), stat.count_rate(5), stat.count, stat.total) == (0, 0, 0, 0)
+def count(recent: Recent[list[int]], value: int, now: float) -> None:
+    if now >= recent.over:
+        recent.turn(now)
+    recent.new.append(value)
 
 
-def test_values_of_one_window() -> None:
-    stat = Windowed()
+def test_the_first_window_begins_with_the_first_value() -> None:
+    recent: Recent[list[int]] = Recent(list)
     for second in range(10):
-        stat.record(second, 100 + second)
-    assert stat.average(110) == 4.5
-    assert stat.maximum(110) == 9
-    assert stat.rate(110) == 4.5
-    assert stat.count_rate(110) == 1
-    assert (stat.count, stat.total) == (10, 45)
+        count(recent, second, 100 + second)
+    assert (recent.new, recent.old) == (list(range(10)), [])
+    assert recent.over == 100 + WINDOW
+    assert recent.elapsed(110) == 10
+
+
+def test_a_rate_does_not_begin_too_high() -> None:
+    recent: Recent[list[int]] = Recent(list)
+    count(recent, 1, 100)
+    assert recent.elapsed(100) == 1
 
 
 def test_the_older_window_is_dropped_when_the_newer_is_over() -> None:
-    stat = Windowed()
-    stat.record(10, 0)
-    stat.record(2, 31)
-    assert stat.average(31) == 6
-    assert stat.maximum(59) == 10
-    assert stat.rate(59) == pytest.approx(12 / 59)
-    assert stat.maximum(61) == 2, "the first window is forgotten"
-    assert stat.average(61) == 2
-    assert math.isnan(stat.maximum(95)), "both are"
-    assert stat.rate(95) == 0
-    assert (stat.count, stat.total) == (2, 12)
-    stat.record(7, 10_000)
-    assert stat.maximum(10_001) == 7
-    assert stat.rate(10_001) > 0
+    recent: Recent[list[int]] = Recent(list)
+    count(recent, 10, 0)
+    count(recent, 2, 31)
+    assert (recent.old, recent.new) == ([10], [2])
+    assert recent.elapsed(31) == 31
+    assert recent.elapsed(59) == 59
+    recent.turn(61)
+    assert (recent.old, recent.new) == ([2], []), "the first window is forgotten"
+    assert recent.elapsed(61) == 31
 
 
-def test_many_at_once() -> None:
-    stat = Windowed()
-    stat.record_many(3, 9, 6, 0)
-    assert (stat.average(1), stat.maximum(1), stat.count) == (3, 6, 3)
+def test_what_is_long_ago_is_forgotten_at_once() -> None:
+    recent: Recent[list[int]] = Recent(list)
+    count(recent, 10, 0)
+    count(recent, 7, 10_000)
+    assert (recent.old, recent.new) == ([], [7])
+    assert recent.over == 9_990 + WINDOW, "the windows keep their pace"
+    assert recent.elapsed(10_000) == 10
+
+
+def test_a_window_without_a_value_counts_as_time() -> None:
+    recent: Recent[list[int]] = Recent(list)
+    count(recent, 1, 0)
+    recent.turn(30)  # somebody only looks
+    count(recent, 2, 60)
+    assert (recent.old, recent.new) == ([], [2])
+    assert recent.elapsed(61) == 31
