@@ -11,6 +11,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from tools.kafka import (
@@ -27,6 +28,12 @@ REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for the brokers
 NO_KAFKA = "no real Kafka: "
 
 TopicFactory = Callable[..., str]
+
+# How long an example took tells of the machine's load, not of the code: no verdict hangs on it.
+hypothesis.settings.register_profile(
+    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
