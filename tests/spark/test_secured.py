@@ -1,0 +1,157 @@
+"""A cluster that lets in only who shows something: TLS and SASL by Spark's options, to the letter.
+
+Each way in is tried by a batch written, a stream that reads and writes, and a batch read; where
+Spark's own connector can be had it reads by the same options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.beside import OURS, PATIENCE
+from tools.kafka import KafkaCluster, KafkaNotAvailable, Security
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.real
+
+ROWS = 60
+PASSWORD = "it's; = alice"  # what a login line has to quote
+MODULES = "org.apache.kafka.common.security"
+
+Options = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[KafkaCluster]:
+    """TLS clients have to show a certificate, unless they log in by SASL."""
+    cluster = KafkaCluster(security=Security(users={"alice": PASSWORD}, client_auth=True))
+    try:
+        cluster.__enter__()
+    except KafkaNotAvailable as error:
+        pytest.skip(f"no cluster of our own: {error}")
+    with cluster:
+        yield cluster
+
+
+def logging_in(mechanism: str, password: str = PASSWORD) -> Options:
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    login = f'{MODULES}.{module} required username="alice" password="{password}";'
+    return {"kafka.sasl.mechanism": mechanism, "kafka.sasl.jaas.config": login}
+
+
+def trusting(ca_file: Path) -> Options:
+    return {
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(ca_file),
+    }
+
+
+def showing(security: Security) -> Options:
+    """The client's certificate and key, as text in the options."""
+    return {
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": security.client_certificate.read_text(),
+        "kafka.ssl.keystore.key": security.client_key.read_text(),
+    }
+
+
+def way_in(cluster: KafkaCluster, way: str, folder: Path) -> Options:
+    """The options of one of `WAYS`."""
+    listener, _, rest = way.partition(", ")
+    assert cluster.security is not None
+    security = cluster.security
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_of(listener),
+        "kafka.security.protocol": listener,
+    }
+    if listener.startswith("SASL"):
+        given |= logging_in(rest)
+    if listener == "SASL_SSL":
+        given |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.certificates": security.ca_file.read_text(),
+        }
+    if listener == "SSL":
+        given |= trusting(security.ca_file)
+    if rest == "certificate as text":
+        given |= showing(security)
+    if rest == "certificate in a file":
+        both = folder / "client-with-key.pem"
+        both.write_text(security.client_key.read_text() + security.client_certificate.read_text())
+        given |= {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": str(both)}
+    return given
+
+
+WAYS = [
+    "SASL_PLAINTEXT, PLAIN",
+    "SASL_PLAINTEXT, SCRAM-SHA-512",
+    "SSL, certificate as text",
+    "SSL, certificate in a file",
+    "SASL_SSL, SCRAM-SHA-256",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_a_stream_and_a_batch(
+    spark: SparkSession,
+    connector_class_path: list[Path],
+    secured: KafkaCluster,
+    tmp_path: Path,
+    way: str,
+) -> None:
+    options = way_in(secured, way, tmp_path)
+    first, second = (f"{WAYS.index(way)}-{part}" for part in ("written", "streamed"))
+    for topic in (first, second):
+        secured.create_topic(topic, 2)
+    values = [f"{way} {number}" for number in range(ROWS)]
+    rows = spark.createDataFrame([(value,) for value in values], "value string")
+    rows.write.format(OURS).options(**options, topic=first).mode("append").save()
+
+    loaded = spark.readStream.format(OURS).options(**options, subscribe=first)
+    frame = loaded.option("startingOffsets", "earliest").load().select("key", "value")
+    writer = frame.writeStream.format(OURS).options(**options, topic=second)
+    writer = writer.option("deliveryGuarantee", "exactly_once").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        assert query.awaitTermination(PATIENCE), "the query did not end in time"
+    finally:
+        query.stop()
+
+    for form in (OURS, "kafka") if connector_class_path else (OURS,):
+        batch = spark.read.format(form).options(**options, subscribe=second).load()
+        found = [row[0] for row in batch.selectExpr("string(value)").collect()]
+        assert sorted(found) == sorted(values), form
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("a wrong password", "SaslAuthenticationFailed: .*Invalid username or password"),
+        # The broker's alert may be lost with the connection: what is left then is that it was.
+        ("no certificate of its own", "No broker tells the metadata: .*(lost|closed)"),
+        ("a broker that is not trusted", "the certificate of .* is not trusted"),
+    ],
+)
+def test_who_is_not_let_in_is_told_why(
+    spark: SparkSession, secured: KafkaCluster, tmp_path: Path, why: str, told: str
+) -> None:
+    assert secured.security is not None
+    options = way_in(secured, "SASL_SSL, PLAIN", tmp_path)
+    if why == "a wrong password":
+        options |= logging_in("PLAIN", "guessed-wrong")
+    elif why == "no certificate of its own":
+        options = way_in(secured, "SSL, ", tmp_path)
+    else:
+        del options["kafka.ssl.truststore.certificates"]
+        options |= trusting(secured.security.client_certificate)
+    frame = spark.read.format(OURS).options(**options, subscribe="unseen").load()
+    with pytest.raises(Exception, match=told) as refused:
+        frame.collect()
+    assert "guessed-wrong" not in str(refused.value)
+    assert PASSWORD not in str(refused.value)
