@@ -262,7 +262,6 @@ class AIOKafkaClient:
         everything = merge(
             EMPTY,
             response,
-            self._loop.time(),
             version=1,
             api_version=spoken,
             asked=None,

@@ -290,22 +290,16 @@ class Cluster:
             said = error if known is None or known.error is None else known.error(topic)
             raise KafkaTimeoutError(f"Topic {topic!r} was not known in time: {said}") from said
 
-    def apply_leader_hint(
-        self, topic: str, partition: int, leader: int, epoch: int, node: Node | None = None
-    ) -> bool:
-        """Believe a leader told in a produce or fetch response, if its epoch is newer.
+    def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
+        """Believe the leaders told in a produce or fetch response whose epochs are newer (KIP-951).
 
         Args:
-            node: The leader's address, if the response brought it (KIP-951).
+            hints: All of one response: a broker that loses its leaderships tells them at once.
 
         Returns:
-            Whether it told something new; then listeners have been called. `metadata.version`
-            stays: no refresh took place.
+            Whether they told something new; then the listeners have been called, once.
+            `metadata.version` stays: no refresh took place.
         """
-        return self.apply_leader_hints([LeaderHint(topic, partition, leader, epoch, node)])
-
-    def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
-        """The same for all that one response told: the listeners are called once."""
         told = self.metadata.with_leaders(hints)
         if told is self.metadata:
             return False
@@ -321,9 +315,6 @@ class Cluster:
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with each new snapshot, in the event loop, right when it is adopted."""
         self._listeners.append(listener)
-
-    def remove_listener(self, listener: Listener) -> None:
-        self._listeners.remove(listener)
 
     # Brokers
 
@@ -455,7 +446,7 @@ class Cluster:
                 f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
             )
         now = asyncio.get_running_loop().time()
-        told = merging.finish(response, now, version=self._schedule.number, current=self.metadata)
+        told = merging.finish(response, version=self._schedule.number, current=self.metadata)
         self._topics.on_answer(now)
         unsettled = {
             name

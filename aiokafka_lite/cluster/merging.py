@@ -52,7 +52,6 @@ RELIABLE_EPOCHS_FROM = 9
 def merge(
     old: Metadata,
     response: MetadataResponse,
-    now: float,
     *,
     version: int,
     api_version: int,
@@ -64,7 +63,6 @@ def merge(
     Args:
         old: The snapshot so far.
         response: The broker's answer.
-        now: When it came (monotonic seconds).
         version: The number of the refresh it answers.
         api_version: The version of the Metadata API it was spoken in.
         asked: The names asked for, or None when all topics were.
@@ -77,7 +75,7 @@ def merge(
     """
     merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
     merging.add_all(response)
-    return merging.finish(response, now, version=version)
+    return merging.finish(response, version=version)
 
 
 class Merging:
@@ -172,7 +170,6 @@ class Merging:
     def finish(
         self,
         response: MetadataResponse,
-        now: float,
         *,
         version: int,
         current: Metadata | None = None,
@@ -195,7 +192,6 @@ class Merging:
         topics = self._topics
         return Metadata(
             version=version,
-            refreshed_at=now,
             brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
             controller_id=response.controller_id,
             cluster_id=response.cluster_id or old.cluster_id,

@@ -119,7 +119,6 @@ class Metadata:
     Attributes:
         version: The number of the refresh it came from (not of a leader hint): grows, with gaps
             where a refresh failed. 0 before the first answer.
-        refreshed_at: The monotonic instant of that answer, in seconds.
         brokers: Live brokers by node id.
         controller_id: Node id, or -1 where unknown (always with Metadata v0).
         cluster_id: None before Metadata v2.
@@ -128,7 +127,6 @@ class Metadata:
     """
 
     version: int = 0
-    refreshed_at: float = 0.0
     brokers: Mapping[int, Node] = field(default_factory=dict)
     controller_id: int = NO_CONTROLLER
     cluster_id: str | None = None
@@ -145,25 +143,15 @@ class Metadata:
         known = self.partition(topic, partition)
         return None if known is None else self.brokers.get(known.leader)
 
-    def with_leader(
-        self, topic: str, partition: int, leader: int, epoch: int, node: Node | None = None
-    ) -> Metadata:
-        """The snapshot that believes a leader told in passing by a produce or fetch response.
-
-        Args:
-            epoch: Only an epoch newer than the known one is believed.
-            node: The leader's address, if the hint brought it.
+    def with_leaders(self, hints: Iterable[LeaderHint]) -> Metadata:
+        """The snapshot that believes leaders told in passing by a produce or fetch response.
 
         Returns:
-            A new snapshot of the same `version`, or this very one if the hint tells nothing
-            newer, the partition is not known, or the leader's address is not.
+            A new snapshot of the same `version`; without any hint that is newer, of a partition
+            that is known and a leader whose address is, this very one.
 
         Source: KIP-951.
         """
-        return self.with_leaders([LeaderHint(topic, partition, leader, epoch, node)])
-
-    def with_leaders(self, hints: Iterable[LeaderHint]) -> Metadata:
-        """The same for many: a broker that loses its leaderships tells all of them at once."""
         topics: dict[str, dict[int, Partition]] = {}
         brokers: dict[int, Node] = {}
         for topic, partition, leader, epoch, node in hints:

@@ -20,7 +20,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Metadata, Node
+from aiokafka_lite.cluster.metadata import LeaderHint, Metadata, Node
 from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
@@ -309,9 +309,8 @@ class Sender:
         hint = answer.current_leader
         if hint.leader_id >= 0:
             topic, partition = queue.topic_partition
-            self._cluster.apply_leader_hint(
-                topic, partition, hint.leader_id, hint.leader_epoch, leader
-            )
+            told = LeaderHint(topic, partition, hint.leader_id, hint.leader_epoch, leader)
+            self._cluster.apply_leader_hints([told])
         self.on_error(queue, batch, error)
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:

@@ -9,7 +9,7 @@ from aiokafka_lite.cluster import large
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.large import MetadataAnswer, read_on
 from aiokafka_lite.cluster.merging import Merging, merge
-from aiokafka_lite.cluster.metadata import EMPTY, Metadata
+from aiokafka_lite.cluster.metadata import EMPTY, LeaderHint, Metadata
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import (
@@ -77,7 +77,7 @@ async def in_slices(
     assert (told.unread is not None) == (version >= 9)
     into = merging(old, version, asked)
     await read_on(told, into, version)
-    return told, into.finish(told, 1.0, version=1)
+    return told, into.finish(told, version=1)
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,6 @@ async def test_it_says_the_same(version: int, asked: frozenset[str] | None) -> N
         return merge(
             old,
             response,
-            1.0,
             version=1,
             api_version=version,
             asked=asked,
@@ -149,9 +148,9 @@ async def test_a_leader_told_meanwhile_counts_if_it_is_newer() -> None:
     into = merging(old, 13)
     told = MetadataAnswer.decode(Reader(data), 13)
     await read_on(told, into, 13)
-    current = old.with_leader("t0", 7, 2, 5)
+    current = old.with_leaders([LeaderHint("t0", 7, 2, 5)])
     assert current is not old
-    after = into.finish(told, 1.0, version=2, current=current)
+    after = into.finish(told, version=2, current=current)
     assert after.topics["t0"].partitions[7].leader_epoch == 5
     assert after.leader("t0", 7) is not None
     assert after.topics["t0"].partitions[8] == old.topics["t0"].partitions[8]
@@ -165,7 +164,7 @@ async def test_a_topic_made_again_meanwhile_keeps_no_leader_of_the_one_before() 
     told = MetadataAnswer.decode(Reader(wire(again, 13)), 13)
     into = merging(old, 13)
     await read_on(told, into, 13)
-    after = into.finish(told, 1.0, version=2, current=old.with_leader("t0", 7, 2, 5))
+    after = into.finish(told, version=2, current=old.with_leaders([LeaderHint("t0", 7, 2, 5)]))
     assert after.topics["t0"].topic_id == UUID(int=77)
     assert after.topics["t0"].partitions[7].leader_epoch == 0
 

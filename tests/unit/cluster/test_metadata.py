@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from aiokafka_lite.cluster.merging import merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
+    LeaderHint,
     Metadata,
     Node,
     Partition,
@@ -76,7 +77,6 @@ def merged(
     return merge(
         old,
         answer(*topics, **of_answer),
-        now=10.0,
         version=old.version + 1 if version is None else version,
         api_version=api_version,
         asked=asked,
@@ -96,7 +96,6 @@ def test_an_answer_becomes_a_snapshot():
         version=4,
     )
     assert told.version == 4
-    assert told.refreshed_at == 10.0
     assert told.brokers == {1: Node(1, "host1", 9091, "rack1"), 2: Node(2, "host2", 9092, "rack2")}
     assert (told.controller_id, told.cluster_id) == (1, "c")
     topic = told.topics["t"]
@@ -229,9 +228,7 @@ def test_v0_tells_all_topics_where_none_was_asked_for_and_little_of_the_cluster(
     received = MetadataResponse.decode(Reader(bytes(wire)), 0)
 
     def after(asked):
-        return merge(
-            EMPTY, received, 0.0, version=1, api_version=0, asked=asked, keep=lambda name: True
-        )
+        return merge(EMPTY, received, version=1, api_version=0, asked=asked, keep=lambda name: True)
 
     assert after(asked=()).topics == {}
     told = after(asked=None)
@@ -271,14 +268,14 @@ class TestLeaderHints:
     known = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
 
     def test_newer(self):
-        new = self.known.with_leader("t", 0, 2, 6)
+        new = self.known.with_leaders([LeaderHint("t", 0, 2, 6)])
         assert new.partition("t", 0)[:3] == (0, 2, 6)
         assert new.version == self.known.version
         assert self.known.partition("t", 0).leader == 1
 
     def test_with_a_node_not_known_before(self):
         node = Node(3, "host3", 9093, None)
-        assert self.known.with_leader("t", 0, 3, 6, node).leader("t", 0) == node
+        assert self.known.with_leaders([LeaderHint("t", 0, 3, 6, node)]).leader("t", 0) == node
 
     @pytest.mark.parametrize(
         ("topic", "partition", "leader", "epoch"),
@@ -291,10 +288,13 @@ class TestLeaderHints:
         ],
     )
     def test_what_tells_nothing(self, topic, partition, leader, epoch):
-        assert self.known.with_leader(topic, partition, leader, epoch) is self.known
+        assert self.known.with_leaders([LeaderHint(topic, partition, leader, epoch)]) is self.known
 
     def test_an_answer_of_before_does_not_undo_it(self):
-        new = merged(self.known.with_leader("t", 0, 2, 6), told_topic("t", told_partition(0, 1, 5)))
+        new = merged(
+            self.known.with_leaders([LeaderHint("t", 0, 2, 6)]),
+            told_topic("t", told_partition(0, 1, 5)),
+        )
         assert new.partition("t", 0).leader == 2
 
 
@@ -406,7 +406,7 @@ class MergeModel(RuleBasedStateMachine):
         if not self.metadata.brokers:
             return
         before = self.partitions.get((name, partition))
-        self.metadata = self.metadata.with_leader(name, partition, leader, epoch)
+        self.metadata = self.metadata.with_leaders([LeaderHint(name, partition, leader, epoch)])
         if before is not None and epoch > before[1]:
             self.partitions[name, partition] = (leader, epoch)
 
