@@ -271,7 +271,11 @@ def as_partition(value: object) -> TopicPartition:
     if isinstance(value, tuple) and len(value) == 2:
         topic, partition = value
         if isinstance(topic, str) and is_int(partition):
-            return TopicPartition(topic_name(topic), partition_number(partition))
+            topic_name(topic)
+            if not 0 <= partition <= INT32:
+                partition_number(partition)  # says what is wrong
+            # Thousands may come at once, and be what they should be already.
+            return value if type(value) is TopicPartition else TopicPartition(topic, partition)
     raise TypeError(f"partitions must be TopicPartition instances, not {value!r}")
 
 
@@ -320,11 +324,13 @@ def _to_commit(tp: object, told: object) -> OffsetAndMetadata:
         offset, metadata = told
     if not isinstance(metadata, str):
         raise TypeError("Metadata should be a string")
+    epoch = told.leader_epoch if isinstance(told, OffsetAndMetadata) else None
+    if type(offset) is int and 0 <= offset <= INT64 and not metadata and epoch is None:
+        return OffsetAndMetadata(offset, "")  # thousands may come at once
     try:
         number = whole(f"offset of {tp}", offset)
     except TypeError as error:
         raise IllegalArgumentError(str(error.args[0])) from None
-    epoch = told.leader_epoch if isinstance(told, OffsetAndMetadata) else None
     if epoch is not None:
         epoch = whole(f"leader epoch of {tp}", epoch, most=INT32)
     return OffsetAndMetadata(number, wire_string("metadata", metadata), epoch)

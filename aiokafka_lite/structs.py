@@ -73,7 +73,7 @@ class OffsetAndMetadata(_OffsetAndMetadata):
     leader_epoch: int | None = None
 
     def __new__(cls, offset: int, metadata: str, leader_epoch: int | None = None) -> Self:
-        self = super().__new__(cls, offset, metadata)
+        self = tuple.__new__(cls, (offset, metadata))  # the base's own takes twice as long
         if leader_epoch is not None:
             self.leader_epoch = leader_epoch
         return self

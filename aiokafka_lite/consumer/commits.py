@@ -168,14 +168,15 @@ class Commits:
         if partitions is not None:
             states = map(self._positions.get, partitions)
         is_settled = self._committer.is_settled
-        return {
-            state.tp: _reached(state, position)
-            for state in states
-            if state is not None
-            and not state.remade  # what is handed out is of a topic that is gone
-            and (position := state.position) is not None
-            and (settled or not is_settled(state, position))
-        }
+        given: dict[TopicPartition, OffsetAndMetadata] = {}
+        for state in states:
+            if state is None or state.remade:  # what is handed out is of a topic that is gone
+                continue
+            position, epoch = state.standing()
+            if position is not None and (settled or not is_settled(state, position)):
+                known = None if epoch == UNKNOWN_EPOCH else epoch
+                given[state.tp] = OffsetAndMetadata(position, "", known)
+        return given
 
     # --- by the clock
 
@@ -317,8 +318,3 @@ class Commits:
             task.cancel()
             await asyncio.wait([task])
             self._by_clock = None  # it may have been cancelled before its first step
-
-
-def _reached(state: PartitionState, position: int) -> OffsetAndMetadata:
-    epoch = state.position_epoch
-    return OffsetAndMetadata(position, "", None if epoch == UNKNOWN_EPOCH else epoch)

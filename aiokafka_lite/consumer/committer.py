@@ -218,7 +218,7 @@ class Committer:
     async def _commit(
         self, offsets: Offsets, deadline: float, missing_topics_may_come: bool, turn: Turn
     ) -> None:
-        owned = {tp: self._holding(tp) for tp in offsets}
+        owned = self._holdings(offsets)
         started = self._loop.time()
         try:
             await turn.come(deadline)
@@ -227,9 +227,10 @@ class Committer:
             self.counters.failures += 1
             raise
         self._count(self._loop.time() - started)
-        for tp, state in owned.items():
+        settled = self._settled
+        for (tp, committed), state in zip(offsets.items(), owned.values(), strict=True):
             if isinstance(state, PartitionState):
-                self._settled[tp] = (state, offsets[tp].offset)
+                settled[tp] = (state, committed[0])
         if self.on_committed is not None:
             self.on_committed(offsets)
 
@@ -295,16 +296,20 @@ class Committer:
         """Whether none of the partitions was taken away since (and perhaps given back, when
         another member may have gone further)."""
         return all(
-            before is None or self._holding(tp) in (before, _GIVEN_UP)
-            for tp, before in owned.items()
+            before is None or now is before or now is _GIVEN_UP
+            for before, now in zip(owned.values(), self._holdings(owned).values(), strict=True)
         )
 
-    def _holding(self, tp: TopicPartition) -> _Holding:
-        """How this has a partition now, compared with how it had it before."""
-        state = self._positions.get(tp)
-        if state is None and self._driver is not None and tp in self._driver.membership.assignment:
-            return _GIVEN_UP
-        return state
+    def _holdings(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, _Holding]:
+        """How this has partitions now, in their order."""
+        holdings: dict[TopicPartition, _Holding]
+        holdings = dict(zip(partitions, map(self._positions.get, partitions), strict=True))
+        if self._driver is not None and None in holdings.values():
+            members = self._driver.membership.assignment
+            for tp, state in holdings.items():
+                if state is None and tp in members:
+                    holdings[tp] = _GIVEN_UP
+        return holdings
 
     def _count(self, seconds: float) -> None:
         counters = self.counters

@@ -157,6 +157,12 @@ class PartitionState:
             return self.chunk_epoch
         return self._epoch if chunk.index == 0 else chunk.records[chunk.index - 1].leader_epoch
 
+    def standing(self) -> tuple[int | None, int]:
+        """`position` and `position_epoch`: a commit asks them of thousands at once."""
+        if self.chunk is None:
+            return self._position, self._epoch
+        return self.chunk.position, self.position_epoch
+
     @property
     def fetch_epoch(self) -> int:
         """Leader epoch of the record before `fetch_offset`, or UNKNOWN_EPOCH."""

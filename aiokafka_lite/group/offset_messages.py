@@ -40,6 +40,8 @@ __all__ = [
     "COMMIT_NAMES_UNTIL",
     "FETCH_ALL_FROM",
     "FETCH_NAMES_UNTIL",
+    "NO_EPOCH",
+    "NO_GENERATION",
     "OLDEST",
     "Committed",
     "GroupAnswer",
@@ -64,8 +66,8 @@ FETCH_ALL_FROM: Final = 2
 
 _GROUPS_FROM: Final = 8
 _STABLE_FROM: Final = 7
-_NO_GENERATION: Final = -1
-_NO_EPOCH: Final = -1
+NO_GENERATION: Final = -1
+NO_EPOCH: Final = -1
 
 
 class Committed(NamedTuple):
@@ -124,7 +126,7 @@ def commit_request(
         identity: The member that commits; None: nobody of the group.
         ids: Of the topics; needed from version 10 on.
     """
-    member_id, generation, instance_id = identity or ("", _NO_GENERATION, None)
+    member_id, generation, instance_id = identity or ("", NO_GENERATION, None)
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for tp, offset in offsets.items():
         topic = topics.get(tp.topic)
@@ -140,7 +142,7 @@ def commit_request(
             OffsetCommitRequestPartition(
                 partition_index=tp.partition,
                 committed_offset=offset.offset,
-                committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                committed_leader_epoch=NO_EPOCH if epoch is None else epoch,
                 committed_metadata=offset.metadata,
             )
         )

@@ -34,6 +34,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
+from aiokafka_lite.group.commit_messages import CommitAnswer, CommitQuestion
 from aiokafka_lite.group.membership import CommitIdentity
 from aiokafka_lite.group.offset_messages import (
     COMMIT_NAMES_UNTIL,
@@ -44,12 +45,10 @@ from aiokafka_lite.group.offset_messages import (
     GroupAnswer,
     GroupQuestion,
     TopicIds,
-    answered,
-    commit_request,
     fetch_request,
     read_fetch,
 )
-from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
 from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -111,14 +110,17 @@ class OffsetStore:
         ids = TopicIds.of(self._cluster.metadata, names)
         lasting: KafkaError | None = None
 
-        def build(version: int) -> OffsetCommitRequest:
+        def build(version: int) -> CommitQuestion:
             member = identity() if callable(identity) else identity
-            return commit_request(self.group_id, pending, member, ids, version)
+            return CommitQuestion(self.group_id, pending, member, ids)
 
-        def check(response: OffsetCommitResponse) -> None:
+        def check(response: CommitAnswer) -> None:
             nonlocal lasting
+            if response.stored and pending.keys() <= response.all_stored(ids):
+                pending.clear()
+                return
             failed: dict[TopicPartition, KafkaError] = {}
-            for tp, code in answered(response.topics, ids):
+            for tp, code in response.codes(ids):
                 if code and tp in pending:
                     failed[tp] = for_code(code)(f"{tp} of group {self.group_id}")
                 else:
