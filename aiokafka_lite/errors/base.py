@@ -24,12 +24,8 @@ class KafkaError(RuntimeError):
     """Metadata should be refreshed before the next attempt."""
     ambiguous: bool = False
     """What was asked for may have been done: the records may be stored."""
-    fatal_to_producer: ClassVar[bool] = False
-    """The producer cannot go on; it has to be closed."""
     fatal_to_consumer: ClassVar[bool] = False
     """The consumer cannot go on in its group; it has to be closed."""
-    fatal_to_transaction: ClassVar[bool] = False
-    """The open transaction can only be aborted."""
 
     def __str__(self) -> str:
         if not self.args:
@@ -66,9 +62,7 @@ class BrokerResponseError(KafkaError):
         cls.retriable = Trait.RETRIABLE in traits
         cls.invalid_metadata = Trait.REFRESH in traits
         cls.ambiguous = Trait.AMBIGUOUS in traits
-        cls.fatal_to_producer = Trait.ENDS_PRODUCER in traits
         cls.fatal_to_consumer = Trait.ENDS_CONSUMER in traits
-        cls.fatal_to_transaction = Trait.ENDS_TRANSACTION in traits
         _CLASSES[code] = cls
 
     def __str__(self) -> str:

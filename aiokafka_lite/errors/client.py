@@ -166,7 +166,6 @@ class AuthenticationMethodNotSupported(KafkaError):
 class AuthenticationFailedError(KafkaError):
     """The broker, or this client, refused the other side's credentials."""
 
-    fatal_to_producer = True
     fatal_to_consumer = True
 
 

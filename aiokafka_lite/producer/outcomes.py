@@ -23,7 +23,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["Verdict", "delivery_timed_out", "explain", "verdict"]
+__all__ = ["PRODUCER_REFUSED", "Verdict", "delivery_timed_out", "explain", "verdict"]
 
 
 class Verdict(Enum):
@@ -39,13 +39,14 @@ class Verdict(Enum):
 
 
 _NUMBER_REFUSED: Final = (OutOfOrderSequenceNumber, UnknownProducerId)
-_PRODUCER_REFUSED: Final = (
+PRODUCER_REFUSED: Final = (
     ClusterAuthorizationFailedError,
     InvalidProducerIdMapping,
     ProducerFenced,
     TransactionalIdAuthorizationFailed,
     UnsupportedVersionError,
 )
+"""What no batch of a producer with an id can succeed after."""
 
 
 def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, count: int) -> Verdict:
@@ -69,7 +70,7 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
             return Verdict.RENUMBER if oldest and fresh else Verdict.RETRY
         if isinstance(error, InvalidProducerEpoch):
             return Verdict.RENEW if fresh else Verdict.RETRY
-        if isinstance(error, _PRODUCER_REFUSED):
+        if isinstance(error, PRODUCER_REFUSED):
             return Verdict.FATAL
     if isinstance(error, MessageSizeTooLargeError) and count > 1:
         return Verdict.SPLIT

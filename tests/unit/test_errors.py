@@ -69,12 +69,9 @@ def test_the_writes_that_may_have_been_stored() -> None:
     assert not errors.NotEnoughReplicasError.ambiguous
 
 
-def test_fatal_for_whom() -> None:
-    assert errors.ProducerFenced.fatal_to_producer
-    assert not errors.ProducerFenced.fatal_to_consumer
+def test_what_ends_a_consumer() -> None:
     assert errors.FencedInstanceIdError.fatal_to_consumer
-    assert errors.TransactionAbortableError.fatal_to_transaction
-    assert not errors.TransactionAbortableError.fatal_to_producer
+    assert not errors.ProducerFenced.fatal_to_consumer
 
 
 @pytest.mark.parametrize("cls", EXCEPTIONS, ids=lambda cls: cls.__name__)

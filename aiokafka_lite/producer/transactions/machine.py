@@ -32,24 +32,22 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import (
     BrokerResponseError,
-    ClusterAuthorizationFailedError,
     CommitFailedError,
     ConcurrentTransactions,
     IllegalOperation,
     InvalidProducerEpoch,
-    InvalidProducerIdMapping,
     InvalidTxnState,
     KafkaError,
     KafkaProtocolError,
     ProducerFenced,
     TopicAuthorizationFailedError,
     TransactionAbortedError,
-    TransactionalIdAuthorizationFailed,
     UnsupportedVersionError,
     for_code,
 )
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
+from aiokafka_lite.producer.outcomes import PRODUCER_REFUSED
 from aiokafka_lite.producer.transactions.contents import Contents
 from aiokafka_lite.producer.transactions.reactions import Reaction, error_of, gravest, reaction
 from aiokafka_lite.producer.transactions.states import ENDING, FOLLOWING, OPEN, TransactionState
@@ -82,14 +80,6 @@ _CONCURRENT: Final = ConcurrentTransactions.errno
 
 _S = TransactionState
 _R = Reaction
-
-_ENDS_PRODUCER: Final = (
-    ClusterAuthorizationFailedError,
-    InvalidProducerIdMapping,
-    ProducerFenced,
-    TransactionalIdAuthorizationFailed,
-    UnsupportedVersionError,
-)
 
 
 def soon(failures: int) -> float:
@@ -226,7 +216,7 @@ class TransactionMachine:
         """
         if self.state not in OPEN:
             return
-        if isinstance(error, _ENDS_PRODUCER):
+        if isinstance(error, PRODUCER_REFUSED):
             self._fail(error)
             return
         if isinstance(error, InvalidProducerEpoch):
