@@ -214,7 +214,7 @@ class Connection:
     def send_for(
         self,
         promise: Promise,
-        request: RequestInPieces,
+        request: RequestInPieces | RequestOf[Response],
         version: int,
         *,
         timeout: float | None = None,
@@ -230,9 +230,15 @@ class Connection:
             request, version, timeout, expect_response: As for `send`.
         """
         correlation_id = self._next_correlation_id()
-        pieces = request.encode_frame(version, correlation_id, self._options.client_id)
+        client_id = self._options.client_id
+        reader: RequestInPieces | type[Response]
+        if isinstance(request, RequestInPieces):
+            pieces, reader = request.encode_frame(version, correlation_id, client_id), request
+        else:
+            pieces = [encode_request(request, version, correlation_id, client_id)]
+            reader = request.response
         pending = self._pend(
-            request.name, request.api_key, version, correlation_id, request, timeout, promise
+            request.name, request.api_key, version, correlation_id, reader, timeout, promise
         )
         if self._renewal is not None and self._renewal.holds():
             whole = b"".join(pieces)

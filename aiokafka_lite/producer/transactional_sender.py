@@ -84,7 +84,15 @@ class TransactionalSender(Sender):
         self._watched = 0  # the transaction whose first batch is, by the accumulator's count
         self._closing = False
         self.transactions = TransactionDriver(
-            cluster, transactional_id, timeout_ms, options, identity, self, self._tasks, loop
+            cluster,
+            transactional_id,
+            timeout_ms,
+            options,
+            identity,
+            self,
+            self._tasks,
+            loop,
+            self._on_task_error,
         )
 
     def start(self) -> None:

@@ -1,18 +1,16 @@
-"""The one task that has a producer's transactions carried out, and the calls that wait for it.
+"""What has a producer's transactions carried out, and the calls that wait for that.
 
-The machine says what to ask; this asks it, one step at a time, on a connection that no fetch and no
-join delays. What changes is told to the outlet (the sender), which lets records in, or keeps them
-out, and lets go of what will not be sent.
+The machine says what to ask; the asker asks it, one step at a time. What changes is told to the
+outlet (the sender), which lets records in, or keeps them out, and lets go of what will not be sent.
+There is no task: whatever happens (a call, an answer, a timer) looks for the next step itself.
 
 Non-obvious:
 - A wait that was cancelled, or ran out of time, leaves what was waited for under way: the same call
   made again waits on, or tells how it ended meanwhile.
 - State changes between awaits, never across one: whoever changes the machine calls ``_settle``
   before it awaits anything.
-- In the newer generation a broker has the transaction's coordinator asked about whatever comes
-  first to a partition, or of a group, and gives one such question up for the next of the same
-  producer: both have to be asked again, after a pause. So offsets take the connection of the
-  records, on which the broker takes up one request after the other.
+- What the sender tells is looked at in the next pass of the event loop: it may be in the middle of
+  something, and has more partitions to tell of, which are added by one request.
 - Nobody tells when the request of an overdue batch is answered at last, which has to be waited for
   before the end of its transaction: only then, and rarely, the outlet is asked again and again.
 """
@@ -24,47 +22,33 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from aiokafka_lite._tasks import TaskOwner
-from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf
-from aiokafka_lite.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    ProducerClosed,
-)
+from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, ProducerClosed
 from aiokafka_lite.group.membership import GroupMetadata
-from aiokafka_lite.group.offset_messages import TopicIds
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.options import ProducerOptions
+from aiokafka_lite.producer.transactions.asker import Asker
 from aiokafka_lite.producer.transactions.machine import TransactionMachine
 from aiokafka_lite.producer.transactions.patience import Patience
-from aiokafka_lite.producer.transactions.requests import BUMPS_FROM, answer_of, question
-from aiokafka_lite.producer.transactions.silence import SilenceWatch
 from aiokafka_lite.producer.transactions.states import ENDING, OPEN, TransactionState
 from aiokafka_lite.producer.transactions.steps import (
     AddPartitions,
-    CommitOffsets,
+    Answer,
     EndTransaction,
     FindCoordinator,
-    Place,
     Step,
 )
 from aiokafka_lite.producer.transactions.times import TransactionTimes
-from aiokafka_lite.protocol.api_keys import ApiKey
-from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Outlet", "TransactionDriver"]
 
 log = logging.getLogger(__name__)
 
-_FEATURE: Final = "transaction.version"
-_FIND_FOR: Final = 5.0
-"""Seconds of one search for a coordinator: nothing else is asked meanwhile, not even an abort."""
 _LOOK_AGAIN: Final = 0.02
 """Seconds between two looks at whether an overdue batch's request was answered."""
+
+_WHAT: Final = "carry out transactions"
 
 _S = TransactionState
 
@@ -117,8 +101,9 @@ class TransactionDriver:
         options: The producer's.
         identity: Gets the ids and epochs.
         outlet: Told of each change.
-        tasks: Owner of the one task.
+        tasks: Owner of those who find coordinators, and connect to them.
         loop: In which all this is called.
+        on_mistake: Told of a mistake of ours: what was being done, and the exception.
 
     Attributes:
         machine: Tells where it stands.
@@ -135,23 +120,22 @@ class TransactionDriver:
         outlet: Outlet,
         tasks: TaskOwner,
         loop: asyncio.AbstractEventLoop,
+        on_mistake: Callable[[str, BaseException], None],
     ) -> None:
         self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
         self.times = TransactionTimes()
         self._patience = Patience()
         self._opening: asyncio.TimerHandle | None = None  # of what is held
-        self._cluster = cluster
         self._transactional_id = transactional_id
-        self._timeout_ms = timeout_ms
-        self._request_timeout = options.request_timeout
         self._outlet = outlet
-        self._tasks = tasks
         self._loop = loop
-        self._silence = SilenceWatch(cluster, tasks, loop)
-        self._task: asyncio.Task[None] | None = None
-        self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._on_mistake = on_mistake
+        self._asker = Asker(
+            cluster, transactional_id, timeout_ms, options.request_timeout, self, tasks, loop
+        )
+        self._look_is_due = False  # in the next pass of the loop
+        self._retry: asyncio.TimerHandle | None = None  # of a step that was put off
         self._waiters: list[asyncio.Future[None]] = []  # for anything to change
-        self._nodes: dict[Place, int] = {}  # coordinators as they were found last
         self._told = 0  # the machine's transitions
         self._end: _End | None = None  # the one under way, or the last
         self._watching = False  # the outlet calls back when all is resolved
@@ -168,7 +152,7 @@ class TransactionDriver:
         began = self._loop.time()
         self.machine.initialize()
         self._settle()
-        self._task = self._tasks.spawn(self._run(), "carry out transactions")
+        self._go_on()
         try:
             await self._until(
                 lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
@@ -254,11 +238,10 @@ class TransactionDriver:
         self.machine.close(ProducerClosed("the producer was stopped"))
         self._settle()
         if not self._loop.is_closed():
-            self._silence.close()
-            if self._opening is not None:
-                self._opening.cancel()
-            if self._task is not None:
-                self._task.cancel()
+            self._asker.close()
+            for timer in (self._opening, self._retry):
+                if timer is not None:
+                    timer.cancel()
 
     # What the sender tells
 
@@ -285,9 +268,10 @@ class TransactionDriver:
             self._patience.on_answered(self._loop.time())
 
     def wake(self) -> None:
-        """Something changed: there may be a step to take."""
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
+        """Something changed: there may be a step to take, in the next pass of the loop."""
+        if not self._look_is_due:
+            self._look_is_due = True
+            self._loop.call_soon(self._look)
 
     # Waiting
 
@@ -299,7 +283,7 @@ class TransactionDriver:
             begin()
             end = self._end = _End(kind)
             self._settle()
-            self.wake()
+            self._go_on()
         end.waiting += 1
         try:
             await self._until(lambda: end.done, deadline, f"{what} yet: call again to wait on")
@@ -360,20 +344,67 @@ class TransactionDriver:
         self._outlet.on_added()
         self.wake()
 
-    # The task
+    # What the asker tells
 
-    async def _run(self) -> None:
-        while True:
-            step = self.machine.next_step(self._loop.time(), drained=self._drained())
-            if self._told != self.machine.transitions:
-                self._settle()  # else whoever waits would be woken for nothing
-            if step is None:
-                await self._sleep()
-                continue
-            await self._carry_out(step)
-            self._settle()
-            if isinstance(step, AddPartitions):
-                self._outlet.on_added()
+    def on_coordinator(self, level: int, can_bump: bool) -> None:
+        """See the machine's."""
+        self.machine.on_coordinator(level, can_bump)
+
+    def on_found(self, step: FindCoordinator) -> None:
+        """A coordinator was found."""
+        self.machine.on_found(step)
+        self._go_on()
+
+    def on_answer(self, step: Step, answer: Answer) -> None:
+        """A coordinator answered."""
+        now = self._loop.time()
+        try:
+            self.machine.on_answer(step, answer, now)
+            if isinstance(step, EndTransaction):
+                self._patience.on_ended(now)
+            self._on_landed(step)
+        except Exception as error:  # not the connection's, which is reading
+            self._on_mistake(_WHAT, error)
+
+    def on_failure(self, step: Step, error: KafkaError) -> None:
+        """Nobody answered, or the answer cannot be read."""
+        log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
+        try:
+            self.machine.on_error(step, error, self._loop.time())
+            self._on_landed(step)
+        except Exception as mistake:
+            self._on_mistake(_WHAT, mistake)
+
+    def _on_landed(self, step: Step) -> None:
+        self._settle()
+        if isinstance(step, AddPartitions):
+            self._outlet.on_added()
+        self._go_on()
+
+    # From step to step
+
+    def _look(self) -> None:
+        self._look_is_due = False
+        try:
+            self._go_on()
+        except Exception as error:
+            self._on_mistake(_WHAT, error)
+
+    def _go_on(self) -> None:
+        """Take the next step, if there is one to take now; else look again when it is time."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        machine = self.machine
+        step = machine.next_step(self._loop.time(), drained=self._drained())
+        if self._told != machine.transitions:
+            self._settle()  # else whoever waits would be woken for nothing
+        if step is not None:
+            self._asker.ask(step)
+            return
+        retry_at = machine.next_wakeup()
+        if retry_at is not None:
+            self._retry = self._loop.call_at(retry_at, self._look)
 
     def _drained(self) -> bool:
         """Whether the transaction may end; if not yet, there will be a look again."""
@@ -389,75 +420,6 @@ class TransactionDriver:
     def _on_resolved(self) -> None:
         self._watching = False
         self.wake()
-
-    async def _sleep(self) -> None:
-        self._waker = waker = self._loop.create_future()
-        until = self.machine.next_wakeup()
-        timer = None if until is None else self._loop.call_at(until, self.wake)
-        try:
-            await waker
-        finally:
-            self._waker = None
-            if timer is not None:
-                timer.cancel()
-
-    async def _carry_out(self, step: Step) -> None:
-        machine = self.machine
-        now = self._loop.time()
-        deadline = now + self._request_timeout
-        try:
-            if isinstance(step, FindCoordinator):
-                await self._find(step.place, min(deadline, now + _FIND_FOR))
-                machine.on_found(step)
-                return
-            names = {tp.topic for tp in step.offsets} if isinstance(step, CommitOffsets) else ()
-            ids = TopicIds.of(self._cluster.metadata, names)
-            response = await self._ask(step, ids, deadline)
-            answer = answer_of(step, response, ids)
-        except KafkaError as error:
-            log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
-            machine.on_error(step, error, self._loop.time())
-        else:
-            now = self._loop.time()
-            machine.on_answer(step, answer, now)
-            if isinstance(step, EndTransaction):
-                self._patience.on_ended(now)
-
-    async def _find(self, place: Place, deadline: float) -> None:
-        kind, key = place
-        before = self._nodes.pop(place, None)
-        if before is not None:
-            self._cluster.coordinators.forget(kind, key, before)
-        broker = await CoordinatorOf(key, kind).find(self._cluster, -1, deadline)
-        self._nodes[place] = broker.node_id
-
-    async def _ask(self, step: Step, ids: TopicIds, deadline: float) -> Response:
-        broker = self._cluster.broker(self._nodes[step.place])
-        purpose = Purpose.COMMIT
-        if isinstance(step, CommitOffsets) and step.implicit:
-            purpose = Purpose.PRODUCE
-        connection = broker.connected(purpose)
-        if connection is None:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    connection = await broker.connection(purpose)
-            except TimeoutError:
-                raise KafkaConnectionError(f"{broker}: not connected in time") from None
-        versions = connection.versions
-        if step.place[0] is CoordinatorKind.TRANSACTION:
-            self.machine.on_coordinator(
-                versions.features.get(_FEATURE, 0),
-                versions.supports(ApiKey.INIT_PRODUCER_ID, BUMPS_FROM),
-            )
-        asked = question(step, self._transactional_id, self._timeout_ms, ids)
-        version = connection.version_of(asked.request.request_class, asked.latest, asked.oldest)
-        left = max(deadline - self._loop.time(), 0.0)
-        answer = connection.send(asked.request.build(version), version, timeout=left)
-        # Of records that are under way beside it the producer judges by itself.
-        leave = connection.close if purpose is Purpose.COMMIT else answer.set_exception
-        self._silence.watch(step.place, broker.node_id, answer, leave)
-        response: Response = await answer
-        return response
 
 
 _UNDER_WAY: Final = ENDING | {_S.INITIALIZING}

@@ -11,12 +11,13 @@ whether the step of that moment is old, and runs out when there is none.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import find_coordinator
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError
+from aiokafka_lite.net.in_flight import Promise
 from aiokafka_lite.producer.transactions.steps import Place
 
 __all__ = ["SilenceWatch"]
@@ -28,7 +29,6 @@ SILENT_FOR: Final = 3.0
 _FIND_FOR: Final = 5.0
 """Seconds of one such question."""
 
-_Answer: TypeAlias = "asyncio.Future[Any]"
 _Leave: TypeAlias = Callable[[KafkaConnectionError], object]
 
 
@@ -46,11 +46,11 @@ class SilenceWatch:
         self._tasks = tasks
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._watched: tuple[Place, int, _Answer, _Leave] | None = None
+        self._watched: tuple[Place, int, Promise, _Leave] | None = None
         self._since = 0.0  # loop time
         self._closed = False
 
-    def watch(self, place: Place, node_id: int, answer: _Answer, leave: _Leave) -> None:
+    def watch(self, place: Place, node_id: int, answer: Promise, leave: _Leave) -> None:
         """A coordinator was asked something.
 
         Args:
@@ -80,7 +80,7 @@ class SilenceWatch:
         else:
             self._tasks.spawn(self._ask_others(*self._watched), "ask others who coordinates")
 
-    async def _ask_others(self, place: Place, node_id: int, answer: _Answer, leave: _Leave) -> None:
+    async def _ask_others(self, place: Place, node_id: int, answer: Promise, leave: _Leave) -> None:
         kind, key = place
         try:
             deadline = self._loop.time() + _FIND_FOR

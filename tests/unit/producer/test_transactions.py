@@ -556,6 +556,31 @@ async def test_who_waits_is_told_when_the_producer_is_stopped(
         await commit
 
 
+@pytest.mark.parametrize("call", ["on_answer", "on_error"])
+async def test_a_mistake_of_ours_stops_the_producer(
+    cluster: FakeCluster,
+    producer: Any,
+    call: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def mistaken(*_: object) -> None:
+        raise ZeroDivisionError("mistaken")
+
+    machine = producer._transactions.machine
+    async with asyncio.timeout(10):
+        await producer.begin_transaction()
+        await producer.send("orders", b"x", partition=0)
+        monkeypatch.setattr(machine, call, mistaken)
+        if call == "on_error":
+            cluster.control(ApiKey.END_TXN, disconnect=True)
+        with pytest.raises(ProducerClosed):
+            await producer.commit_transaction()
+    [told] = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert "carry out transactions ended unexpectedly" in told.message
+    caplog.clear()
+
+
 async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
     cluster: FakeCluster, room: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
