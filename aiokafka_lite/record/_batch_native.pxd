@@ -10,7 +10,7 @@ cdef class BatchBuilder:
     cdef readonly int64_t first_timestamp
     cdef readonly int64_t max_timestamp
     cdef readonly bint sealed
-    cdef bytearray _buffer              # the pool's, until take_buffer()
+    cdef bytearray _buffer              # the pool's, or None
     cdef bytearray _storage             # where the records are: the pool's buffer or our own
     cdef bytes _payload                 # the records, compressed
     cdef tuple _payload_of              # how: (Compression, level)

@@ -216,16 +216,6 @@ cdef class BatchBuilder:
             raise ValueError(f"timestamp_ms {timestamp_ms} is not within -1 .. 2**63 - 1")
         return self.append_record(timestamp, key, value, headers)
 
-    def size_of(self, int64_t timestamp_ms, key, value, headers=()):
-        cdef Py_ssize_t body
-        cdef int64_t delta = sub_wrapping(timestamp_ms, self.first_timestamp) if self.count else 0
-        if timestamp_ms < -1:
-            raise ValueError(f"timestamp_ms {timestamp_ms} is not within -1 .. 2**63 - 1")
-        body = (
-            record_size_upper_bound(key, value, () if headers is None else headers)
-            - RECORD_OVERHEAD + 1 + varint_size(delta) + varint_size(self.count))
-        return varint_size(body) + body
-
     def seal(
         self, compression=Compression.NONE, level=None, *, int64_t producer_id=-1,
         int16_t producer_epoch=-1, int32_t base_sequence=-1, bint transactional=False,
@@ -240,16 +230,14 @@ cdef class BatchBuilder:
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
         self.sealed = True  # first: compressing in a thread lets the event loop go on
+        if self._capacity() < self.size:
+            raise IllegalStateError("The batch's buffer was resized")
         if compression is NONE:
-            if self._capacity() < self.size:
-                raise IllegalStateError("The batch's buffer has been taken back")
             header = <uint8_t *>PyByteArray_AS_STRING(self._storage)
             size = self.size
             batch = view = memoryview(self._storage)[:size]
         else:
             if self._payload is None or self._payload_of != (compression, level):
-                if self._capacity() < self.size:
-                    raise IllegalStateError("The batch's buffer has been taken back")
                 with memoryview(self._storage) as view:
                     self._payload = compress(view[HEADER_SIZE:self.size], compression, level)
                 self._payload_of = (compression, level)
@@ -275,11 +263,3 @@ cdef class BatchBuilder:
         store32(header + 57, self.count)
         store32(header + 17, <int32_t><uint32_t>crc32c(view[ATTRIBUTES_AT:]))
         return batch
-
-    def take_buffer(self):
-        cdef bytearray buffer = self._storage if self._buffer is None else self._buffer
-        if self._storage is buffer:
-            self._storage = None
-            self.sealed = True
-        self._buffer = None
-        return buffer

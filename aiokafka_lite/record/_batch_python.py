@@ -100,10 +100,9 @@ def record_size_upper_bound(
 class BatchBuilder:
     """Appends records to one v2 batch until it is full, then seals it.
 
-    The records are written into a buffer that may come from a pool and may go back to it
-    (``take_buffer()``). The pool's is never resized, so it may be handed out again while somebody
-    still holds a view of it; a first record that does not fit gets a buffer of its own, and the
-    pool's stays as it is.
+    The records are written into a buffer that may be a pool's, which lends it again when the batch
+    is through. The pool's is never resized, so that may be while somebody still holds a view of it;
+    a first record that does not fit gets a buffer of its own, and the pool's stays as it is.
 
     Args:
         limit: Bytes the batch may have, its header of 61 bytes included.
@@ -132,7 +131,7 @@ class BatchBuilder:
         self.max_timestamp = -1  # ms
         self.sealed = False
         self._position = HEADER_SIZE  # where the next record goes
-        self._buffer = buffer  # the pool's, until take_buffer()
+        self._buffer = buffer  # the pool's, or None
         self._storage = buffer  # where the records are: the pool's buffer or our own
         self._payload: bytes | None = None  # the records, compressed
         self._payload_of: tuple[Compression, int | None] | None = None  # how
@@ -141,16 +140,6 @@ class BatchBuilder:
     def size(self) -> int:
         """Bytes of the batch so far, uncompressed, its header included."""
         return self._position
-
-    def size_of(
-        self,
-        timestamp_ms: int,
-        key: Bytes | None,
-        value: Bytes | None,
-        headers: Headers | None = (),
-    ) -> int:
-        """Exactly how many bytes the record would add if it were appended now."""
-        return len(self._encoded(timestamp_ms, key, value, headers))
 
     def append(
         self,
@@ -216,23 +205,24 @@ class BatchBuilder:
             level: See :func:`aiokafka_lite.record.compression.check_level`.
 
         Returns:
-            The whole batch. Uncompressed, it is a view of the builder's buffer, valid until the
-            buffer that ``take_buffer()`` gave is written to by somebody else.
+            The whole batch. Uncompressed, it is a view of the builder's buffer, valid until a pool
+            lends that again.
 
         Raises:
-            IllegalStateError: The batch is empty, or its uncompressed buffer has been taken.
+            IllegalStateError: The batch is empty.
             KafkaConfigurationError: The codec does not have this level.
         """
         compression = Compression(compression)
         check_level(compression, level)
-        if not self.count:
+        storage = self._storage
+        if storage is None or not self.count:
             raise IllegalStateError("An empty batch cannot be sealed")
         self.sealed = True  # first: compressing in a thread lets the event loop go on
         if compression is Compression.NONE:
-            batch: bytearray | memoryview = memoryview(self._records_storage())[: self._position]
+            batch: bytearray | memoryview = memoryview(storage)[: self._position]
         else:
             if self._payload is None or self._payload_of != (compression, level):
-                with memoryview(self._records_storage()) as view:
+                with memoryview(storage) as view:
                     records = view[HEADER_SIZE : self._position]
                     self._payload = compress(records, compression, level)
                 self._payload_of = (compression, level)
@@ -256,19 +246,6 @@ class BatchBuilder:
         write_crc(batch, 0, len(batch))
         return batch
 
-    def take_buffer(self) -> bytearray | None:
-        """Give the buffer back to the pool: the one given, or else the one that was made.
-
-        Once; then None. After ``seal()`` with compression the batch needs it no more and it may be
-        taken at once. Uncompressed, take it when the batch was acknowledged or given up.
-        """
-        buffer = self._storage if self._buffer is None else self._buffer
-        if self._storage is buffer:
-            self._storage = None
-            self.sealed = True
-        self._buffer = None
-        return buffer
-
     def _grown(self, needed: int) -> bytearray:
         """Room for ``needed`` bytes, in a buffer of our own: the pool's is never resized."""
         storage = self._storage
@@ -278,11 +255,6 @@ class BatchBuilder:
             size = max(needed, min(self.limit, 2 * len(storage)))
             storage += bytes(size - len(storage))
         return storage
-
-    def _records_storage(self) -> bytearray:
-        if self._storage is None:
-            raise IllegalStateError("The batch's buffer has been taken back")
-        return self._storage
 
     def _encoded(
         self, timestamp_ms: int, key: Bytes | None, value: Bytes | None, headers: Headers | None

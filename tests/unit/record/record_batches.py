@@ -66,3 +66,29 @@ def with_records(payload: bytes, count: int, **fields: int) -> bytearray:
     data += payload
     changes = {"batch_length": len(data) - 12, "record_count": count, "last_offset_delta": 1000}
     return patched(data, **{**changes, **fields})
+
+
+def rows(columns):
+    """The columns as (offset, timestamp, type, key, value, headers) tuples."""
+    data = bytes(columns.data)
+    offsets = memoryview(columns.offsets).cast("q")
+    timestamps = memoryview(columns.timestamps).cast("q")
+    kinds = memoryview(columns.timestamp_types).cast("b")
+    spans = [
+        (memoryview(starts).cast("i"), memoryview(lengths).cast("i"))
+        for starts, lengths in (
+            (columns.key_starts, columns.key_lengths),
+            (columns.value_starts, columns.value_lengths),
+        )
+    ]
+    for column in (offsets, timestamps, kinds, *spans[0], *spans[1]):
+        assert len(column) == columns.count
+    out = []
+    for i in range(columns.count):
+        key, value = (
+            None if lengths[i] < 0 else data[starts[i] : starts[i] + lengths[i]]
+            for starts, lengths in spans
+        )
+        headers = columns.headers.get(i, ())
+        out.append((offsets[i], timestamps[i], kinds[i], key, value, headers))
+    return out
