@@ -31,8 +31,6 @@ INT64: Final = 2**63 - 1
 STRING_BYTES: Final = 32_767
 """Most bytes of a string on the wire."""
 
-NOT_YET: Final = "is not there yet in this release"
-
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
