@@ -19,6 +19,26 @@ def jvm() -> int:
 
 def workers(root: int) -> list[int]:
     """Process ids of the Python workers below ``root``: children of pyspark's daemon."""
+    parents = _parents()
+    daemons = {pid for pid, parent in parents.items() if parent in (root, *_shells(root, parents))}
+    return [pid for pid, parent in parents.items() if parent in daemons and _is_python(pid)]
+
+
+def below(root: int) -> list[int]:
+    """Process ids of all that ``root`` has started, and these, and so on."""
+    parents, found = _parents(), [root]
+    for pid in found:  # which grows
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def stream_sources(root: int) -> list[int]:
+    """Process ids of the Python sources of streams below ``root``: one a query."""
+    return [pid for pid in below(root) if b"python_streaming_source_runner" in _command(pid)]
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process there is."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -27,8 +47,7 @@ def workers(root: int) -> list[int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended meanwhile
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    daemons = {pid for pid, parent in parents.items() if parent in (root, *_shells(root, parents))}
-    return [pid for pid, parent in parents.items() if parent in daemons and _is_python(pid)]
+    return parents
 
 
 def _shells(root: int, parents: dict[int, int]) -> list[int]:
@@ -37,10 +56,20 @@ def _shells(root: int, parents: dict[int, int]) -> list[int]:
 
 
 def _is_python(pid: int) -> bool:
+    return b"python" in _command(pid).partition(b"\0")[0]
+
+
+def _command(pid: int) -> bytes:
+    """A process's command line; empty when it has ended."""
     try:
-        return b"python" in Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return b""
+
+
+def is_there(pid: int) -> bool:
+    """Whether that process has not ended; one that nobody has waited for has."""
+    return _command(pid) != b""
 
 
 def resident(pid: int) -> int:

@@ -17,12 +17,12 @@ import pytest
 
 from tests.spark.beside import OURS, options_of, read
 from tests.spark.kinds import Kinds, numbered
-from tests.spark.processes import jvm, kill, workers
+from tests.spark.processes import jvm, kill, stream_sources, workers
 from tools.kafka import OwnCluster
 from tools.spark.session import ROOT
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 PATIENCE = 120.0  # seconds
 JUDGED = os.environ.get("SPARK_JUDGE") == "1"
@@ -97,6 +97,41 @@ def test_a_killed_worker_is_replaced(spark: "SparkSession", kinds: Kinds) -> Non
     assert killed
     assert before == {row["last"]} == {count // 6 - 1}
     assert (row["records"], row["bytes"]) == (count, count * 100)
+
+
+def test_the_streams_own_process_is_killed(
+    spark: "SparkSession", kinds: Kinds, tmp_path: Path
+) -> None:
+    """The query fails, and goes on from its checkpoint when it is started again."""
+    from pyspark.errors import StreamingQueryException
+
+    topic = kinds.create("sourced", 2)
+    kinds.write(topic, numbered(0, 30))
+    options = options_of(kinds.bootstrap_servers, topic, {"startingOffsets": "earliest"})
+    frame = spark.readStream.format(OURS).options(**options).load()
+    batches: dict[int, list[tuple[int, int]]] = {}
+
+    def take(batch: "DataFrame", number: int) -> None:
+        batches[number] = [(row.partition, row.offset) for row in batch.collect()]
+
+    writer = frame.writeStream.foreachBatch(take)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    others = stream_sources(jvm())
+    query = writer.start()
+    try:
+        query.processAllAvailable()
+        (source,) = set(stream_sources(jvm())).difference(others)
+        assert kill(source)
+        with pytest.raises(StreamingQueryException):
+            query.awaitTermination(int(PATIENCE))
+    finally:
+        query.stop()
+    kinds.write(topic, numbered(1, 10))
+    assert writer.trigger(availableNow=True).start().awaitTermination(int(PATIENCE))
+    assert sorted(place for places in batches.values() for place in places) == [
+        *((0, offset) for offset in range(30)),
+        *((1, offset) for offset in range(10)),
+    ]
 
 
 def threads(pid: int) -> int:

@@ -1,0 +1,171 @@
+"""`pipeline run` is killed, and run again: with an exactly-once sink every row is there once.
+
+SPARK_JUDGE=1 (``make spark-judge``) kills it more often, and in both ways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer
+from tests.spark.kinds import Kinds, numbered
+from tests.spark.processes import below, is_there, kill
+from tools.kafka import RealKafka
+from tools.kafka.java import run
+from tools.kafka.releases import FALLBACK
+
+PATIENCE = 180.0  # seconds a run may take to have something written, or to come to its end
+JUDGED = os.environ.get("SPARK_JUDGE") == "1"
+WAYS = ["all of it", "its own process"] * 3 if JUDGED else ["all of it"]
+"""What SIGKILL takes: the tree of processes with the JVM in it; or what the user has started, where
+the JVM finds out by itself that nobody wants it any more, and may write for a moment."""
+PARTITIONS = 3
+EPOCH = 3_000  # records
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+QUIET_MS = 5_000
+"""Without a record for so long, the console consumer takes it that there are no more."""
+
+Process = subprocess.Popen[bytes]
+
+SPECIFICATION = f"""\
+name = "copied"
+
+[variables]
+bootstrap = ""
+from = ""
+to = ""
+jvm = ""
+
+[spark]
+master = "local[2]"
+
+[spark.conf]
+spark.driver.memory = "1g"
+spark.driver.extraJavaOptions = "${{jvm}}"
+
+[kafka]
+bootstrap.servers = "${{bootstrap}}"
+
+[source]
+format = "kafka_lite"
+
+[source.options]
+subscribe = "${{from}}"
+startingOffsets = "earliest"
+maxOffsetsPerTrigger = {EPOCH}
+
+[[steps]]
+sql = "SELECT key, concat('${{to}} ', string(value)) AS value FROM records"
+
+[sink]
+format = "kafka_lite"
+options = {{ topic = "${{to}}", deliveryGuarantee = "exactly_once" }}
+checkpoint = "checkpoint"
+"""
+
+
+def command(kafka: RealKafka, source: str, target: str, folder: Path) -> list[str]:
+    jvm = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder}"
+    given = {"bootstrap": kafka.bootstrap_servers, "from": source, "to": target, "jvm": jvm}
+    sets = [f"--set={name}={value}" for name, value in given.items()]
+    specification = folder / "copied.toml"
+    specification.write_text(SPECIFICATION)
+    pipeline = [sys.executable, "-m", "aiokafka_lite", "pipeline"]
+    return [*pipeline, "run", str(specification), "--once", "--quiet", *sets]
+
+
+def started(arguments: list[str], folder: Path) -> Process:
+    with (folder / "said.log").open("ab") as log:
+        return subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def said(folder: Path) -> str:
+    """The last words of the runs."""
+    return (folder / "said.log").read_text()[-3000:]
+
+
+async def written(
+    kafka: RealKafka, topic: str, least: int, process: subprocess.Popen[bytes]
+) -> int:
+    """Where the topic's partitions end, all together, once that is ``least`` or more."""
+    servers = kafka.bootstrap_servers
+    async with AIOKafkaConsumer(topic, bootstrap_servers=servers) as consumer:
+        while process.poll() is None:
+            end = sum((await consumer.end_offsets(consumer.assignment())).values())
+            if end >= least:
+                return end
+            await asyncio.sleep(0.02)
+    raise AssertionError("it has ended before it could be killed")
+
+
+def kill_it(process: Process, way: str) -> list[int]:
+    """Kill it; process ids of what it has started."""
+    children = below(process.pid)
+    for pid in [process.pid, *(children if way == WAYS[0] else ())]:
+        kill(pid)
+    process.wait()
+    return children
+
+
+def end(orphans: list[int]) -> None:
+    """Wait until what was left behind has ended by itself."""
+    deadline = time.monotonic() + PATIENCE
+    while left := [pid for pid in orphans if is_there(pid)]:
+        if time.monotonic() > deadline:
+            for pid in left:
+                kill(pid)
+            raise AssertionError(f"{len(left)} processes have outlived their driver")
+        time.sleep(0.05)
+
+
+@pytest.mark.timeout(900)
+def test_a_killed_pipeline_writes_every_row_once(
+    kafka: RealKafka, kinds: Kinds, tmp_path: Path
+) -> None:
+    source, target = kinds.create("piped", PARTITIONS), kinds.create("copied", PARTITIONS)
+    each = EPOCH * (len(WAYS) + 2) // PARTITIONS
+    for partition in range(PARTITIONS):
+        kinds.write(source, numbered(partition, each))
+    arguments = command(kafka, source, target, tmp_path)
+    orphans: list[int] = []
+    there = 0
+    try:
+        for way in WAYS:
+            process = started(arguments, tmp_path)
+            try:
+                waiting = written(kafka, target, there + EPOCH // 2, process)
+                there = asyncio.run(asyncio.wait_for(waiting, PATIENCE))
+            except AssertionError as error:
+                raise AssertionError(said(tmp_path)) from error
+            finally:
+                orphans += kill_it(process, way)
+        last = started(arguments, tmp_path)
+        orphans += below(last.pid)
+        assert last.wait(PATIENCE) == 0, said(tmp_path)
+    finally:
+        end(orphans)
+
+    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", target]
+    arguments += ["--from-beginning", "--isolation-level", "read_committed"]
+    lines = run(CONSOLE, [*arguments, "--timeout-ms", str(QUIET_MS)], FALLBACK, timeout=240)
+    counted = Counter(line for line in lines if line.startswith(target))
+    places = product(range(PARTITIONS), range(each))
+    assert counted.keys() == {f"{target} {partition}/{number}" for partition, number in places}
+    assert set(counted.values()) == {1}
