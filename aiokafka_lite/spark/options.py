@@ -23,7 +23,7 @@ from aiokafka_lite.spark.offsets import EARLIEST, LATEST
 from aiokafka_lite.spark.selection import Selection, selection
 from aiokafka_lite.spark.write_options import WRITE_OPTIONS
 
-__all__ = ["TABLE", "Option", "ReadOptions", "includes_headers"]
+__all__ = ["TABLE", "Option", "ReadOptions", "check_readable", "includes_headers"]
 
 logger = logging.getLogger(__name__)
 
@@ -313,6 +313,12 @@ class ReadOptions:
             SourceStateError: `startingOffsets` and `endingOffsets` contradict each other.
         """
         given = {name.lower(): text for name, text in options.items()}
+        parsed = cls._parsed(given, streaming)
+        _warn(given, streaming)
+        return parsed
+
+    @classmethod
+    def _parsed(cls, given: Mapping[str, str], streaming: bool) -> Self:
         _check_names(given, streaming)
         told = {
             key: opt.convert(opt.name, given[key]) for key, opt in _BY_KEY.items() if key in given
@@ -340,7 +346,6 @@ class ReadOptions:
             consumer=consumer_arguments(given),
         )
         parsed._check()
-        _warn(given)
         return parsed
 
     def _check(self) -> None:
@@ -357,6 +362,23 @@ class ReadOptions:
                 f"The value of minPartitions({self.min_partitions}) is higher than the "
                 f"maxTasks({self.max_tasks})."
             )
+
+
+def check_readable(options: Mapping[str, str]) -> None:
+    """Refuse what no reader could be told, when it is not known yet whether it reads a stream.
+
+    Nothing is warned of: the reader does that itself, when there is one.
+
+    Args:
+        options: As Spark gives them, names in any case.
+
+    Raises:
+        KafkaConfigurationError, SourceStateError: as of `ReadOptions.parse`.
+    """
+    given = {name.lower(): text for name, text in options.items()}
+    # A stream may have all that a batch may have but those, and begin at the latest offset, too.
+    ends = any(_is_of_batches(option) for key, option in _BY_KEY.items() if key in given)
+    ReadOptions._parsed(given, streaming=not ends)
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
@@ -387,17 +409,26 @@ def _check_names(given: Mapping[str, str], streaming: bool) -> None:
                 raise KafkaConfigurationError(
                     f"Kafka source has no option '{key}'; did you mean '{_BY_KEY[near[0]].name}'?"
                 )
-            logger.warning("Kafka source has no option %r: it is passed over", key)
-        elif streaming and option.queries == BATCH and option.key != "pushdown":
+        elif streaming and _is_of_batches(option):
             kind = "timestamp" if "timestamp" in key else "offset"
             raise KafkaConfigurationError(
                 f"ending {kind} not valid in streaming queries (option '{option.name}')"
             )
+
+
+def _is_of_batches(option: Option) -> bool:
+    """Whether no stream can be told it."""
+    return option.queries == BATCH and option.key != "pushdown"
+
+
+def _warn(given: Mapping[str, str], streaming: bool) -> None:
+    for key in given:
+        option = _BY_KEY.get(key)
+        if option is None:
+            if not key.startswith(PREFIX) and key not in _OF_OTHERS:
+                logger.warning("Kafka source has no option %r: it is passed over", key)
         elif not streaming and option.queries == STREAMING:
             logger.warning("%s option ignored in batch queries", option.name)
-
-
-def _warn(given: Mapping[str, str]) -> None:
     if "group.id" in kafka_options(given):
         logger.warning(
             "Kafka option 'kafka.group.id' has been set on this query: it has no effect, records "

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -32,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.options import ReadOptions, includes_headers
+from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
 
@@ -41,6 +42,9 @@ if find_spec("pyarrow") is None:
     raise ImportError("No module named 'pyarrow'", name="pyarrow")
 
 FORMAT: Final = "kafka_lite"
+
+_IS_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
+"""Spark's name for the condition."""
 
 
 def record_schema(include_headers: bool) -> StructType:
@@ -76,7 +80,10 @@ class KafkaLiteDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return record_schema(includes_headers(self.options))
+        # Only who reads is asked for it, and at `load()`: earlier than for a reader, which a stream
+        # gets when it starts.
+        check_readable(self.options)
+        return self._schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from aiokafka_lite.spark.reader import BatchReader, FilteringBatchReader
@@ -102,17 +109,28 @@ class KafkaLiteDataSource(DataSource):
         return stream_writer(self.options, schema, overwrite)
 
     def _check(self, schema: StructType) -> None:
-        if schema != self.schema():
+        if schema != self._schema():
             raise KafkaConfigurationError(
                 "Kafka source has a fixed schema and cannot be set with a custom one: "
-                f"{self.schema().simpleString()}"
+                f"{self._schema().simpleString()}"
             )
+
+    def _schema(self) -> StructType:
+        return record_schema(includes_headers(self.options))
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session that did not find it by itself.
+    """Make the format known to a session that did not find it by itself; in one that did, or was
+    told before, nothing changes.
 
     Args:
         spark: Any session; over Spark Connect, the module has to be on the server, too.
+
+    Raises:
+        AnalysisException: Spark's refusal, for another reason than that the format is there.
     """
-    spark.dataSource.register(KafkaLiteDataSource)
+    try:
+        spark.dataSource.register(KafkaLiteDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != _IS_THERE:
+            raise

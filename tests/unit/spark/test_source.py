@@ -1,17 +1,21 @@
 """The format as Spark finds it, and what its filters narrow: PySpark's classes, but no Java."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs pyspark >= 4.2")
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSourceReader,
     EqualNullSafe,
@@ -36,7 +40,7 @@ from aiokafka_lite.spark.filters import bounds
 from aiokafka_lite.spark.offsets import OffsetRange
 from aiokafka_lite.spark.reader import KafkaPartition
 from aiokafka_lite.spark.runtime import close_idle
-from aiokafka_lite.spark.source import record_schema
+from aiokafka_lite.spark.source import record_schema, register
 from aiokafka_lite.testing import FakeCluster
 
 
@@ -72,9 +76,78 @@ def test_what_tasks_make_is_what_spark_expects(headers: bool) -> None:
 
 
 def test_the_schema_depends_on_one_option() -> None:
-    assert KafkaLiteDataSource({}).schema() == record_schema(False)
-    assert KafkaLiteDataSource({"INCLUDEHEADERS": "true"}).schema() == record_schema(True)
+    told = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
+    assert KafkaLiteDataSource(told).schema() == record_schema(False)
+    assert KafkaLiteDataSource({**told, "INCLUDEHEADERS": "true"}).schema() == record_schema(True)
     assert record_schema(True).fieldNames()[-1] == "headers"
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({}, "subscribe"),
+        ({"subscribe": "a", "kafka.bootstrap.server": "b:1"}, "kafka.bootstrap.server"),
+        ({"subscribe": "a", "minPartitons": "3"}, "did you mean 'minPartitions'"),
+        ({"subscribe": "a", "maxTasks": "none"}, "maxTasks"),
+        ({"subscribe": "a", "endingOffsets": "earliest"}, "can't be earliest"),
+        ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, "startingOffsets"),
+    ],
+)
+def test_options_that_no_reader_can_be_told_are_refused_with_the_schema(
+    told: dict[str, str], message: str
+) -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", **told}
+    with pytest.raises(KafkaConfigurationError, match=re.escape(message)):
+        KafkaLiteDataSource(given).schema()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"startingOffsets": "latest"},  # of a stream
+        {"maxOffsetsPerTrigger": "100"},
+        {"endingOffsets": "latest"},  # of a batch
+        {"pushdown": "true"},
+    ],
+)
+def test_what_only_a_stream_or_only_a_batch_can_be_told_may_stand_in_the_schema_s_options(
+    told: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a", "mine": "1", **told}
+    assert KafkaLiteDataSource(given).schema() == record_schema(False)
+    assert not caplog.records  # the reader warns
+
+
+class Refusal(AnalysisException):
+    """Spark's, of a condition."""
+
+    def __init__(self, condition: str) -> None:
+        super().__init__(f"[{condition}]")
+        self.condition = condition
+
+    def getCondition(self) -> str:
+        return self.condition
+
+
+class Refusing:
+    """A session whose registry takes nothing."""
+
+    def __init__(self, condition: str) -> None:
+        self.dataSource = self
+        self.condition = condition
+
+    def register(self, source: type) -> None:
+        assert source is KafkaLiteDataSource
+        raise Refusal(self.condition)
+
+
+def test_registering_what_is_there_already_changes_nothing() -> None:
+    register(cast(SparkSession, Refusing("DATA_SOURCE_ALREADY_EXISTS")))
+
+
+def test_another_refusal_of_the_registry_is_told() -> None:
+    with pytest.raises(AnalysisException, match="UNSUPPORTED"):
+        register(cast(SparkSession, Refusing("UNSUPPORTED")))
 
 
 def test_a_schema_of_the_users_own_is_refused(cluster: FakeCluster) -> None:
