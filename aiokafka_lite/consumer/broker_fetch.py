@@ -34,6 +34,7 @@ from aiokafka_lite.consumer.positions import PartitionState
 from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError
 from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch
 from aiokafka_lite.structs import TopicPartition
 
@@ -45,10 +46,6 @@ each partition has one, and a record larger than that share comes cut off."""
 
 LEAST_RESPONSE: Final = 64 * 1024
 """A response is never asked to be smaller than this, however many brokers share the memory."""
-
-LONGEST_THROTTLE: Final = 60.0
-"""Seconds for which a broker's wish to be left alone is heeded: far above what its quotas come to
-(a window of 11 s by default), far below what the field could say (25 days)."""
 
 FEW_BYTES: Final = 16 * 1024
 """Who has waited for so little is given it before the next fetch leaves, within the call that

@@ -32,9 +32,11 @@ from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, l
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.renewal import Renewal
+from aiokafka_lite.net.throttle import Throttle, throttle_of
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Connection:
         self._correlation_id = 0
         self._closed = False
         self._renewal: Renewal | None = None
+        self._throttle = Throttle(self._loop)
         self._last_used = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER  # loop time
@@ -187,7 +190,8 @@ class Connection:
             timeout: Seconds until the missing answer fails the whole connection; by default the
                 option `request_timeout`.
             expect_response: False for a produce request with acks=0, which gets no answer.
-            past_held: Do not wait while the session is renewed: this request renews it.
+            past_held: Wait for nothing: this request renews the session, for which others wait (as
+                they do while the broker does not listen, KIP-219; their time begins after it).
 
         Returns:
             A future of the response; without one, of None, done once the socket has taken the
@@ -205,9 +209,7 @@ class Connection:
         pending = self._pend(
             request.name, request.api_key, version, correlation_id, response, timeout, future
         )
-        if self._renewal is not None and not past_held and self._renewal.holds():
-            self._renewal.hold(lambda: self._post(pending, data, expect_response))
-        else:
+        if past_held or not self._hold(pending, data, expect_response):
             self._post(pending, data, expect_response)
         return future
 
@@ -240,10 +242,9 @@ class Connection:
         pending = self._pend(
             request.name, request.api_key, version, correlation_id, reader, timeout, promise
         )
-        if self._renewal is not None and self._renewal.holds():
-            whole = b"".join(pieces)
-            self._renewal.hold(lambda: self._post(pending, whole, expect_response))
-        elif self._closed or not expect_response:
+        if self._hold(pending, pieces, expect_response):
+            return
+        if self._closed or not expect_response:
             self._post(pending, b"".join(pieces), expect_response)
         else:
             idle = not self._in_flight
@@ -340,6 +341,7 @@ class Connection:
             self._timer = None
         if self._renewal is not None:
             self._renewal.cancel()
+        self._throttle.cancel()
         if error is None:
             self._transport.close()
         else:
@@ -363,6 +365,26 @@ class Connection:
         last = self._correlation_id
         self._correlation_id = last + 1 if last < LAST_CORRELATION_ID else 0
         return self._correlation_id
+
+    def _hold(
+        self, pending: Pending, data: bytes | bytearray | list[Buffer], expect_response: bool
+    ) -> bool:
+        """Keep a request, whose time does not run, if it must not leave now; or return False."""
+        holder: Renewal | Throttle = self._throttle
+        if self._renewal is not None and self._renewal.holds():
+            holder = self._renewal
+        elif not holder.holds():
+            return False
+        whole = b"".join(data) if isinstance(data, list) else data
+        patience = pending.deadline - self._loop.time()
+
+        def post() -> None:
+            pending.deadline = self._loop.time() + patience
+            self._arm(pending.deadline)
+            self._post(pending, whole, expect_response)
+
+        holder.hold(post)
+        return True
 
     def _post(self, pending: Pending, data: bytes | bytearray, expect_response: bool) -> None:
         if self._closed:
@@ -408,6 +430,8 @@ class Connection:
                 response = bytes(frame)
             elif isinstance(reader, type):
                 response = decode(frame, reader, pending.version)
+                if seconds := throttle_of(response, self.versions):
+                    self._throttle.begin(seconds, self._in_flight)
             else:
                 response = reader.read_response(frame, pending.version)
         except Exception as error:

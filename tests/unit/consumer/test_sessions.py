@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from aiokafka_lite import errors
-from aiokafka_lite.consumer.broker_fetch import LONGEST_THROTTLE
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition

@@ -1,0 +1,149 @@
+"""A broker that does not listen for a while (KIP-219): requests wait, and so does their time."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import KafkaConnectionError
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE, throttle_of
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from aiokafka_lite.protocol.versions import versions_of
+from tests.unit.net.scripted import Peer
+
+Serve = Callable[..., Any]
+Connect = Callable[..., Any]
+
+HEARTBEAT = 4
+PAUSE = 0.15
+
+
+def heartbeat(number: int) -> HeartbeatRequest:
+    return HeartbeatRequest("group", number, "member")
+
+
+async def answer(peer: Peer, *throttles_ms: int) -> list[int]:
+    """Answer a request after the other; their numbers."""
+    numbers = []
+    for throttle in throttles_ms:
+        header, asked = await peer.read()
+        assert isinstance(asked, HeartbeatRequest)
+        numbers.append(asked.generation_id)
+        peer.answer(header, HeartbeatResponse(throttle_time_ms=throttle))
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("release", "told_ms", "seconds"),
+    [
+        ("2.0", 250, 0.25),
+        ("4.4", 2**31 - 1, LONGEST_THROTTLE),
+        ("4.4", 0, 0.0),
+        ("4.4", -5, 0.0),
+        ("1.1", 250, 0.0),  # it has waited before it answered
+    ],
+)
+def test_how_long(release: str, told_ms: int, seconds: float) -> None:
+    response = HeartbeatResponse(throttle_time_ms=told_ms)
+    assert throttle_of(response, versions_of(release)) == seconds
+
+
+async def test_requests_leave_when_the_broker_listens_again(serve: Serve, connect: Connect) -> None:
+    loop = asyncio.get_running_loop()
+    told: list[tuple[int, float]] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(PAUSE * 1000))
+        for number in await answer(peer, 0, 0, 0):
+            told.append((number, loop.time()))
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    await connection.request(heartbeat(0), HEARTBEAT)
+    throttled_at = loop.time()
+    futures = [connection.send(heartbeat(n), HEARTBEAT) for n in (1, 2, 3)]
+    assert connection.in_flight == 0
+    await asyncio.gather(*futures)
+    assert [number for number, _ in told] == [1, 2, 3]
+    assert loop.time() >= throttled_at + PAUSE - 0.01
+    connection.send(heartbeat(4), HEARTBEAT)
+    assert connection.in_flight == 1  # the pause is over
+
+
+async def test_time_does_not_run_meanwhile(serve: Serve, connect: Connect) -> None:
+    released = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, 1000)
+        await released.wait()
+        await answer(peer, 0, 0)
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    first = connection.send(heartbeat(0), HEARTBEAT)
+    in_flight = connection.send(heartbeat(1), HEARTBEAT, timeout=0.5)
+    await first
+    held = connection.send(heartbeat(2), HEARTBEAT, timeout=0.5)
+    assert connection.in_flight == 1
+    asyncio.get_running_loop().call_later(0.8, released.set)
+    await asyncio.gather(in_flight, held)
+    assert not connection.closed
+
+
+async def test_a_silent_broker_is_given_up_after_all(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(PAUSE * 1000))
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    await connection.request(heartbeat(0), HEARTBEAT)
+    with pytest.raises(KafkaConnectionError, match="in time"):
+        await connection.request(heartbeat(1), HEARTBEAT, timeout=0.05)
+    assert connection.closed
+
+
+async def test_a_longer_pause_goes_on(serve: Serve, connect: Connect) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(PAUSE * 1000), int(2 * PAUSE * 1000), 10, 0)
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    first, second, third = (connection.send(heartbeat(n), HEARTBEAT) for n in range(3))
+    await asyncio.gather(first, second, third)
+    throttled_at = loop.time()
+    await connection.request(heartbeat(3), HEARTBEAT)
+    assert loop.time() >= throttled_at + 2 * PAUSE - 0.05
+
+
+async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, 60_000)
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    await connection.request(heartbeat(0), HEARTBEAT)
+    held = connection.send(heartbeat(1), HEARTBEAT)
+    connection.close()
+    with pytest.raises(KafkaConnectionError, match="closed"):
+        await held
+
+
+async def test_one_who_gives_up_holds_up_nobody(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(PAUSE * 1000), 0, 0)
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    await connection.request(heartbeat(0), HEARTBEAT)
+    gone, kept = (connection.send(heartbeat(n), HEARTBEAT) for n in (1, 2))
+    gone.cancel()
+    await kept
