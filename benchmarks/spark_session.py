@@ -7,15 +7,18 @@ driver, JVM, Python workers.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from aiokafka_lite import AIOKafkaConsumer
 
 from .process_tree import cpu_seconds
 
@@ -28,6 +31,7 @@ HEAP = "2g"
 WARM = 2
 """Runs of each row before the first that counts: the JVM compiles what is used often."""
 PATIENCE = 300  # seconds for one query
+WRITING_TASKS = 6
 FIRST_BATCHES = 5
 """Micro-batches of a query that are not counted: it starts its processes in them."""
 
@@ -40,6 +44,7 @@ class Session:
         kind: A function of `KINDS`.
         formats: By a row's label, the format it reads.
         options: Given to the formats beside the address and the topic.
+        own: By a row's label, what only that row is given.
     """
 
     kind: str
@@ -49,6 +54,7 @@ class Session:
     records: int
     rounds: int
     options: dict[str, str]
+    own: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -92,10 +98,26 @@ def micro_batches(spark: SparkSession, form: str, work: Session) -> dict[str, fl
     }
 
 
+def sink(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
+    """Values of 100 bytes, made by Spark, into a topic: at least once unless the row says more."""
+    options = {"kafka.bootstrap.servers": work.bootstrap, "topic": work.topic, **work.options}
+    frame = spark.range(0, work.records, 1, WRITING_TASKS)
+    frame = frame.selectExpr("rpad(string(id), 100, '.') AS value")
+    before = _stored(work)
+    began, spent = time.perf_counter(), cpu_seconds()
+    frame.write.format(form).options(**options).mode("append").save()
+    figures = _figures(began, spent, work.records)
+    # A transaction's end takes an offset, too.
+    if _stored(work) - before < work.records:
+        raise RuntimeError(f"{form} has written less than {work.records} records")
+    return figures
+
+
 KINDS: dict[str, Callable[[Any, str, Session], dict[str, float]]] = {
     "batch": batch,
     "stream": stream,
     "micro_batches": micro_batches,
+    "sink": sink,
 }
 
 
@@ -114,6 +136,16 @@ def _check(query: StreamingQuery, form: str, work: Session) -> None:
     read = sum(progress["numInputRows"] for progress in query.recentProgress)
     if read != work.records:
         raise RuntimeError(f"{form} has read {read} of {work.records} records")
+
+
+def _stored(work: Session) -> int:
+    """Where the topic's partitions end, all together."""
+    return asyncio.run(_ends(work))
+
+
+async def _ends(work: Session) -> int:
+    async with AIOKafkaConsumer(work.topic, bootstrap_servers=work.bootstrap) as consumer:
+        return sum((await consumer.end_offsets(consumer.assignment())).values())
 
 
 def _options(work: Session) -> dict[str, str]:
@@ -149,7 +181,8 @@ def main() -> None:
         for turn in range(WARM + work.rounds):
             at = turn % len(labels)
             for label in labels[at:] + labels[:at]:
-                figures = measure(spark, work.formats[label], work)
+                options = {**work.options, **work.own.get(label, {})}
+                figures = measure(spark, work.formats[label], replace(work, options=options))
                 if turn >= WARM:
                     results[label].append(figures)
     print(json.dumps(results))

@@ -1,4 +1,4 @@
-"""What reading by Spark is measured by, beside Spark's own connector (bars: issue 8)."""
+"""What Spark's reading and writing are measured by, beside its own connector (bars: issue 8)."""
 
 from __future__ import annotations
 
@@ -65,6 +65,29 @@ SPARK_SUITES = (
         records=1_000,
         given={"maxOffsetsPerTrigger": "40"},
     ),
+    Suite(
+        "spark-sink",
+        "Spark, local[2], 6 partitions: 100 B written by six tasks of a batch",
+        (
+            Row(OURS, "kafka_lite", "sink"),
+            Row(
+                f"{OURS}, exactly once",
+                "kafka_lite",
+                "sink",
+                {"given": {"deliveryGuarantee": "exactly_once"}},
+            ),
+            Row(CONNECTOR, "kafka", "sink"),
+            # Ours has batches of 128 KiB unless told otherwise.
+            Row(
+                f"{CONNECTOR}, 128 KiB",
+                "kafka",
+                "sink",
+                {"given": {"kafka.batch.size": "131072"}},
+            ),
+        ),
+        {"records": 1_000_000},
+        reference=CONNECTOR,
+    ),
 )
 
 
@@ -84,6 +107,7 @@ def run_session(
         records=max(1000, int(suite.options["records"] * scale)),
         rounds=rounds,
         options=suite.options.get("given", {}),
+        own={row.label: row.options.get("given", {}) for row in suite.rows},
     )
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.spark_session", work.dump()],
