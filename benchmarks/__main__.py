@@ -45,7 +45,7 @@ def _broker(bootstrap: str | None) -> Iterator[str]:
         return
     from tools.kafka import KafkaCluster
 
-    with KafkaCluster(nodes=1) as cluster:
+    with KafkaCluster(nodes=1, quick=False) as cluster:
         print(f"# Apache Kafka {cluster.version} at {cluster.bootstrap_servers}", flush=True)
         yield cluster.bootstrap_servers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.kafka import jars
+from tools.kafka import jars, jvm
 from tools.kafka.process import Child
 from tools.kafka.releases import FALLBACK
 
@@ -31,7 +31,7 @@ async def console(bootstrap: str, topic: str, to: Path, within: float) -> None:
     Raises:
         AssertionError: It did not end in time.
     """
-    command = [jars.java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", jars.class_path(FALLBACK)]
+    command = [jars.java(), *jvm.options(FALLBACK), "-Xmx256m", "-cp", jars.class_path(FALLBACK)]
     command += ["-Dorg.apache.logging.log4j.level=OFF", CONSOLE]
     command += ["--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning"]
     command += ["--isolation-level", "read_committed", "--timeout-ms", str(int(QUIET * 1000))]

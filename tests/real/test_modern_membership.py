@@ -17,7 +17,7 @@ from aiokafka_lite.group.membership import Revoke
 from aiokafka_lite.group.modern import MemberState
 from tests.conftest import TopicFactory
 from tests.real.modern_tasks import RealMember
-from tools.kafka import RealKafka, jars
+from tools.kafka import NEWEST, RealKafka, jars, jvm
 
 PARTITIONS = 6
 
@@ -223,7 +223,7 @@ async def test_one_group_with_java(group: Group, tmp_path: Path) -> None:
     await group.until_stable(first)
     java = await asyncio.create_subprocess_exec(
         jars.java(),
-        *("-cp", jars.class_path(), str(program)),
+        *(*jvm.options(NEWEST), "-cp", jars.class_path(), str(program)),
         *(group.address, group.group_id, group.topic),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -27,7 +27,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     try:
-        with KafkaCluster(asked.version, asked.nodes, port=asked.port, heap=asked.heap) as cluster:
+        with KafkaCluster(
+            asked.version, asked.nodes, port=asked.port, heap=asked.heap, quick=False
+        ) as cluster:
             print(cluster.bootstrap_servers, flush=True)
             print(
                 f"Kafka {cluster.version} is up after {time.monotonic() - began:.1f} s; "

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.kafka import config, jars
+from tools.kafka import config, jars, jvm
 from tools.kafka.config import Node
 from tools.kafka.process import Child
 from tools.kafka.releases import Release
@@ -69,7 +69,7 @@ class JavaProcess:
     Args:
         release: Whose jars it runs on.
         arguments: Main class and its arguments.
-        options: JVM options.
+        options: JVM options, its own among them.
         log: Where its output goes.
     """
 
@@ -104,9 +104,8 @@ class JavaProcess:
         """
         if self.running:
             raise BrokerFailed(f"{self._arguments[0]} runs already (pid {self.pid})")
-        options = ["-XX:+UseSerialGC", "-Djava.awt.headless=true", *self._options]
         class_path = jars.class_path(self._release.version)
-        command = [jars.java(), *options, "-cp", class_path, *self._arguments]
+        command = [jars.java(), *self._options, "-cp", class_path, *self._arguments]
         self._child = Child(command, self.log)
 
     def await_answer(self, answered: Callable[[], bool], timeout: float = START_TIMEOUT) -> None:
@@ -174,11 +173,11 @@ class Broker(JavaProcess):
     Args:
         release: Which Kafka.
         node: Where it listens and keeps its data; its server.properties is there already.
-        heap: The JVM's maximum heap, as ``-Xmx`` takes it.
+        options: Its JVM's.
     """
 
-    def __init__(self, release: Release, node: Node, heap: str) -> None:
-        options = [f"-Xmx{heap}", config.logging_option(release, node.folder)]
+    def __init__(self, release: Release, node: Node, options: Sequence[str]) -> None:
+        options = [*options, config.logging_option(release, node.folder)]
         super().__init__(release, ["kafka.Kafka", str(node.properties)], options, node.log)
         self.node = node
         self._release = release
@@ -202,6 +201,7 @@ class ZooKeeper(JavaProcess):
         settings = folder / "zookeeper.properties"
         config.write_zookeeper(settings, folder / "data", port)
         options = [
+            *jvm.options(release.version),
             "-Xmx128m",
             # ZooKeeper 3.4 reads log4j's MBeans through a class that newer Javas refuse.
             "-Dzookeeper.jmx.log4j.disable=true",

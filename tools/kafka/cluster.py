@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.kafka import config, jars, process, wire
+from tools.kafka import config, jars, jvm, process, wire
 from tools.kafka.broker import (
     START_TIMEOUT,
     Broker,
@@ -48,6 +48,9 @@ class KafkaCluster:
         heap: Each broker's maximum heap, as ``-Xmx`` takes it.
         advertised_ports: Where clients are told to find each node's plain listener, such as a
             proxy's (KRaft releases only); None: where it is. The brokers go on talking directly.
+        quick: Start soon rather than run fast: for tests, not for measurements.
+        jvm_options: Added to the harness's own, for the brokers; they start without the archive
+            of classes then.
 
     Raises:
         KafkaNotAvailable: on entering, when Java, Maven or the jars cannot be had.
@@ -65,6 +68,8 @@ class KafkaCluster:
         security: Security | None = None,
         heap: str = "400m",
         advertised_ports: Sequence[int] | None = None,
+        quick: bool = True,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has at least one node, not {nodes}")
@@ -82,6 +87,8 @@ class KafkaCluster:
         self._port = port
         self.security = security
         self._heap = heap
+        self._quick = quick
+        self._jvm_options = list(jvm_options)
         self._folder: Path | None = None
         self._brokers: dict[int, Broker] = {}
         self._zookeeper: ZooKeeper | None = None
@@ -308,13 +315,16 @@ class KafkaCluster:
             self._format(nodes)
         else:
             self._zookeeper = ZooKeeper(self._release, folder / "zookeeper", self._zookeeper_port)
-        self._brokers = {node.node_id: Broker(self._release, node, self._heap) for node in nodes}
+        archived = not self._jvm_options
+        options = jvm.options(self.version, quick=self._quick, archived=archived)
+        options += [f"-Xmx{self._heap}", *self._jvm_options]
+        self._brokers = {node.node_id: Broker(self._release, node, options) for node in nodes}
 
     def _format(self, nodes: list[Node]) -> None:
         """Prepare the KRaft storage of every node, two at a time being all the cores there are."""
         # StorageTool would take an id that begins with '-' for an option.
         cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+        options = [*jvm.options(self.version), "-Xmx128m"]
         arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id]
         arguments += self.security.format_arguments() if self.security else []
         class_path = jars.class_path(self.version)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.kafka import jars
+from tools.kafka import jars, jvm
 from tools.kafka.releases import NEWEST, release
 
 if TYPE_CHECKING:
@@ -182,8 +182,9 @@ def run(
     """
     class_path = jars.class_path(version)
     if "." not in program:
-        class_path = f"{_compiled(program, version)}{os.pathsep}{class_path}"
-    options = ["-XX:+UseSerialGC", "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
+        # What the archive of classes was made with has to come first.
+        class_path = f"{class_path}{os.pathsep}{_compiled(program, version)}"
+    options = [*jvm.options(version), "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
     options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
     command = [jars.java(), *options, "-cp", class_path, program, *arguments]
     try:
