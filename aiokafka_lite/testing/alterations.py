@@ -3,11 +3,13 @@
 Each resource is changed as a whole or not at all, and what is changed counts from then on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from aiokafka_lite.errors import (
+    BrokerResponseError,
     InvalidConfigurationError,
     InvalidRequestError,
     UnknownError,
@@ -22,8 +24,18 @@ from aiokafka_lite.testing.configs import TOPIC_SETTINGS, check_configs
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.group_configs import check_client_metrics, check_group_configs
 from aiokafka_lite.testing.topics import check_topic_name
+from aiokafka_lite.testing.wording import wording
 
-__all__ = ["LOGGERS", "Change", "ChangeType", "alter", "check_node_name", "replace", "resource_of"]
+__all__ = [
+    "LOGGERS",
+    "Change",
+    "ChangeType",
+    "alter",
+    "change_each",
+    "check_node_name",
+    "replace",
+    "resource_of",
+]
 
 LOGGERS: Final[Mapping[str, str]] = {
     "kafka.cluster.Partition": "INFO",
@@ -50,6 +62,40 @@ class Change(NamedTuple):
     name: str
     operation: int
     value: str | None
+
+
+class NamedResource(Protocol):
+    """What a request tells of a resource, whichever request it is."""
+
+    resource_type: int
+    resource_name: str
+
+
+ResourceT = TypeVar("ResourceT", bound=NamedResource)
+
+
+def change_each(
+    resources: Sequence[ResourceT], change: Callable[[ResourceT], None]
+) -> Iterator[tuple[ResourceT, int, str | None]]:
+    """Change every resource of a request that names it once.
+
+    Args:
+        resources: all of the request.
+        change: changes one, or raises the BrokerResponseError that refuses it.
+
+    Yields:
+        Each resource with the error code (0: it was changed) and message to answer with.
+    """
+    times_named = Counter((each.resource_type, each.resource_name) for each in resources)
+    for each in resources:
+        try:
+            if times_named[each.resource_type, each.resource_name] > 1:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            change(each)
+        except BrokerResponseError as error:
+            yield each, error.errno, wording(error)
+        else:
+            yield each, 0, None
 
 
 def resource_of(kind: int) -> ConfigResource:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from aiokafka_lite.errors import for_code
+from aiokafka_lite.errors import InvalidGroupIdError, for_code
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.acls import Operation, Resource, operations_of, refusal
 from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.groups.group import Group
 from aiokafka_lite.testing.session import Session
 from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.topics import Partition, Topic
@@ -174,6 +175,18 @@ class RequestContext:
             NotCoordinatorForGroupError: this one does not coordinate the key.
         """
         self.state.coordinators.check(self.node_id, kind, key)
+
+    def group(self, group_id: str) -> Group | None:
+        """A group that this broker coordinates; None while there is none of that name.
+
+        Raises:
+            InvalidGroupIdError: no name at all.
+            NotCoordinatorForGroupError: another broker coordinates it.
+        """
+        if not group_id:
+            raise InvalidGroupIdError("a group has a name")
+        self.check_coordinator(CoordinatorType.GROUP, group_id)
+        return self.state.groups.get(group_id)
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client's principal may do that; always, while nobody set up ACLs."""

@@ -10,7 +10,6 @@ from uuid import UUID
 from aiokafka_lite.errors import (
     BrokerResponseError,
     GroupIdNotFound,
-    InvalidGroupIdError,
     TopicAuthorizationFailedError,
 )
 from aiokafka_lite.protocol.messages.consumer_group_describe import (
@@ -23,7 +22,6 @@ from aiokafka_lite.protocol.messages.consumer_group_describe import (
 )
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.consumer import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import check_enabled
@@ -51,10 +49,7 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         context.check()
         check_enabled(context.state.features, context.state.broker_config)
         context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
-        if not group_id:
-            raise InvalidGroupIdError("a group has a name")
-        context.check_coordinator(CoordinatorType.GROUP, group_id)
-        group = context.state.groups.get(group_id)
+        group = context.group(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
         if not isinstance(group, ConsumerGroup):

@@ -3,21 +3,17 @@
 - v3: static members (KIP-345).
 """
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownMemberIdError
+from aiokafka_lite.errors import BrokerResponseError, UnknownMemberIdError
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     try:
         context.check()
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
-        if not request.group_id:
-            raise InvalidGroupIdError("a group has a name")
-        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
-        group = context.state.groups.get(request.group_id)
+        group = context.group(request.group_id)
         if group is None:
             raise UnknownMemberIdError(f"there is no group {request.group_id!r}")
         group.on_heartbeat(request)

@@ -8,7 +8,7 @@
 
 from typing import Final
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidGroupIdError, UnknownMemberIdError
+from aiokafka_lite.errors import BrokerResponseError, UnknownMemberIdError
 from aiokafka_lite.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -17,7 +17,6 @@ from aiokafka_lite.protocol.messages.leave_group import (
 )
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
 
 _BATCHES_SINCE: Final = 3
 
@@ -28,10 +27,7 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
     try:
         context.check()
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
-        if not request.group_id:
-            raise InvalidGroupIdError("a group has a name")
-        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
-        group = context.state.groups.get(request.group_id)
+        group = context.group(request.group_id)
         response = _unknown(request) if group is None else group.on_leave(request)
     except BrokerResponseError as error:
         return LeaveGroupResponse(error_code=error.errno)

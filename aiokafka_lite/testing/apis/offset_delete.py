@@ -4,7 +4,6 @@ from aiokafka_lite.errors import (
     BrokerResponseError,
     GroupIdNotFound,
     GroupSubscribedToTopicError,
-    InvalidGroupIdError,
     NonEmptyGroup,
 )
 from aiokafka_lite.protocol.messages.offset_delete import (
@@ -16,7 +15,6 @@ from aiokafka_lite.protocol.messages.offset_delete import (
 )
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.classic import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_protocol import PROTOCOL_TYPE
 from aiokafka_lite.testing.groups.group import Group
@@ -26,8 +24,6 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
     try:
         context.check()
         context.authorize(Operation.DELETE, Resource.GROUP, request.group_id)
-        if not request.group_id:
-            raise InvalidGroupIdError("a group has a name")
         group = _group(request.group_id, context)
     except BrokerResponseError as error:
         return OffsetDeleteResponse(error_code=error.errno)
@@ -55,11 +51,10 @@ def _group(group_id: str, context: RequestContext) -> Group:
     """The group, if its offsets may be deleted.
 
     Raises:
-        GroupIdNotFound, NotCoordinatorForGroupError
+        GroupIdNotFound, InvalidGroupIdError, NotCoordinatorForGroupError
         NonEmptyGroup: it has members of which nobody here knows what they read.
     """
-    context.check_coordinator(CoordinatorType.GROUP, group_id)
-    group = context.state.groups.get(group_id)
+    group = context.group(group_id)
     if group is None:
         raise GroupIdNotFound(f"Group {group_id} not found.")
     others = isinstance(group, ClassicGroup) and group.protocol_type != PROTOCOL_TYPE

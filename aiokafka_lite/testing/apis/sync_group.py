@@ -9,13 +9,11 @@ from typing import Final
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InconsistentGroupProtocolError,
-    InvalidGroupIdError,
     UnknownMemberIdError,
 )
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import Delayed, RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.reply import Reply
 from aiokafka_lite.testing.waiting import when_answered
 
@@ -29,10 +27,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupRespo
         if context.version >= _PROTOCOL_SINCE and None in told:
             raise InconsistentGroupProtocolError("the protocol's type and name have to be told")
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
-        if not request.group_id:
-            raise InvalidGroupIdError("a group has a name")
-        context.check_coordinator(CoordinatorType.GROUP, request.group_id)
-        group = context.state.groups.get(request.group_id)
+        group = context.group(request.group_id)
         if group is None or group.is_empty:
             raise UnknownMemberIdError(f"nobody is in a group {request.group_id!r}")
     except BrokerResponseError as error:

@@ -1,0 +1,40 @@
+"""The voters among the controllers (KIP-853), where they are fixed (kraft.version 0)."""
+
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.context import RequestContext
+
+__all__ = ["refusal_of"]
+
+
+def refusal_of(
+    context: RequestContext, cluster_id: str | None, directory_id: UUID
+) -> BrokerResponseError:
+    """What answers a request to add or remove a voter.
+
+    Args:
+        context: who asks.
+        cluster_id: the cluster that the client means; None for whichever it is.
+        directory_id: of the voter.
+    """
+    try:
+        context.check()
+        context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    except BrokerResponseError as refusal:
+        return refusal
+    known = context.state.cluster_id
+    if cluster_id not in (None, known):
+        return InconsistentClusterIdError(
+            f'The given id "{cluster_id}" does not match the cluster id "{known}"'
+        )
+    if directory_id == ZERO_UUID:
+        return InvalidRequestError("a voter is told by its directory id too")
+    return UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
