@@ -1,7 +1,7 @@
 """The plain values of the public API, field for field as aiokafka 0.14 has them."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import KafkaError
@@ -145,10 +145,15 @@ class RecordMetadata(NamedTuple):
     partition: int
     topic_partition: TopicPartition
     offset: int
-    """Offset in the partition; -1 when nothing was acknowledged (``acks=0``)."""
+    """Offset in the partition; -1 when the broker has it, but no longer tells where."""
     timestamp: int | None
     """Milliseconds since the epoch; None from brokers before 0.10."""
     timestamp_type: int
     """0: the producer's own time (CreateTime); 1: the broker's (LogAppendTime)."""
     log_start_offset: int | None
     """First offset that the partition still has; None when the broker does not tell."""
+
+
+Acknowledged: TypeAlias = RecordMetadata | Any
+"""What an ack comes to. It is None with ``acks=0``, which the type leaves out: who sends like that
+does not look, and nobody else has to check for it."""

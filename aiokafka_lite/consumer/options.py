@@ -18,8 +18,9 @@ from aiokafka_lite.consumer.reset_policy import OffsetReset as OffsetReset
 from aiokafka_lite.consumer.reset_policy import ResetPolicy
 from aiokafka_lite.group.membership import MembershipOptions
 
-# Takes the bytes as they were read (None for a null), returns what the application wants.
-Deserializer: TypeAlias = Callable[[bytes | None], Any]
+# Takes the bytes as they were read, or None for a null, and returns what the application wants. The
+# type does not say so, since `json.loads` is what most write, who have no nulls.
+Deserializer: TypeAlias = Callable[[Any], Any]
 
 RESPONSE_LIMIT: Final = 4 * 1024 * 1024
 """Most bytes asked of a broker in one response. A larger one leaves the cache and its buffer is not

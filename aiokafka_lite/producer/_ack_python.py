@@ -25,11 +25,18 @@ import asyncio
 import contextvars
 import copy
 from collections.abc import Callable, Generator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aiokafka_lite.structs import RecordMetadata, TopicPartition
+from aiokafka_lite.structs import Acknowledged, RecordMetadata, TopicPartition
 
 __all__ = ["Ack", "ProducerBatch", "Wait"]
+
+if TYPE_CHECKING:
+    # An Ack is a future to asyncio, but for `isinstance`: so `asyncio.wait` may be given it, and
+    # an application may call it a Future in its annotations.
+    _Future = asyncio.Future[Acknowledged]
+else:
+    _Future = object
 
 PENDING: Final = 0  # not acknowledged yet: open, waiting, or in flight
 ACKED: Final = 1  # stored; the broker told where
@@ -256,7 +263,7 @@ class ProducerBatch:
         self._waiters.append(wait)
 
 
-class Ack:
+class Ack(_Future):
     """The acknowledgement of one record: awaitable, and a future to asyncio.
 
     ``await ack`` (or ``result()`` once ``done()``) gives the ``RecordMetadata``: topic, partition,
@@ -296,7 +303,7 @@ class Ack:
     def cancelled(self) -> bool:
         return self._cancelled
 
-    def result(self) -> RecordMetadata | None:
+    def result(self) -> Acknowledged:
         if self._cancelled:
             raise asyncio.CancelledError
         batch = self._batch
@@ -363,7 +370,7 @@ class Ack:
             wait = wait.following
         return removed
 
-    def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
+    def __await__(self) -> Generator[Any, Any, Acknowledged]:
         return Wait(self, True)
 
     __iter__ = __await__
@@ -376,7 +383,7 @@ class Ack:
         return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
 
 
-class Wait(Generator[Any, Any, RecordMetadata | None]):
+class Wait(Generator[Any, Any, Acknowledged]):
     """One waiter of one record: what ``await ack`` iterates, what its task waits on, its callback.
 
     To the task it is the future that it sleeps on, so the task's cancellation ends here.

@@ -22,7 +22,7 @@ from typing import Any
 
 from aiokafka_lite.producer._accumulator_python import AppendCore, Blocked
 from aiokafka_lite.producer._ack_python import Ack, Wait
-from aiokafka_lite.structs import RecordMetadata
+from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["Sends", "Sent", "Stored", "mark_as_coroutine_function"]
 
@@ -67,7 +67,7 @@ class Sent(Coroutine[Any, Any, Ack]):
         pass
 
 
-class Stored(Coroutine[Any, Any, RecordMetadata | None]):
+class Stored(Coroutine[Any, Any, Acknowledged]):
     """What ``send_and_wait`` returns: its await ends when the record's does."""
 
     __slots__ = ("_ack", "_wait")
@@ -80,7 +80,7 @@ class Stored(Coroutine[Any, Any, RecordMetadata | None]):
     def __name__(self) -> str:
         return "AIOKafkaProducer.send_and_wait"
 
-    def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
+    def __await__(self) -> Generator[Any, Any, Acknowledged]:
         return self._ack.__await__()
 
     def send(self, value: Any) -> Any:
@@ -180,7 +180,7 @@ class Sends:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> Coroutine[Any, Any, RecordMetadata | None]:
+    ) -> Coroutine[Any, Any, Acknowledged]:
         """Send a record and wait until it is acknowledged; see ``send``.
 
         Returns:
@@ -209,9 +209,7 @@ class Sends:
         """Wait for what a record lacks, until it is in a batch."""
         raise NotImplementedError
 
-    def _send_blocked_and_wait(
-        self, blocked: Blocked
-    ) -> Coroutine[Any, Any, RecordMetadata | None]:
+    def _send_blocked_and_wait(self, blocked: Blocked) -> Coroutine[Any, Any, Acknowledged]:
         """And until it is acknowledged."""
         raise NotImplementedError
 
@@ -219,7 +217,7 @@ class Sends:
         """``send``, when it is awaited."""
         raise NotImplementedError
 
-    def _send_and_wait_later(self, *fields: Any) -> Coroutine[Any, Any, RecordMetadata | None]:
+    def _send_and_wait_later(self, *fields: Any) -> Coroutine[Any, Any, Acknowledged]:
         """``send_and_wait``, when it is awaited."""
         raise NotImplementedError
 

@@ -22,13 +22,13 @@ from weakref import WeakMethod
 
 from aiokafka_lite.errors import BufferExhaustedError, KafkaTimeoutError, ProducerClosed
 from aiokafka_lite.producer.accumulator import Ack, Blocked
-from aiokafka_lite.structs import RecordMetadata
+from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["HandOver"]
 
 LONGEST_LINE: Final = 10_000  # records
 
-Outcome = Future[RecordMetadata | None]
+Outcome = Future[Acknowledged]
 
 
 class _Handed(NamedTuple):

@@ -25,7 +25,7 @@ from aiokafka_lite.producer.interceptors import Interceptors
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.sender import Sender
 from aiokafka_lite.producer.sending import Sends
-from aiokafka_lite.structs import RecordMetadata
+from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["Records"]
 
@@ -168,7 +168,7 @@ class Records(Sends):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> Future[RecordMetadata | None]:
+    ) -> Future[Acknowledged]:
         """Send a record from any thread; otherwise as ``send_and_wait``.
 
         The records of a thread keep their order. Serializers and the partitioner run in the
@@ -281,7 +281,7 @@ class Records(Sends):
         interceptors.follow(ack)
         return ack
 
-    async def _send_blocked_and_wait(self, blocked: Blocked) -> RecordMetadata | None:
+    async def _send_blocked_and_wait(self, blocked: Blocked) -> Acknowledged:
         return await (await self._send_blocked(blocked))
 
     async def _send_later(self, *fields: Any) -> Ack:
@@ -289,7 +289,7 @@ class Records(Sends):
         result = self._append(*fields)
         return result if isinstance(result, Ack) else await self._send_blocked(result)
 
-    async def _send_and_wait_later(self, *fields: Any) -> RecordMetadata | None:
+    async def _send_and_wait_later(self, *fields: Any) -> Acknowledged:
         return await (await self._send_later(*fields))
 
     async def _refuse(self, error: Exception) -> Any:

@@ -1,0 +1,92 @@
+"""An application whose author runs ``mypy --strict``, as ``make lint`` does: it is never run."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+from aiokafka_lite import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    TopicPartition,
+    exactly_once,
+)
+from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.structs import ProducerRecord, RecordMetadata
+from aiokafka_lite.testing import FakeCluster
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        print(sorted(assigned))
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+
+
+class Tokens(AbstractTokenProvider):
+    async def token(self) -> str:
+        return "token"
+
+
+class Stamping(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record._replace(headers=[*(record.headers or ()), ("from", b"kitchen")])
+
+
+async def produce(producer: AIOKafkaProducer) -> int:
+    ack: asyncio.Future[RecordMetadata] = await producer.send("orders", {"tea": 1}, key=b"4")
+    done = await ack
+    stored: RecordMetadata = await producer.send_and_wait("orders", {"tea": 1})
+    acks = await producer.send_many("orders", [{"tea": 2}, {"tea": 3}])
+    await asyncio.wait(acks, timeout=1)
+    await asyncio.wait_for(asyncio.gather(*acks), 1)
+    ack.add_done_callback(lambda future: print(future.result().offset))
+    async with producer.transaction():
+        await producer.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, "kitchen")
+    batch = producer.create_batch()
+    batch.append(key=None, value=b"tea", timestamp=None)
+    first = await (await producer.send_batch(batch, "orders", partition=0))
+    later: int = producer.send_threadsafe("orders", {"tea": 4}).result().offset
+    return done.offset + stored.offset + first.offset + later
+
+
+async def consume(consumer: AIOKafkaConsumer) -> Sequence[ConsumerRecord[str, dict[str, int]]]:
+    consumer.subscribe(["orders"], listener=Listener())
+    kept: list[ConsumerRecord[str, dict[str, int]]] = []
+    async for record in consumer:
+        kept.append(record)
+    for partition, records in (await consumer.getmany(timeout_ms=10)).items():
+        await consumer.commit({partition: OffsetAndMetadata(records[-1].offset + 1, "")})
+        position: int = await consumer.position(partition)
+        committed: int | None = await consumer.committed(partition)
+        print(position, committed, dict(records[0].headers))
+    async with consumer.batches(max_records=10) as batches:
+        async for batch in batches:
+            kept += batch.records
+            await consumer.commit(batch.offsets)
+    return kept
+
+
+async def main() -> None:
+    with FakeCluster(topics={"orders": 6}) as cluster:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            value_serializer=lambda value: json.dumps(value).encode(),
+            interceptors=[Stamping()],
+            sasl_oauth_token_provider=Tokens(),
+        )
+        consumer = AIOKafkaConsumer(
+            "orders", bootstrap_servers=[cluster.bootstrap_servers], value_deserializer=json.loads
+        )
+        async with producer, consumer:
+            try:
+                print(await produce(producer), await consume(consumer))
+            except KafkaError as error:
+                print(error.retriable)
+            async with exactly_once(consumer, producer) as parts:
+                async for part in parts:
+                    print([record.value for record in part])
