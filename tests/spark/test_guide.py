@@ -1,4 +1,4 @@
-"""The notebook of docs/spark.md, cell by cell, and README's few lines."""
+"""The notebook of docs/spark.md, cell by cell, README's few lines, and docs/pipelines.md's two."""
 
 import json
 import re
@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[2]
 SERVERS = "localhost:9092"  # as the pages have it
 
 
-def cells(page: str, section: str) -> list[str]:
-    _, _, text = (ROOT / page).read_text().partition(f"## {section}\n")
-    return re.findall(r"^```python\n(.*?)^```$", text.partition("\n## ")[0], re.M | re.S)
+def cells(page: str, section: str, language: str = "python") -> list[str]:
+    _, _, text = (ROOT / page).read_text().partition(f"# {section}\n")
+    fence = rf"^```{language}\n(.*?)^```$"
+    return re.findall(fence, text.partition("\n## ")[0], re.M | re.S)
 
 
 @pytest.fixture
@@ -58,3 +59,30 @@ def test_readmes_stream(spark: "SparkSession", servers: str):
     exec(cell.replace(SERVERS, servers), book)
     assert book["orders"].isStreaming
     assert book["orders"].columns[:3] == ["key", "value", "topic"]
+
+
+def test_pipelines_in_python(
+    spark: "SparkSession",
+    servers: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """The specification that the page begins with, and what its last section does with it."""
+    (specification,) = cells(
+        "docs/pipelines.md", "Pipelines: Kafka through Spark from one file", "toml"
+    )
+    (cell,) = cells("docs/pipelines.md", "In Python")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(specification.replace("/data", str(tmp_path)))
+    book: dict[str, Any] = {"spark": spark}
+    try:
+        exec(cell.replace("kafka:9092", servers).replace("/data", str(tmp_path)), book)
+        book["query"].processAllAvailable()
+    finally:
+        if "query" in book:
+            book["query"].stop()
+    assert capsys.readouterr().out.startswith("3 ")  # rows
+    assert book["summary"].last.lag.total == 0
+    assert spark.range(1).count() == 1, "the session that was there runs on"
+    assert spark.read.parquet(str(tmp_path / "big")).count() == 0  # no order is so long

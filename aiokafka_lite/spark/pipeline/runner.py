@@ -1,7 +1,7 @@
 """Runs a pipeline: until it is told to end, until all is read, or as one bounded batch.
 
 Invariants: a stream that is told to end does so after the batch that runs; a session that was
-opened here is stopped here, one that was given is left as it was.
+opened here is stopped here, one that was given, or that was there before, is left running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.building import batch_writer, build, stream_writer
 from aiokafka_lite.spark.pipeline.reporting import Summary, Tally
-from aiokafka_lite.spark.pipeline.session import open_session
+from aiokafka_lite.spark.pipeline.session import is_running, open_session
 from aiokafka_lite.spark.pipeline.spec import Pipeline
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
@@ -49,7 +49,8 @@ def run(
 
     Args:
         pipeline: what to run.
-        spark: the session to run in; one is opened, and stopped again, without it.
+        spark: the session to run in. Without it one is opened, and stopped again; or, where this
+            process has one already, that one is taken, with the pipeline's settings.
         once: a stream reads what is there now, and ends.
         master, remote, archive: for the session, where one is opened; see `open_session`.
         stop: once it is set, from any thread or signal handler, the stream ends after the batch
@@ -66,7 +67,7 @@ def run(
         StreamingQueryException, AnalysisException: Spark's own words for what failed.
     """
     stop = stop or threading.Event()
-    own = spark is None
+    own = spark is None and not is_running()
     session = spark or open_session(pipeline, master=master, remote=remote, archive=archive)
     try:
         if pipeline.source.bounded:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from aiokafka_lite.spark.pipeline.spec import Pipeline
 
-__all__ = ["ARCHIVE_FOLDER", "SparkMissing", "know_format", "need_spark", "open_session"]
+__all__ = [
+    "ARCHIVE_FOLDER",
+    "SparkMissing",
+    "is_running",
+    "know_format",
+    "need_spark",
+    "open_session",
+]
 
 ARCHIVE_FOLDER = "aiokafka_lite_packed"
 """Where executors find what `packing` packed, under their working folder."""
@@ -46,6 +53,13 @@ def need_spark(*, remote: bool = False) -> None:
         raise SparkMissing(
             "for Spark Connect grpc is missing: pip install 'pyspark[connect]' of the same version"
         )
+
+
+def is_running() -> bool:
+    """Whether this process runs a Spark of its own already, a notebook's say: `open_session` takes
+    its session, and to stop that would be to stop its owner's."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def open_session(
