@@ -7,6 +7,10 @@ A batch counts as processed when the next one is asked for, or when the block is
 whose processing ended in an exception (or was cancelled) is given back: the position returns to its
 first record, so that no commit, auto-commit at the stop included, passes over what nobody has
 processed.
+
+Blocks in several tasks are workers: while one is at work on a batch of a partition, no other is
+given any of that, so a partition's batches are processed in order, and what is given back was not
+overtaken. Nor does the clock's commit reach into a batch that another block is at work on.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ Batch = TypeVar("Batch", bound=RecordBatch | ColumnBatch)
 class Batches(Generic[Batch]):
     """The iterator behind `AIOKafkaConsumer.batches`, and the block around it.
 
-    Several may be read at once, beside other reads: each record goes to one of them.
+    Several may be read at once, beside other reads: each record goes to one of them. Without the
+    block around it an iterator is at work on nothing: others may be given what follows its batch.
 
     Args:
         core: The consumer's parts.
@@ -37,7 +42,7 @@ class Batches(Generic[Batch]):
         owner: Kept alive for as long as somebody iterates.
     """
 
-    __slots__ = ("_core", "_given", "_limit", "_owner", "_take")
+    __slots__ = ("_core", "_given", "_inside", "_limit", "_owner", "_take", "_work")
 
     def __init__(
         self, core: ConsumerCore, take: Callable[[int], Batch | None], limit: int, owner: object
@@ -48,8 +53,11 @@ class Batches(Generic[Batch]):
         self._owner = owner
         # The batch the application is at; its partition's state and generation when it was taken.
         self._given: tuple[Batch, PartitionState, int] | None = None
+        self._inside = False
+        self._work: tuple[int, int] | None = None  # the same as its partition's `at_work`
 
     async def __aenter__(self) -> Self:
+        self._inside = True
         return self
 
     async def __aexit__(
@@ -58,9 +66,10 @@ class Batches(Generic[Batch]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        given, self._given = self._given, None
-        if error is not None and given is not None:
-            self._give_back(*given)
+        self._inside = False
+        if error is not None and self._given is not None:
+            self._give_back(*self._given)
+        self._end_work()
 
     def __aiter__(self) -> Self:
         return self
@@ -74,7 +83,7 @@ class Batches(Generic[Batch]):
 
         Cancellation: safe; no record is lost.
         """
-        self._given = None
+        self._end_work()
         try:
             return await self._core.reader.until_taken(self._next)
         except ConsumerStoppedError:
@@ -85,7 +94,18 @@ class Batches(Generic[Batch]):
         if batch is not None:
             state = self._core.positions.state(batch.topic_partition)
             self._given = (batch, state, state.generation)
+            if self._inside:
+                state.at_work = self._work = batch.start, batch.start_epoch
         return batch
+
+    def _end_work(self) -> None:
+        """The batch is processed, or given back: what follows may be given to anybody."""
+        given, self._given = self._given, None
+        work, self._work = self._work, None
+        if given is not None and work is not None and given[1].at_work is work:
+            given[1].at_work = None
+        if work is not None:
+            self._core.reader.on_free()
 
     def _give_back(self, batch: Batch, state: PartitionState, generation: int) -> None:
         """Return to the first record of a batch, unless the partition moved on, or away."""

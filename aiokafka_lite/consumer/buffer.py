@@ -248,13 +248,13 @@ class FetchBuffer:
 
     def take_batch(self, limit: int) -> RecordBatch | None:
         """Hand out a list of records of the first partition in line: at most `limit`, and at most
-        what one response brought. None if nothing is buffered.
+        what one response brought. None if nothing is buffered of those that nobody is at work on.
 
         Raises:
             Exception: the error of the partition whose turn it is.
         """
         try:
-            while (state := self._first(None)) is not None:
+            while (state := self._first_free()) is not None:
                 if state.chunk is None and state.records is None:
                     self._raise_error(state)
                 start, epoch = state.position, state.position_epoch
@@ -275,7 +275,7 @@ class FetchBuffer:
         than there are offsets before that; where offsets are missing, some may be past it.
         """
         try:
-            while (state := self._first(None)) is not None:
+            while (state := self._first_free()) is not None:
                 start, epoch = state.position, state.position_epoch
                 most = limit
                 if state.until is not None and start is not None:
@@ -339,6 +339,9 @@ class FetchBuffer:
             self._on_chunk_done(state, chunk)
             if chunk.closes or len(taken) == limit:
                 return taken
+
+    def _first_free(self) -> PartitionState | None:
+        return next((state for state in self._line if state.at_work is None), None)
 
     def _first(self, among: Collection[PartitionState] | None) -> PartitionState | None:
         if among is None:

@@ -45,7 +45,8 @@ class BulkCalls(SubscriptionCalls):
                     await consumer.commit(batch.offsets)
 
         A batch whose processing raises (within the block) is given back: it is the next to be
-        read of its partition, and no commit passes over it.
+        read of its partition, and no commit passes over it. Blocks in several tasks share the
+        work: while one is at work on a batch, no other gets any of that partition.
 
         Args:
             max_records: Most records of one batch; `max_poll_records` or 2,048 by default.

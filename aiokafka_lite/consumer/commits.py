@@ -156,13 +156,18 @@ class Commits:
         return await self._committer.committed(partitions, deadline)
 
     def given(
-        self, partitions: Collection[TopicPartition] | None = None, *, settled: bool = True
+        self,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        settled: bool = True,
+        at_work: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """How far the application has come: after the last record handed out, in each partition.
 
         Args:
             partitions: Only of these; None: of all.
             settled: Also of those that are committed at that offset already.
+            at_work: Also what a block of `batches` is still at work on.
         """
         states: Iterable[PartitionState | None] = self._positions
         if partitions is not None:
@@ -172,7 +177,7 @@ class Commits:
         for state in states:
             if state is None or state.remade:  # what is handed out is of a topic that is gone
                 continue
-            position, epoch = state.standing()
+            position, epoch = (None if at_work else state.at_work) or state.standing()
             if position is not None and (settled or not is_settled(state, position)):
                 known = None if epoch == UNKNOWN_EPOCH else epoch
                 given[state.tp] = OffsetAndMetadata(position, "", known)
@@ -216,7 +221,7 @@ class Commits:
         self.due = False
         next_at = self._loop.time() + self._options.auto_commit_interval
         # What has not moved is committed again now and then.
-        offsets = self.given(settled=self._loop.time() >= self._everything_at)
+        offsets = self.given(settled=self._loop.time() >= self._everything_at, at_work=False)
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
             self._arm(next_at)
             return

@@ -66,6 +66,8 @@ class PartitionState:
         until: Offset from which on it is not asked for any more, or None. Owner: who reads a range.
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
             offset behind that one is out of range.
+        at_work: The position (and its epoch) at which the batch begins that a block of `batches`
+            has in work, or None. Set by that block, which takes back only its own.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
         chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
@@ -76,6 +78,7 @@ class PartitionState:
     __slots__ = (
         "_epoch",
         "_position",
+        "at_work",
         "body",
         "chunk",
         "chunk_epoch",
@@ -134,6 +137,7 @@ class PartitionState:
         self.fetch_bytes = fetch_bytes
         self.until: int | None = None
         self.waits_for_chunk = False
+        self.at_work: tuple[int, int] | None = None
         self.chunk: Chunk | None = None
         self.chunk_epoch = UNKNOWN_EPOCH
         self.records: RecordSet | None = None
@@ -198,6 +202,7 @@ class PartitionState:
         self.resumes = False
         self.error = None
         self.waits_for_chunk = False
+        self.at_work = None
         self._position = offset
         self._epoch = epoch
         self.remade = False
@@ -210,6 +215,7 @@ class PartitionState:
         self.resumes = False
         self.error = None
         self.waits_for_chunk = False
+        self.at_work = None
         self._position = None
         self._epoch = UNKNOWN_EPOCH
         self.remade = False

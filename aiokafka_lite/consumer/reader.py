@@ -179,6 +179,10 @@ class Reader:
             self._check()
         return taken
 
+    def on_free(self) -> None:
+        """What one reader kept from others may be read by all: let them look."""
+        self._waiters.wake()
+
     def check_begun(self) -> None:
         """Raises IllegalStateError before the start: who read then would wait for ever."""
         if not self.begun:

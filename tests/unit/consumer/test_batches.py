@@ -260,3 +260,96 @@ async def test_a_corrupt_batch_is_told_behind_the_columns_before_it(
         with pytest.raises(errors.CorruptRecordException, match="offset 3"):
             await anext(batches)
         assert await consumer.position(TP0) == 3
+
+
+async def test_blocks_share_the_work_by_partition(cluster: FakeCluster, make: MakeConsumer) -> None:
+    for partition in range(3):
+        append(cluster, numbered(300), partition)
+    at_work: set[TopicPartition] = set()
+    seen: dict[TopicPartition, list[int]] = {TP0: [], TP1: [], TP2: []}
+    most = 0
+
+    async def work() -> None:
+        nonlocal most
+        async with consumer.batches(max_records=7) as batches:
+            async for batch_ in batches:
+                assert batch_.topic_partition not in at_work
+                at_work.add(batch_.topic_partition)
+                most = max(most, len(at_work))
+                await asyncio.sleep(0)
+                seen[batch_.topic_partition] += [record.offset for record in batch_.records]
+                await asyncio.sleep(0)
+                at_work.remove(batch_.topic_partition)
+
+    async with make("orders") as consumer:
+        workers = [asyncio.ensure_future(work()) for _ in range(5)]
+        await until(lambda: all(len(offsets) == 300 for offsets in seen.values()))
+    await asyncio.gather(*workers)
+    assert all(offsets == list(range(300)) for offsets in seen.values())
+    assert most > 1
+
+
+async def test_what_one_block_gives_back_another_gets(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer, consumer.batches(max_records=4) as heir:
+        with pytest.raises(ValueError, match="of the application"):  # noqa: PT012 (as above)
+            async with consumer.batches(max_records=4) as batches:
+                await anext(batches)
+                await anext(batches)
+                waiting = asyncio.ensure_future(anext(heir))
+                await until(lambda: bool(consumer._core._waiters))
+                raise ValueError("of the application")
+        assert (await waiting).start == 4
+
+
+async def test_who_is_done_lets_the_others_go_on(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer, consumer.batches(max_records=4) as second:
+        async with consumer.batches(max_records=4) as first:
+            await anext(first)
+            waiting = asyncio.ensure_future(anext(second))
+            await until(lambda: bool(consumer._core._waiters))
+        assert (await waiting).start == 4
+
+
+async def test_a_seek_is_more_than_work(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, numbered(10))
+    async with make("orders") as consumer, consumer.batches(max_records=4) as first:
+        async with consumer.batches(max_records=4) as second:
+            await anext(first)
+            consumer.seek(TP0, 2)
+            assert (await anext(second)).start == 2
+            third = asyncio.ensure_future(anext(first))  # its work is not the second's
+            await until(lambda: bool(consumer._core._waiters))
+        assert (await third).start == 6
+
+
+async def test_the_clock_commits_no_work_of_another_block(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10), 0)
+    append(cluster, numbered(10), 1)
+    async with (
+        make(
+            "orders", group_id="store", enable_auto_commit=True, auto_commit_interval_ms=10
+        ) as consumer,
+        consumer.batches(max_records=4) as slow,
+        consumer.batches(max_records=4) as quick,
+    ):
+        held = (await anext(slow)).topic_partition
+        other = TP1 if held == TP0 else TP0
+
+        async def read_all() -> None:
+            async for _ in quick:
+                pass
+
+        reading = asyncio.ensure_future(read_all())
+        await until(lambda: cluster.committed("store").get(other) == 10)
+        assert cluster.committed("store").get(held, 0) == 0
+        following = asyncio.ensure_future(anext(slow))
+        await until(lambda: cluster.committed("store").get(held, 0) >= 4)
+        for task in (reading, following):
+            task.cancel()
+        await asyncio.wait([reading, following])
