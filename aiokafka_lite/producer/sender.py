@@ -124,7 +124,7 @@ class Sender:
 
         Cancellation: stops the wait, never a delivery.
         """
-        self.accumulator.hurry()
+        self.hurry()
         batches = list(self.accumulator.unresolved())
         if not batches:
             return
@@ -455,6 +455,13 @@ class Sender:
         if self._linger_timer is not None:
             self._linger_timer.cancel()
         self._linger_timer = self._loop.call_at(due_at, self._on_lingered)
+
+    def hurry(self) -> None:
+        """Let no batch linger that is open now."""
+        self.accumulator.hurry()
+        if self._linger_timer is not None:  # nothing is left for it: spare the process that wake
+            self._linger_timer.cancel()
+            self._linger_timer = None
 
     def _on_lingered(self) -> None:
         self._linger_timer = None

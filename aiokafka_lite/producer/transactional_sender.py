@@ -157,9 +157,6 @@ class TransactionalSender(Sender):
         for queue in list(self.accumulator.active):
             self._go_on(queue)
 
-    def hurry(self) -> None:
-        self.accumulator.hurry()
-
     # What the driver asks and tells
 
     @property
@@ -198,7 +195,7 @@ class TransactionalSender(Sender):
             aborted = TransactionAbortedError("the transaction was aborted before this was sent")
             self._let_go(aborted)
         elif state is _S.COMMITTING:
-            self.accumulator.hurry()
+            self.hurry()
         elif state is _S.READY:
             self._begin_anew()
 
