@@ -135,6 +135,7 @@ def broker_settings(
             # A member learns of each step of a rebalance from a heartbeat's answer (KIP-848):
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": 500,
+            "group.consumer.min.session.timeout.ms": 3000,  # for groups that ask for less than 45 s
         }
     if release.kraft:
         settings |= _kraft(node, nodes)
