@@ -1,4 +1,4 @@
-"""How Spark finds the format "kafka_lite": it looks into every installed module ``pyspark_*``.
+"""How Spark finds the format "kafka_lite": it looks into every installed module `pyspark_*`.
 
 Spark imports all of them whenever it looks for any Python format, and an error in one breaks the
 others. So this module can always be imported: what is missing here is told by name when somebody

@@ -1,12 +1,12 @@
 """The pytest plugin of aiokafka_lite: a Kafka for each test that asks for one.
 
-- ``kafka_broker``: one broker; ``kafka_cluster``: three. Both are a started
-  ``aiokafka_lite.testing.FakeCluster`` of the test's own, in a thread of its own, so that sync
+- `kafka_broker`: one broker; `kafka_cluster`: three. Both are a started
+  `aiokafka_lite.testing.FakeCluster` of the test's own, in a thread of its own, so that sync
   tests, asyncio's and trio's use them alike.
-- ``kafka_topic``: the name of a fresh topic on it; ``kafka_topic_factory`` makes more.
-- ``@pytest.mark.kafka(topics={"orders": 6}, version="2.8")``: FakeCluster's own arguments. A
+- `kafka_topic`: the name of a fresh topic on it; `kafka_topic_factory` makes more.
+- `@pytest.mark.kafka(topics={"orders": 6}, version="2.8")`: FakeCluster's own arguments. A
   nearer marker goes before one of the class or the module. A clock's class, as in
-  ``clock=VirtualClock``, gives each test a clock of its own.
+  `clock=VirtualClock`, gives each test a clock of its own.
 
 A failure inside the brokers fails the test. Loading this module imports nothing of the package.
 """
@@ -44,13 +44,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
-    """A Kafka of one broker: ``bootstrap_servers``, and all that a ``FakeCluster`` can do."""
+    """A Kafka of one broker: `bootstrap_servers`, and all that a `FakeCluster` can do."""
     yield from _started(request, brokers=1)
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
-    """A Kafka of three brokers: ``bootstrap_servers``, and all that a ``FakeCluster`` can do."""
+    """A Kafka of three brokers: `bootstrap_servers`, and all that a `FakeCluster` can do."""
     yield from _started(request, brokers=3)
 
 
@@ -62,9 +62,9 @@ def kafka_topic(kafka_topic_factory: Callable[..., str]) -> str:
 
 @pytest.fixture
 def kafka_topic_factory(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Makes fresh topics: ``kafka_topic_factory(6, {"cleanup.policy": "compact"})`` is a name.
+    """Makes fresh topics: `kafka_topic_factory(6, {"cleanup.policy": "compact"})` is a name.
 
-    They are on the test's ``kafka_cluster`` if it uses that, and else on its ``kafka_broker``.
+    They are on the test's `kafka_cluster` if it uses that, and else on its `kafka_broker`.
     """
     fixture = "kafka_cluster" if "kafka_cluster" in request.fixturenames else "kafka_broker"
     cluster: FakeCluster = request.getfixturevalue(fixture)

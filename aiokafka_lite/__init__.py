@@ -8,7 +8,7 @@ async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as con
         print(record.offset, record.value)
 
 Every name is imported when it is first asked for, so that a producer does not pay for the
-consumer, nor the embedded broker (``aiokafka_lite.testing``) for either.
+consumer, nor the embedded broker (`aiokafka_lite.testing`) for either.
 """
 
 from typing import TYPE_CHECKING
@@ -60,7 +60,7 @@ _HOMES = {
     "exactly_once": "read_process_write",
 }
 _MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
-"""Those that ``import aiokafka_lite`` alone makes reachable, as ``import aiokafka`` does."""
+"""Those that `import aiokafka_lite` alone makes reachable, as `import aiokafka` does."""
 
 
 def __getattr__(name: str) -> object:

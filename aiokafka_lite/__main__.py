@@ -1,4 +1,4 @@
-"""``python -m aiokafka_lite``: see `aiokafka_lite.cli`."""
+"""`python -m aiokafka_lite`: see `aiokafka_lite.cli`."""
 
 from aiokafka_lite.cli import main
 

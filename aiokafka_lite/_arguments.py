@@ -44,8 +44,8 @@ def milliseconds(name: str, value: object, *, least: float = 0, most: int = INT3
         most: The largest one; by default what 32 bits hold, as on the wire.
 
     Raises:
-        TypeError: not a number.
-        KafkaConfigurationError: out of range, infinite or not a number at all (nan).
+        TypeError: Not a number.
+        KafkaConfigurationError: Out of range, infinite or not a number at all (nan).
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"`{name}` should be a number of milliseconds, not {value!r}")
@@ -57,7 +57,7 @@ def seconds(name: str, value: object) -> float:
     """A duration in seconds, infinite if you like.
 
     Raises:
-        TypeError: not a number.
+        TypeError: Not a number.
         IllegalArgumentError: nan.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -71,8 +71,8 @@ def size(name: str, value: object, *, least: int = 0, most: int = INT32) -> int:
     """A size or a count.
 
     Raises:
-        TypeError: not an integer.
-        KafkaConfigurationError: out of range.
+        TypeError: Not an integer.
+        KafkaConfigurationError: Out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"`{name}` should be an integer, not {value!r}")
@@ -91,7 +91,7 @@ def flag(name: str, value: object) -> bool:
     """True or False.
 
     Raises:
-        TypeError: anything else.
+        TypeError: Anything else.
     """
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` should be True or False, not {value!r}")
@@ -102,7 +102,7 @@ def check_callable(name: str, value: object) -> None:
     """Something to call, or None.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: It cannot be called.
     """
     if value is not None and not callable(value):
         raise TypeError(f"`{name}` should be callable or None, not {value!r}")
@@ -112,8 +112,8 @@ def wire_string(name: str, value: object) -> str:
     """A string that a request can carry.
 
     Raises:
-        TypeError: not a str.
-        KafkaConfigurationError: no UTF-8, or too long.
+        TypeError: Not a str.
+        KafkaConfigurationError: No UTF-8, or too long.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
@@ -126,18 +126,18 @@ def check_loop(loop: object) -> None:
     """An event loop, or None.
 
     Raises:
-        TypeError: neither.
+        TypeError: Neither.
     """
     if loop is not None and not isinstance(loop, asyncio.AbstractEventLoop):
         raise TypeError(f"`loop` should be an event loop, not {loop!r}")
 
 
 def check_api_version(release: object) -> None:
-    """aiokafka's deprecated ``api_version``: without effect, but no nonsense.
+    """aiokafka's deprecated `api_version`: without effect, but no nonsense.
 
     Raises:
-        TypeError: neither None nor a str.
-        KafkaConfigurationError: neither "auto" nor a release.
+        TypeError: Neither None nor a str.
+        KafkaConfigurationError: Neither "auto" nor a release.
     """
     if release is None:
         return
@@ -150,11 +150,11 @@ def check_api_version(release: object) -> None:
 
 
 def check_security(protocol: object, ssl_context: object) -> None:
-    """How connections are secured, in aiokafka's words; what SASL needs, ``net.sasl`` checks.
+    """How connections are secured, in aiokafka's words; what SASL needs, `net.sasl` checks.
 
     Raises:
-        TypeError: the protocol is no str, or the context none of TLS.
-        ValueError: an unknown protocol, or no TLS context where one is needed.
+        TypeError: The protocol is no str, or the context none of TLS.
+        ValueError: An unknown protocol, or no TLS context where one is needed.
     """
     if not isinstance(protocol, str):
         raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
@@ -170,7 +170,7 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> Non
     """Refuse arguments that a face does not have.
 
     Raises:
-        TypeError: for the first of them, with the nearest name that exists.
+        TypeError: For the first of them, with the nearest name that exists.
     """
     known = list(known)
     for name in given:
@@ -186,8 +186,8 @@ def whole(name: str, value: object, *, least: int = 0, most: int = INT64) -> int
     """An integer, also of another library's kind; True and False are none.
 
     Raises:
-        TypeError: not an integer.
-        IllegalArgumentError: out of range.
+        TypeError: Not an integer.
+        IllegalArgumentError: Out of range.
     """
     try:
         number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no __index__ is told below
@@ -204,8 +204,8 @@ def partition_number(value: object) -> int:
     """The number of a partition.
 
     Raises:
-        TypeError: not an integer.
-        IllegalArgumentError: negative, or more than 32 bits hold.
+        TypeError: Not an integer.
+        IllegalArgumentError: Negative, or more than 32 bits hold.
     """
     return whole("partition", value, most=INT32)
 
@@ -214,7 +214,7 @@ def check_headers(value: object) -> None:
     """A record's headers, which are read more than once.
 
     Raises:
-        TypeError: no collection; what can be iterated over only once is none.
+        TypeError: No collection; what can be iterated over only once is none.
     """
     if not isinstance(value, Collection):
         raise TypeError(f"headers must be a sequence of (str, bytes or None) pairs, not {value!r}")
@@ -224,8 +224,8 @@ def timestamp_ms(value: object) -> int:
     """A record's time.
 
     Raises:
-        TypeError: not an integer.
-        IllegalArgumentError: negative, or more than 64 bits hold.
+        TypeError: Not an integer.
+        IllegalArgumentError: Negative, or more than 64 bits hold.
     """
     return whole("timestamp_ms", value)
 
@@ -234,8 +234,8 @@ def topic_name(value: object, name: str = "topic") -> str:
     """The name of a topic, as far as it can be said; whether it is legal, the broker tells.
 
     Raises:
-        TypeError: not a str.
-        InvalidTopicError: no UTF-8, or longer than a string may be.
+        TypeError: Not a str.
+        InvalidTopicError: No UTF-8, or longer than a string may be.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
@@ -248,8 +248,8 @@ def topic_names(topics: object) -> frozenset[str]:
     """Topic names as an application gives them.
 
     Raises:
-        TypeError: not a tuple, list or set of str.
-        InvalidTopicError: one that cannot be said.
+        TypeError: Not a tuple, list or set of str.
+        InvalidTopicError: One that cannot be said.
     """
     if not isinstance(topics, tuple | set | frozenset | list):
         raise TypeError("Topics should be list of strings")
@@ -262,9 +262,9 @@ def as_partition(value: object) -> TopicPartition:
     """A partition as an application gives it.
 
     Raises:
-        TypeError: not a (str, int).
-        IllegalArgumentError: a number below 0 or above 2**31 - 1.
-        InvalidTopicError: a topic that cannot be said.
+        TypeError: Not a (str, int).
+        IllegalArgumentError: A number below 0 or above 2**31 - 1.
+        InvalidTopicError: A topic that cannot be said.
     """
     if isinstance(value, tuple) and len(value) == 2:
         topic, partition = value
@@ -281,8 +281,8 @@ def as_partitions(values: object) -> list[TopicPartition]:
     """Partitions as an application gives them.
 
     Raises:
-        TypeError: not an iterable of (str, int).
-        IllegalArgumentError, InvalidTopicError: as of `as_partition`.
+        TypeError: Not an iterable of (str, int).
+        IllegalArgumentError, InvalidTopicError: As of `as_partition`.
     """
     if not isinstance(values, Iterable):
         raise TypeError(f"partitions must be TopicPartition instances, not {values!r}")
@@ -296,9 +296,9 @@ def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
         value: By TopicPartition an int, an (int, str) or an OffsetAndMetadata.
 
     Raises:
-        ValueError: no dict, none in it, or something else by a partition; a negative offset.
-        TypeError: a key is no TopicPartition, or metadata no str.
-        InvalidTopicError: a topic that cannot be said.
+        ValueError: No dict, none in it, or something else by a partition; a negative offset.
+        TypeError: A key is no TopicPartition, or metadata no str.
+        InvalidTopicError: A topic that cannot be said.
     """
     if not value or not isinstance(value, dict):
         raise IllegalArgumentError(

@@ -7,19 +7,19 @@ from aiokafka_lite.errors import KafkaConfigurationError
 
 
 class Backoff:
-    """Delays that grow from ``base`` to ``maximum``, spread by ``jitter`` so that clients scatter.
+    """Delays that grow from `base` to `maximum`, spread by `jitter` so that clients scatter.
 
     Immutable: the number of failures is the caller's to count.
 
     Args:
         base: Delay in seconds after the first failure.
         maximum: Bound in seconds, which the jitter does not exceed either. One that is below
-            ``base`` lowers ``base`` (as Kafka's ``retry.backoff.max.ms`` does).
+            `base` lowers `base` (as Kafka's `retry.backoff.max.ms` does).
         multiplier: Growth a failure, at least 1.
         jitter: Share by which a delay is spread either way, from 0 up to, not including, 1.
 
     Raises:
-        KafkaConfigurationError: a value out of its range.
+        KafkaConfigurationError: A value out of its range.
     """
 
     __slots__ = ("base", "jitter", "maximum", "multiplier")
@@ -45,11 +45,11 @@ class Backoff:
         """Seconds to wait after so many failures in a row.
 
         Args:
-            failures: 0 (nothing failed: no delay), 1 (about ``base``), 2 ...
+            failures: 0 (nothing failed: no delay), 1 (about `base`), 2 ...
             random: Gives floats in [0, 1).
 
         Returns:
-            Seconds in [0, ``maximum``].
+            Seconds in [0, `maximum`].
         """
         if failures <= 0 or self.base == 0:
             return 0.0

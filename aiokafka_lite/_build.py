@@ -1,7 +1,7 @@
 """The one place that chooses between a native module and its pure-Python twin.
 
-Every hot path exists twice: ``_x_native`` (Cython) and ``_x_python``, the readable specification. A
-face module ``x`` asks :func:`pick` which of the two this process runs and re-exports its names:
+Every hot path exists twice: `_x_native` (Cython) and `_x_python`, the readable specification. A
+face module `x` asks `pick` which of the two this process runs and re-exports its names:
 
     if TYPE_CHECKING:
         from ._x_python import Thing

@@ -1,13 +1,13 @@
 """The background tasks of one owner: named, supervised, and ended within a deadline.
 
 Every long-lived task of this package is spawned here, so that none is lost: an exception that
-nobody expected goes to the owner's callback, and ``close`` tells which task would not end.
+nobody expected goes to the owner's callback, and `close` tells which task would not end.
 
 Non-obvious:
 - The event loop keeps a running task, the task keeps this object, and this object keeps the
   callback. A callback that is a bound method of a public face would keep a dropped face alive:
   give it the inner object's method, or a weak one.
-- A task is removed in its done callback, one loop pass after its coroutine has ended; ``close``
+- A task is removed in its done callback, one loop pass after its coroutine has ended; `close`
   returns after that.
 """
 
@@ -66,7 +66,7 @@ class TaskOwner:
             The task. It may be awaited or cancelled; its exception is reported in any case.
 
         Raises:
-            IllegalStateError: the owner is closed; the coroutine was closed unstarted.
+            IllegalStateError: The owner is closed; the coroutine was closed unstarted.
         """
         if self._closed:
             coroutine.close()

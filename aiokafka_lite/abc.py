@@ -27,7 +27,7 @@ class ConsumerRebalanceListener(abc.ABC):
     rebalance, before it goes on. What one raises is logged, and the rebalance goes on; when the
     consumer stops, one that takes too long is cancelled. The consumer may be used in it, but for
     reading: nothing is handed out of partitions that come or go. Only for consumers that
-    ``subscribe``: an ``assign`` is nobody else's to change.
+    `subscribe`: an `assign` is nobody else's to change.
     """
 
     @abc.abstractmethod
@@ -46,7 +46,7 @@ class ConsumerRebalanceListener(abc.ABC):
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
         """Partitions were given to this consumer, and nothing of them has been handed out.
 
-        This is the place to ``seek``. Every member's ``on_partitions_revoked`` for them has ended.
+        This is the place to `seek`. Every member's `on_partitions_revoked` for them has ended.
 
         Args:
             assigned: The partitions that came; in an eager rebalance, as by default, all.
@@ -56,7 +56,7 @@ class ConsumerRebalanceListener(abc.ABC):
         """Partitions are gone already, to another member perhaps: a commit would be refused.
 
         Happens after a session timeout or when the member is fenced. As in Java, it does what
-        ``on_partitions_revoked`` does unless it is overridden (KIP-429; not in aiokafka).
+        `on_partitions_revoked` does unless it is overridden (KIP-429; not in aiokafka).
 
         Args:
             lost: The partitions that are no longer this consumer's.
@@ -87,7 +87,7 @@ class AbstractTokenProvider(abc.ABC):
 class ProducerInterceptor(abc.ABC):
     """Sees every record of a producer on its way in, and what became of it (KIP-42; ours).
 
-    All of it runs in the producer's event loop, inside ``send``: it must not block. What a method
+    All of it runs in the producer's event loop, inside `send`: it must not block. What a method
     raises is logged; the record is not touched by it.
     """
 
@@ -108,7 +108,7 @@ class ProducerInterceptor(abc.ABC):
         """A record was acknowledged, or will never be.
 
         Args:
-            metadata: Where it was stored; None with ``acks=0``, and when it was not.
+            metadata: Where it was stored; None with `acks=0`, and when it was not.
             error: What its ack raises; None when it was acknowledged.
         """
 

@@ -1,7 +1,7 @@
-"""aiokafka's ``AIOKafkaClient``: the cluster as such, without a producer or a consumer.
+"""aiokafka's `AIOKafkaClient`: the cluster as such, without a producer or a consumer.
 
-It is a face over ``cluster.Cluster``: its own, or that of the producer whose ``client`` it is.
-``ClusterMetadata`` is a view: it shows what is known now, however often it is asked.
+It is a face over `cluster.Cluster`: its own, or that of the producer whose `client` it is.
+`ClusterMetadata` is a view: it shows what is known now, however often it is asked.
 """
 
 import asyncio
@@ -110,14 +110,14 @@ class AIOKafkaClient:
         request_timeout_ms: A request without an answer in this time fails its connection.
         retry_backoff_ms: Pause before something is asked again; doubles up to a second.
         connections_max_idle_ms: Connections without traffic are closed after this; None: never.
-        security_protocol, ssl_context, sasl_*: As of ``AIOKafkaProducer``.
+        security_protocol, ssl_context, sasl_*: As of `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
         api_version: Deprecated by aiokafka, without effect.
 
     Raises:
         KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
         TypeError: An argument of a wrong type.
-        RuntimeError: There is no running event loop, and no ``loop``.
+        RuntimeError: There is no running event loop, and no `loop`.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class AIOKafkaClient:
         return self._follow(self._cluster.add_topic(topic))
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Keep metadata of exactly these topics, of all if there are none; see ``add_topic``."""
+        """Keep metadata of exactly these topics, of all if there are none; see `add_topic`."""
         if isinstance(topics, str):
             raise TypeError("`topics` should be several names, not a str")
         return self._follow(self._cluster.set_topics(list(topics) or None))
@@ -274,7 +274,7 @@ class AIOKafkaClient:
 
         Raises:
             ValueError: There is no such type.
-            KafkaError: It could not be found within ``request_timeout_ms``.
+            KafkaError: It could not be found within `request_timeout_ms`.
         """
         kind = CoordinatorKind(coordinator_type)
         node = await find_coordinator(self._cluster, coordinator_key, kind, self._deadline())
@@ -298,7 +298,7 @@ class AIOKafkaClient:
 
         Raises:
             GroupAuthorizationFailedError: Not allowed.
-            KafkaError: The group's coordinator did not tell within ``request_timeout_ms``.
+            KafkaError: The group's coordinator did not tell within `request_timeout_ms`.
 
         Cancellation: safe.
         """
@@ -332,7 +332,7 @@ class AIOKafkaClient:
         return True
 
     async def send(self, node_id: int, request: RequestOf[ResponseT]) -> ResponseT:
-        """Send one request of ``aiokafka_lite.protocol`` to one broker and await its response.
+        """Send one request of `aiokafka_lite.protocol` to one broker and await its response.
 
         The newest version that both sides speak is taken. Nothing is asked twice.
 

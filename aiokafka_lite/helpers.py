@@ -1,4 +1,4 @@
-"""aiokafka's public ``create_ssl_context``: the way to a TLS context from file names."""
+"""aiokafka's public `create_ssl_context`: the way to a TLS context from file names."""
 
 import ssl
 from collections.abc import Callable
@@ -22,18 +22,18 @@ def create_ssl_context(
     """A client's TLS context that verifies the broker's certificate and its host name.
 
     Args:
-        cafile: PEM file with the certificates that may sign a broker's. Without any of ``cafile``,
-            ``capath`` and ``cadata`` the system's own are used.
-        capath: Directory of such certificates, as ``SSLContext.load_verify_locations`` takes it.
+        cafile: PEM file with the certificates that may sign a broker's. Without any of `cafile`,
+            `capath` and `cadata` the system's own are used.
+        capath: Directory of such certificates, as `SSLContext.load_verify_locations` takes it.
         cadata: Such certificates themselves: PEM as text, DER as bytes.
         certfile: PEM file with this client's certificate chain, for mutual TLS.
-        keyfile: PEM file with its private key; by default it is in ``certfile``.
+        keyfile: PEM file with its private key; by default it is in `certfile`.
         password: Opens an encrypted key. Without it OpenSSL asks at the terminal.
 
     Raises:
-        OSError: a file that cannot be read; ``ssl.SSLError`` (an OSError) for what is no
+        OSError: A file that cannot be read; `ssl.SSLError` (an OSError) for what is no
             certificate or key, or a key that does not fit.
-        ValueError: a ``keyfile`` without a ``certfile``.
+        ValueError: A `keyfile` without a `certfile`.
     """
     if keyfile is not None and certfile is None:
         raise ValueError("keyfile was given without the certfile that it belongs to")

@@ -44,6 +44,6 @@ class RoundRobinPartitioner:
     def __call__(
         self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int], /
     ) -> int:
-        """Choose a partition; see ``DefaultPartitioner``."""
+        """Choose a partition; see `DefaultPartitioner`."""
         partitions = available or all_partitions
         return partitions[next(self._turns) % len(partitions)]

@@ -1,9 +1,9 @@
-"""Read, process, write, exactly once: ``async for batch in exactly_once(consumer, producer)``.
+"""Read, process, write, exactly once: `async for batch in exactly_once(consumer, producer)`.
 
 Each batch is one transaction of the producer. It is begun when the batch is handed out; when the
 next one is asked for, the offsets behind the batch become part of it, and it is committed. If it
 cannot be, it is aborted, and the same records are handed out again. So consumers with
-``isolation_level="read_committed"`` see what is made of each record once, whatever fails.
+`isolation_level="read_committed"` see what is made of each record once, whatever fails.
 
 Non-obvious:
 
@@ -17,8 +17,8 @@ Non-obvious:
 - A commit that was asked for of a producer that has come to its end since may have taken place.
   Where to read on is told by what the group has committed, once another loop begins: by then the
   start of its producer has settled what was left open.
-- An ``async for`` tells nobody how it was left. So it iterates over an object of its own, which
-  ends with it; how it was left is known within ``async with`` alone.
+- An `async for` tells nobody how it was left. So it iterates over an object of its own, which
+  ends with it; how it was left is known within `async with` alone.
 """
 
 import asyncio
@@ -83,24 +83,24 @@ def exactly_once(
     All that is sent in the body belongs to the batch's transaction, which is committed, with the
     offsets, when the next batch is asked for, or the block is left in order. There is no need to
     await the acks. A transaction that fails for what passes (a rebalance, a broker that was away)
-    is aborted, and its records are handed out again. An exception in the body, one of ``send`` too,
+    is aborted, and its records are handed out again. An exception in the body, one of `send` too,
     ends the loop: the transaction is aborted, and the records are the next to be read.
 
-    Without the block (``async for batch in exactly_once(...)``) nobody is told how the loop was
-    left: by ``break`` too, the batch at hand is aborted, in the background. The loop itself ends,
+    Without the block (`async for batch in exactly_once(...)`) nobody is told how the loop was
+    left: by `break` too, the batch at hand is aborted, in the background. The loop itself ends,
     after its batch, when the consumer is stopped.
 
     Args:
-        consumer: Started, with a ``group_id`` and ``enable_auto_commit=False``; should have
-            ``isolation_level="read_committed"``. Nobody else reads from it, or commits.
-        producer: Started, with a ``transactional_id`` that no other worker has at the same time.
+        consumer: Started, with a `group_id` and `enable_auto_commit=False`; should have
+            `isolation_level="read_committed"`. Nobody else reads from it, or commits.
+        producer: Started, with a `transactional_id` that no other worker has at the same time.
             Nobody else begins or ends its transactions.
-        max_records: Most records of a batch; the consumer's ``max_poll_records`` or 2,048 by
+        max_records: Most records of a batch; the consumer's `max_poll_records` or 2,048 by
             default. A transaction costs a few requests, however much there is in it.
 
     Raises:
-        IllegalOperation: The consumer has no group, or the producer no ``transactional_id``.
-        KafkaConfigurationError: (a ValueError) the consumer commits by itself; ``max_records`` is
+        IllegalOperation: The consumer has no group, or the producer no `transactional_id`.
+        KafkaConfigurationError: (a ValueError) the consumer commits by itself; `max_records` is
             no positive integer.
     """
     return ExactlyOnce(consumer, producer, max_records)
@@ -205,14 +205,14 @@ class ExactlyOnce:
     async def run(self, process: Callable[[TransactionBatch], Awaitable[None]]) -> None:
         """Process one batch after the other until the consumer is stopped.
 
-        As the loop; but what ``process`` raises because the transaction has to be aborted, and
+        As the loop; but what `process` raises because the transaction has to be aborted, and
         which passes, has the batch processed again.
 
         Args:
             process: Given each batch; sends what it makes of it.
 
         Raises:
-            Exception: What else ``process`` raised. The transaction was aborted, and the records
+            Exception: What else `process` raised. The transaction was aborted, and the records
                 are the next to be read.
             KafkaError: As of the loop.
 
@@ -232,7 +232,7 @@ class ExactlyOnce:
 
         Raises:
             StopAsyncIteration: The consumer was stopped.
-            KafkaError: Of the consumer, as of ``getone``. Or the transaction cannot succeed, and
+            KafkaError: Of the consumer, as of `getone`. Or the transaction cannot succeed, and
                 was aborted; or the producer is at its end.
             IllegalOperation: The producer's transaction was ended by somebody else, or begun.
 
@@ -444,7 +444,7 @@ class ExactlyOnce:
 
 
 class _Loop:
-    """An ``async for`` over batches: it ends when nobody refers to it any more.
+    """An `async for` over batches: it ends when nobody refers to it any more.
 
     Args:
         batches: What it iterates over.

@@ -130,7 +130,7 @@ class UndeserializedRecord(NamedTuple):
         """The record on which a deserializer raised this.
 
         Raises:
-            LookupError: no deserializer of a consumer raised it.
+            LookupError: No deserializer of a consumer raised it.
         """
         record = getattr(error, RECORD_OF_ERROR, None)
         if not isinstance(record, cls):
@@ -155,5 +155,5 @@ class RecordMetadata(NamedTuple):
 
 
 Acknowledged: TypeAlias = RecordMetadata | Any
-"""What an ack comes to. It is None with ``acks=0``, which the type leaves out: who sends like that
+"""What an ack comes to. It is None with `acks=0`, which the type leaves out: who sends like that
 does not look, and nobody else has to check for it."""

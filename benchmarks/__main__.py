@@ -133,7 +133,7 @@ class Topics:
 def run_suite(
     suite: Suite, bootstrap: str, topic: str, rounds: int, scale: float
 ) -> dict[str, list[Any]]:
-    """Run every row of ``suite`` ``rounds`` times, interleaved; {label: [figures, ...]}."""
+    """Run every row of `suite` `rounds` times, interleaved; {label: [figures, ...]}."""
     results: dict[str, list[Any]] = {row.label: [] for row in suite.rows}
     for turn in range(min(rounds, suite.most_rounds)):
         at = turn % len(suite.rows)

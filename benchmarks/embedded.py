@@ -3,7 +3,7 @@
     python -m benchmarks.embedded                everything, five rounds
     python -m benchmarks.embedded --rounds 1 --tests 200
 
-- start: a fresh interpreter that imports ``FakeCluster`` and starts it (asyncio imported before),
+- start: a fresh interpreter that imports `FakeCluster` and starts it (asyncio imported before),
   and a broker started and stopped in a process that has done so before;
 - tests: a generated file of tests with a fresh broker each, run by pytest in a process;
 - throughput: the standalone broker on one core, one client after the other on another; records of

@@ -1,4 +1,4 @@
-"""Throughput and p99 of ``send_and_wait`` from 1 to 10,000 tasks, as an SVG.
+"""Throughput and p99 of `send_and_wait` from 1 to 10,000 tasks, as an SVG.
 
     python -m benchmarks tasks-1 tasks-10 tasks-100 tasks-1000 tasks-10000
     python -m benchmarks.plot docs/send-and-wait.svg

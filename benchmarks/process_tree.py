@@ -9,7 +9,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(root: int | None = None) -> float:
-    """User and system seconds of ``root`` (this process) and all below it, ended ones included.
+    """User and system seconds of `root` (this process) and all below it, ended ones included.
 
     The children of a process that has ended count as soon as it was waited for.
     """

@@ -1,4 +1,4 @@
-"""One suite of Spark in one session: ``python -m benchmarks.spark_session JSON``.
+"""One suite of Spark in one session: `python -m benchmarks.spark_session JSON`.
 
 Both formats are asked in turns by the same warm JVM, which a process for each measurement could not
 have. Prints one JSON line: {label: [figures, ...]}. CPU is that of the whole tree of processes:

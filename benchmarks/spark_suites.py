@@ -94,7 +94,7 @@ SPARK_SUITES = (
 def run_session(
     suite: Suite, bootstrap: str, topic: str, rounds: int, scale: float
 ) -> dict[str, list[Any]]:
-    """Run every row of ``suite`` in one warm session; {label: [figures, ...]}."""
+    """Run every row of `suite` in one warm session; {label: [figures, ...]}."""
     reason = missing()
     if reason is not None:
         print(f"# {suite.name}: {reason}", flush=True)

@@ -16,7 +16,7 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One client doing a suite's work; ``options`` override the suite's own."""
+    """One client doing a suite's work; `options` override the suite's own."""
 
     label: str
     client: str

@@ -47,7 +47,7 @@ def load_topic(
     compression: str | None,
     partitions: int,
 ) -> None:
-    """Fill the first ``partitions`` of ``topic`` with ``records`` values of ``size`` bytes in
+    """Fill the first `partitions` of `topic` with `records` values of `size` bytes in
     batches of 16 KiB."""
     failures: list[object] = []
     producer = Producer(

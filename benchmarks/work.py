@@ -19,11 +19,11 @@ from typing import Any
 class Work:
     """One measurement: which client does what, on how many records.
 
-    ``kind`` names a coroutine or function of the client's module (``produce``, ``round_trip``,
-    ...); sizes are bytes, ``linger_ms`` milliseconds. The topic has ``partitions``; where ``hot``
-    is not 0, the records go to so many of them in turn, not where the partitioner says. ``pace``
-    is records a second, 0 for as many as can be; ``loaded`` is how many the topic held before;
-    ``transaction`` is how many records each one has.
+    `kind` names a coroutine or function of the client's module (`produce`, `round_trip`,
+    ...); sizes are bytes, `linger_ms` milliseconds. The topic has `partitions`; where `hot`
+    is not 0, the records go to so many of them in turn, not where the partitioner says. `pace`
+    is records a second, 0 for as many as can be; `loaded` is how many the topic held before;
+    `transaction` is how many records each one has.
     """
 
     client: str
@@ -53,7 +53,7 @@ class Work:
 
 
 def values(size: int, count: int = 1000) -> list[bytes]:
-    """``count`` different JSON-like values of exactly ``size`` bytes."""
+    """`count` different JSON-like values of exactly `size` bytes."""
     made = []
     for i in range(count):
         head = (
@@ -67,7 +67,7 @@ def values(size: int, count: int = 1000) -> list[bytes]:
 class Meter:
     """CPU, wall time and latencies of one stretch of work.
 
-    Call `start` after the warm-up and `stop` with the number of records; ``latencies`` (seconds,
+    Call `start` after the warm-up and `stop` with the number of records; `latencies` (seconds,
     one a record) may be filled in between.
     """
 
@@ -128,5 +128,5 @@ def forget_peak() -> None:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which ``share`` (0..1) of the sorted, non-empty ``ordered`` lie."""
+    """The value below which `share` (0..1) of the sorted, non-empty `ordered` lie."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

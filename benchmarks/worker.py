@@ -1,4 +1,4 @@
-"""One client doing one work in a process of its own: ``python -m benchmarks.worker JSON``.
+"""One client doing one work in a process of its own: `python -m benchmarks.worker JSON`.
 
 Prints one JSON line with the figures. The runner starts one worker a measurement, so that no
 client inherits another's heap, threads or garbage.

@@ -1,4 +1,4 @@
-"""Read a topic from its start until interrupted: ``python examples/consume.py``."""
+"""Read a topic from its start until interrupted: `python examples/consume.py`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Copy one topic to another, shouting, exactly once: ``python examples/exactly_once.py NAME``.
+"""Copy one topic to another, shouting, exactly once: `python examples/exactly_once.py NAME`.
 
 Start several, each with a name of its own: they share the partitions. Kill them as you like.
 """

@@ -1,4 +1,4 @@
-"""A service whose producer lives in its lifespan: ``uvicorn examples.fastapi_service:app``."""
+"""A service whose producer lives in its lifespan: `uvicorn examples.fastapi_service:app`."""
 
 import os
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Send ten keyed records and print where each was written: ``python examples/produce.py``."""
+"""Send ten keyed records and print where each was written: `python examples/produce.py`."""
 
 import asyncio
 import os

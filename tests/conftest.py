@@ -1,6 +1,6 @@
 """A real Kafka for any test that asks for one, started on first use and shared by the whole run.
 
-A test that uses ``kafka``, ``kafka3``, ``topic`` or ``topic3`` is marked ``real``. Where no Kafka
+A test that uses `kafka`, `kafka3`, `topic` or `topic3` is marked `real`. Where no Kafka
 can be had those tests are skipped by name, and the run ends with a line that says so loudly;
 AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
 """
@@ -98,13 +98,13 @@ def kafka3() -> Iterator[OwnCluster]:
 
 @pytest.fixture
 def topic(kafka: RealKafka, request: pytest.FixtureRequest) -> TopicFactory:
-    """Makes topics of unique names on ``kafka``: ``topic(6, **{"cleanup.policy": "compact"})``."""
+    """Makes topics of unique names on `kafka`: `topic(6, **{"cleanup.policy": "compact"})`."""
     return _factory(kafka, request.node.name)
 
 
 @pytest.fixture
 def topic3(kafka3: OwnCluster, request: pytest.FixtureRequest) -> TopicFactory:
-    """Makes topics of unique names on ``kafka3``, replicated three times unless told otherwise."""
+    """Makes topics of unique names on `kafka3`, replicated three times unless told otherwise."""
     return _factory(kafka3, request.node.name)
 
 

@@ -1,6 +1,6 @@
-"""The command line: ``python -m aiokafka_lite COMMAND``.
+"""The command line: `python -m aiokafka_lite COMMAND`.
 
-Each command is a module of this package with ``add_arguments(parser)`` and ``run(args) -> int``,
+Each command is a module of this package with `add_arguments(parser)` and `run(args) -> int`,
 imported only when it is asked for.
 """
 

@@ -1,7 +1,7 @@
-"""The embedded broker on its own: ``python -m aiokafka_lite broker --listen 127.0.0.1:9092``.
+"""The embedded broker on its own: `python -m aiokafka_lite broker --listen 127.0.0.1:9092`.
 
 Prints one line when it is ready, and runs until SIGINT or SIGTERM; a second one is not needed, and
-changes nothing. With ``--data-dir`` the next start goes on where this one ended, whatever ended it.
+changes nothing. With `--data-dir` the next start goes on where this one ended, whatever ended it.
 """
 
 from __future__ import annotations

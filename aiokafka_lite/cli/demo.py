@@ -1,9 +1,9 @@
 """The main job, shown and checked: many coroutines produce, one task reads back, nothing is lost.
 
 1,000 coroutines send 200 keyed records each through `AIOKafkaProducer.send`, while a second task
-reads the topic with ``async for``. A value is a function of its key and its number, so the reader
+reads the topic with `async for`. A value is a function of its key and its number, so the reader
 knows what must come next for every key: each record once, in order, byte for byte. Without
-``--bootstrap`` the broker is the embedded one, on loopback; with it, any real Kafka.
+`--bootstrap` the broker is the embedded one, on loopback; with it, any real Kafka.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ async def _read_the_rest(
 
 
 async def _stop_when_silent(consumer: AIOKafkaConsumer, progress: display.Progress) -> None:
-    """End the reader's ``async for`` when nothing has come for `PATIENCE` seconds."""
+    """End the reader's `async for` when nothing has come for `PATIENCE` seconds."""
     last, since = -1, time.perf_counter()
     while time.perf_counter() - since < PATIENCE:
         if progress.read != last:

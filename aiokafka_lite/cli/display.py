@@ -22,7 +22,7 @@ RECENT = 20_000  # records whose latencies a picture shows
 class Progress:
     """What has happened so far; written by the demo's two sides, read by the display.
 
-    ``latencies`` are seconds from a record's `send` to its acknowledgement.
+    `latencies` are seconds from a record's `send` to its acknowledgement.
     """
 
     total: int
@@ -40,7 +40,7 @@ class Progress:
         return self.read / max(1e-9, self.read_in or time.perf_counter() - self.began)
 
     def percentiles(self, *shares: float, newest: int | None = None) -> list[float]:
-        """Send-to-ack milliseconds at each of ``shares`` (0..1), over the ``newest`` or all."""
+        """Send-to-ack milliseconds at each of `shares` (0..1), over the `newest` or all."""
         window = sorted(self.latencies[-newest:] if newest else self.latencies) or [0.0]
         return [window[min(len(window) - 1, int(len(window) * share))] * 1e3 for share in shares]
 
@@ -55,7 +55,7 @@ class Progress:
 
 @asynccontextmanager
 async def live(progress: Progress) -> AsyncIterator[None]:
-    """Show ``progress`` while the body runs; the last picture stays."""
+    """Show `progress` while the body runs; the last picture stays."""
     try:
         import rich  # noqa: F401 - only to learn whether it is there
 

@@ -1,4 +1,4 @@
-"""Kafka pipelines on Spark: ``python -m aiokafka_lite pipeline run SPEC``."""
+"""Kafka pipelines on Spark: `python -m aiokafka_lite pipeline run SPEC`."""
 
 from __future__ import annotations
 

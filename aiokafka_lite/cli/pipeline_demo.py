@@ -1,7 +1,7 @@
 """A pipeline shown and checked: orders by the minute, from Kafka through Spark and back to Kafka.
 
 A producer sends orders, a little out of their order, to the embedded broker; the ready pipeline
-``window`` runs on Spark as a process of its own, and counts them by minute and item; what it writes
+`window` runs on Spark as a process of its own, and counts them by minute and item; what it writes
 is read back by the asyncio consumer, and every window must be there once, with the right sums.
 Then the pipeline is ended by SIGTERM, as a service would be.
 """

@@ -30,7 +30,7 @@ async def created_topic(bootstrap: str, name: str, partitions: int) -> AsyncIter
     """Create a topic with the broker's default replication; delete it when the body is left.
 
     Raises:
-        KafkaError: what the controller refused it with, or that it could not be reached.
+        KafkaError: What the controller refused it with, or that it could not be reached.
     """
     cluster = Cluster(bootstrap, ConnectionOptions())
     loop = asyncio.get_running_loop()

@@ -22,8 +22,8 @@ def parse_bootstrap(
         (host, port) pairs in the order given, each once.
 
     Raises:
-        TypeError: neither a str nor a collection of str and (host, port).
-        KafkaConfigurationError: no address, an empty host, or a port that is not 1 to 65535.
+        TypeError: Neither a str nor a collection of str and (host, port).
+        KafkaConfigurationError: No address, an empty host, or a port that is not 1 to 65535.
     """
     entries: list[str | tuple[str, int]] = []
     for entry in _each(servers):

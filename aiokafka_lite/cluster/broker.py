@@ -119,9 +119,9 @@ class Broker:
         """The open connection for a purpose; made, after what is left of the backoff, if need be.
 
         Raises:
-            KafkaConnectionError: the attempt failed (or whatever the handshake raised: a refused
+            KafkaConnectionError: The attempt failed (or whatever the handshake raised: a refused
                 authentication, an unsupported version). The next call makes the next attempt.
-            IllegalStateError: the broker's cluster is closed.
+            IllegalStateError: The broker's cluster is closed.
 
         Cancellation: stops this wait; the attempt goes on for the others.
         """
@@ -154,9 +154,9 @@ class Broker:
                 the connection's own if None.
 
         Raises:
-            KafkaConnectionError: not connected, or lost before the answer.
-            UnsupportedVersionError: the broker knows no version that will do.
-            IllegalStateError: the cluster is closed.
+            KafkaConnectionError: Not connected, or lost before the answer.
+            UnsupportedVersionError: The broker knows no version that will do.
+            IllegalStateError: The cluster is closed.
 
         Cancellation: stops the wait; the request may have been sent.
         """

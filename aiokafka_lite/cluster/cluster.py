@@ -91,7 +91,7 @@ class Cluster:
             set so. Brokers before 0.11 are not told and do as they are set.
 
     Raises:
-        KafkaConfigurationError: from the constructor, for a bootstrap list that is none.
+        KafkaConfigurationError: From the constructor, for a bootstrap list that is none.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class Cluster:
                 tried once.
 
         Raises:
-            KafkaConnectionError: no address answered; the message tells what each one said.
-            KafkaError: all refused for one lasting reason (credentials, versions).
+            KafkaConnectionError: No address answered; the message tells what each one said.
+            KafkaError: All refused for one lasting reason (credentials, versions).
 
         Cancellation: closes what was opened.
         """
@@ -183,7 +183,7 @@ class Cluster:
             The version to wait beyond to be told of it (see `wait_for_version`).
 
         Raises:
-            TypeError, InvalidTopicError: no name of a topic, or one that no request can carry.
+            TypeError, InvalidTopicError: No name of a topic, or one that no request can carry.
         """
         self._topics.add(topic_name(name))
         if name in self.metadata.topics:
@@ -197,7 +197,7 @@ class Cluster:
             The version to wait beyond to be told of them all.
 
         Raises:
-            TypeError, InvalidTopicError: as of `add_topic`; nothing has changed then.
+            TypeError, InvalidTopicError: As of `add_topic`; nothing has changed then.
         """
         names = None if names is None else [topic_name(name) for name in names]
         had_all = self._topics.all
@@ -228,9 +228,9 @@ class Cluster:
             deadline: In loop time.
 
         Raises:
-            KafkaTimeoutError: nothing newer came by then; its cause is the last refresh's error.
-            KafkaError: a refresh failed for a lasting reason, such as refused credentials.
-            IllegalStateError: the cluster is closed, or not started.
+            KafkaTimeoutError: Nothing newer came by then; its cause is the last refresh's error.
+            KafkaError: A refresh failed for a lasting reason, such as refused credentials.
+            IllegalStateError: The cluster is closed, or not started.
 
         Cancellation: stops this wait; the refresh goes on.
         """
@@ -263,9 +263,9 @@ class Cluster:
             deadline: In loop time.
 
         Raises:
-            InvalidTopicError, TopicAuthorizationFailedError: the broker's answer, at once.
-            KafkaTimeoutError: the topic was not known by then; its cause tells what was said.
-            IllegalStateError: the cluster is closed.
+            InvalidTopicError, TopicAuthorizationFailedError: The broker's answer, at once.
+            KafkaTimeoutError: The topic was not known by then; its cause tells what was said.
+            IllegalStateError: The cluster is closed.
 
         Cancellation: stops this wait only.
         """
@@ -322,8 +322,8 @@ class Cluster:
         """The broker of a node id.
 
         Raises:
-            NodeNotReadyError: the metadata does not name it (any more); refresh and look again.
-            IllegalStateError: the cluster is closed.
+            NodeNotReadyError: The metadata does not name it (any more); refresh and look again.
+            IllegalStateError: The cluster is closed.
         """
         self.check_open()
         if node_id not in self.metadata.brokers:

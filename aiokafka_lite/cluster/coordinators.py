@@ -64,8 +64,8 @@ class Coordinators:
             deadline: In loop time, for one who waits for another's look-up.
 
         Raises:
-            KafkaTimeoutError: it was not known by then.
-            KafkaError: what the look-up came to; a lasting error is raised to all who wait.
+            KafkaTimeoutError: It was not known by then.
+            KafkaError: What the look-up came to; a lasting error is raised to all who wait.
 
         Cancellation: stops this wait; another of those who wait goes on.
         """

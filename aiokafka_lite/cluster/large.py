@@ -79,7 +79,7 @@ async def read_on(answer: MetadataAnswer, merging: Merging, version: int) -> Non
     """Merge an answer. What is unread of it is read: all but its topics into it.
 
     Raises:
-        KafkaProtocolError: the bytes are not a MetadataResponse.
+        KafkaProtocolError: The bytes are not a MetadataResponse.
 
     Cancellation: leaves the answer half read; nobody else has seen it.
     """

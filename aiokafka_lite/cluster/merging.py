@@ -69,7 +69,7 @@ def merge(
         keep: Of topics known before and not asked for now: whether to remember them.
 
     Raises:
-        MetadataEmptyBrokerList: the answer names no broker: the one that gave it is just starting.
+        MetadataEmptyBrokerList: The answer names no broker: the one that gave it is just starting.
             Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
             first topic is made, so with Metadata v0 an empty beginning is believed.)
     """
@@ -182,7 +182,7 @@ class Merging:
                 told in passing: those that are newer than the answer count.
 
         Raises:
-            MetadataEmptyBrokerList: see `merge`.
+            MetadataEmptyBrokerList: See `merge`.
         """
         old = self._old
         if not response.brokers and (old.brokers or self._api_version > 0):

@@ -60,7 +60,7 @@ class Route(Protocol):
             newer_than: A version of the metadata that is known to be too old, or -1.
 
         Raises:
-            KafkaError: none can be told now; retriable if one may be told later.
+            KafkaError: None can be told now; retriable if one may be told later.
         """
         ...
 
@@ -174,10 +174,10 @@ async def find_coordinator(
     """Ask a broker which one coordinates a key; nothing is remembered.
 
     Raises:
-        GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: at once.
-        UnsupportedVersionError: brokers before 0.11 coordinate no transactions, those before 4.1
+        GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: At once.
+        UnsupportedVersionError: Brokers before 0.11 coordinate no transactions, those before 4.1
             no share groups.
-        KafkaTimeoutError: none was known by the deadline.
+        KafkaTimeoutError: None was known by the deadline.
 
     Source: FindCoordinatorRequest.json v0-v6, KIP-699, KIP-932.
     """
@@ -240,9 +240,9 @@ async def call(
             asked; for what any broker can tell.
 
     Raises:
-        KafkaTimeoutError: the deadline came; its cause is the last error, if there was one.
-        KafkaError: an error that will not pass by itself, as the errors table says.
-        IllegalStateError: the cluster is closed.
+        KafkaTimeoutError: The deadline came; its cause is the last error, if there was one.
+        KafkaError: An error that will not pass by itself, as the errors table says.
+        IllegalStateError: The cluster is closed.
 
     Cancellation: stops the wait; a request sent may be carried out all the same.
     """

@@ -1,8 +1,8 @@
-"""Delivery of records to ``async for``: the readable twin of ``_delivery_native.pyx``.
+"""Delivery of records to `async for`: the readable twin of `_delivery_native.pyx`.
 
 A `Chunk` is the run of decoded records of one partition that the application is working through;
 its `index` is the only thing that moves when a record is handed out, so the partition's position
-is derived from it and never written per record. The chunk that ``async for`` and ``getone()`` take
+is derived from it and never written per record. The chunk that `async for` and `getone()` take
 from stands in `Delivery.current`; everything that must stop the hand-out at once (a seek, a pause,
 a new assignment, stop) simply puts `EMPTY` there.
 
@@ -103,7 +103,7 @@ class Delivery:
 
 
 class RecordStream:
-    """The asynchronous iterator behind ``async for record in consumer``.
+    """The asynchronous iterator behind `async for record in consumer`.
 
     Args:
         delivery: Shared by all streams of the consumer: each record goes to one of them.

@@ -1,6 +1,6 @@
 """What a broker's answer about one partition does to it. Sans-IO.
 
-The errors are judged as by Java's ``FetchCollector``; a stale answer (the partition was sought,
+The errors are judged as by Java's `FetchCollector`; a stale answer (the partition was sought,
 lost or moved to another broker since it was asked about) changes nothing.
 """
 

@@ -65,7 +65,7 @@ def consumer_options(
     """The consumer's own options.
 
     Raises:
-        TypeError, ValueError: by the argument's name, in aiokafka's words where it has some.
+        TypeError, ValueError: By the argument's name, in aiokafka's words where it has some.
     """
     check_callable("key_deserializer", key_deserializer)
     check_callable("value_deserializer", value_deserializer)
@@ -122,7 +122,7 @@ def group_options(
     The others are the face's arguments.
 
     Raises:
-        TypeError, ValueError: by the argument's name.
+        TypeError, ValueError: By the argument's name.
     """
     session = milliseconds("session_timeout_ms", session_timeout_ms, least=1)
     heartbeat = milliseconds("heartbeat_interval_ms", heartbeat_interval_ms, least=1)

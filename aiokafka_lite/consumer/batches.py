@@ -1,4 +1,4 @@
-"""Reading in bulk: ``async with consumer.batches() as batches: async for batch in batches``.
+"""Reading in bulk: `async with consumer.batches() as batches: async for batch in batches`.
 
 A batch is what the buffer holds of one partition, up to a limit: one call of ours for thousands of
 records, no await a record, and with it the offset to commit once it is processed.
@@ -78,8 +78,8 @@ class Batches(Generic[Batch]):
         """The next batch, waiting for it; what came before it is processed.
 
         Raises:
-            StopAsyncIteration: the consumer was stopped.
-            KafkaError: as of `AIOKafkaConsumer.getone`.
+            StopAsyncIteration: The consumer was stopped.
+            KafkaError: As of `AIOKafkaConsumer.getone`.
 
         Cancellation: safe; no record is lost.
         """

@@ -130,7 +130,7 @@ class BrokerFetch:
         """Let the broker forget what is fetched; after `close`.
 
         Raises:
-            KafkaError: it could not be told, and will find out by itself.
+            KafkaError: It could not be told, and will find out by itself.
         """
         connection = self._connection
         request = self._session.last_request()

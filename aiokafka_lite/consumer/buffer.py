@@ -201,7 +201,7 @@ class FetchBuffer:
             A chunk with at least one record left; None if nothing is buffered.
 
         Raises:
-            Exception: the error of the partition whose turn it is.
+            Exception: The error of the partition whose turn it is.
         """
         try:
             while (state := self._first(among)) is not None:
@@ -226,7 +226,7 @@ class FetchBuffer:
         what one response brought.
 
         Raises:
-            Exception: the error of the partition whose turn it is, if nothing came before it.
+            Exception: The error of the partition whose turn it is, if nothing came before it.
         """
         lists: dict[TopicPartition, list[Record]] = {}
         try:
@@ -251,7 +251,7 @@ class FetchBuffer:
         what one response brought. None if nothing is buffered of those that nobody is at work on.
 
         Raises:
-            Exception: the error of the partition whose turn it is.
+            Exception: The error of the partition whose turn it is.
         """
         try:
             while (state := self._first_free()) is not None:

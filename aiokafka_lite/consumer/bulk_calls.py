@@ -55,8 +55,8 @@ class BulkCalls(SubscriptionCalls):
 
         Raises:
             ValueError: `max_records` is no positive integer.
-            KafkaConfigurationError: columns of a consumer that has deserializers or interceptors.
-            ConsumerStoppedError: stopped before.
+            KafkaConfigurationError: Columns of a consumer that has deserializers or interceptors.
+            ConsumerStoppedError: Stopped before.
         """
         self._check_running()
         core = self._core
@@ -92,6 +92,6 @@ class BulkCalls(SubscriptionCalls):
         )
 
     def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
-        """By assigned partition, ``records-lag`` (to the end that may be read, as the last fetch
-        told it) and ``records-lead`` (from the first record there is); nan if not known. (ours)"""
+        """By assigned partition, `records-lag` (to the end that may be read, as the last fetch
+        told it) and `records-lead` (from the first record there is); nan if not known. (ours)"""
         return partition_metrics(self._core.positions)

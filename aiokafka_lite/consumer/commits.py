@@ -130,11 +130,11 @@ class Commits:
             deadline: Loop time after which no more is tried.
 
         Raises:
-            CommitFailedError: this is no member of the group (any more), or a rebalance is under
+            CommitFailedError: This is no member of the group (any more), or a rebalance is under
                 way; its cause tells which. The partitions may be someone else's.
-            FencedInstanceIdError: another process has this one's `group_instance_id`.
-            KafkaTimeoutError: it was not done by the deadline.
-            KafkaError: what else the coordinator answered; see `OffsetStore.commit`.
+            FencedInstanceIdError: Another process has this one's `group_instance_id`.
+            KafkaTimeoutError: It was not done by the deadline.
+            KafkaError: What else the coordinator answered; see `OffsetStore.commit`.
 
         Cancellation: stops the wait; it may be committed all the same.
         """
@@ -149,7 +149,7 @@ class Commits:
         partition has yet to overwrite.
 
         Raises:
-            KafkaError: as of `OffsetStore.fetch`.
+            KafkaError: As of `OffsetStore.fetch`.
 
         Cancellation: safe.
         """

@@ -112,7 +112,7 @@ class Turn:
         """Wait for it.
 
         Raises:
-            KafkaTimeoutError: those before it had not ended by the deadline.
+            KafkaTimeoutError: Those before it had not ended by the deadline.
         """
         if self._line[0] is self:
             return
@@ -201,7 +201,7 @@ class Committer:
             turn: Taken before, by `take_turn`, when the offsets were read; it is ended.
 
         Raises:
-            CommitFailedError, KafkaError: as of `Commits.commit`.
+            CommitFailedError, KafkaError: As of `Commits.commit`.
         """
         turn = self.take_turn() if turn is None else turn
         try:
@@ -324,7 +324,7 @@ class Committer:
         """As whom to commit now.
 
         Raises:
-            CommitFailedError: the partitions come from the group, and this is no member of it.
+            CommitFailedError: The partitions come from the group, and this is no member of it.
         """
         identity = self._identity_now()
         if identity is None and self._driver is not None and self._shared():

@@ -130,8 +130,8 @@ class AIOKafkaConsumer(BulkCalls):
             default without (ours).
 
     Raises:
-        TypeError: an unknown argument (the message names the nearest one), or one of a wrong type.
-        ValueError: a value that makes no sense, or that is not there yet.
+        TypeError: An unknown argument (the message names the nearest one), or one of a wrong type.
+        ValueError: A value that makes no sense, or that is not there yet.
     """
 
     def __init__(
@@ -305,14 +305,14 @@ class AIOKafkaConsumer(BulkCalls):
         or not.
 
         Raises:
-            KafkaConnectionError: no bootstrap address answered.
-            TopicAuthorizationFailedError: the topics may not be read.
+            KafkaConnectionError: No bootstrap address answered.
+            TopicAuthorizationFailedError: The topics may not be read.
             GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
                 others: the group does not take this member.
-            KafkaTimeoutError: the group has no coordinator for `request_timeout_ms`.
-            UnknownTopicOrPartitionError: a topic is not there after `request_timeout_ms`.
-            IllegalStateError: started before, or stopped.
-            ConsumerStoppedError: stopped meanwhile.
+            KafkaTimeoutError: The group has no coordinator for `request_timeout_ms`.
+            UnknownTopicOrPartitionError: A topic is not there after `request_timeout_ms`.
+            IllegalStateError: Started before, or stopped.
+            ConsumerStoppedError: Stopped meanwhile.
 
         Cancellation: closes what was opened; the consumer can only be stopped then.
         """
@@ -334,7 +334,7 @@ class AIOKafkaConsumer(BulkCalls):
         With auto-commit what was handed out is committed, and the listener is told that all
         partitions are revoked (as in Java). Static members stay in the group until their session
         ends. Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {},
-        and ``async for`` ends. Returns within about five seconds, whatever the brokers do.
+        and `async for` ends. Returns within about five seconds, whatever the brokers do.
 
         Cancellation: the connections are closed all the same.
         """
@@ -366,11 +366,11 @@ class AIOKafkaConsumer(BulkCalls):
             *partitions: Only of these; of any assigned one by default.
 
         Raises:
-            ConsumerStoppedError: stopped, before or while waiting.
-            OffsetOutOfRangeError, NoOffsetForPartitionError: with ``auto_offset_reset="none"``;
+            ConsumerStoppedError: Stopped, before or while waiting.
+            OffsetOutOfRangeError, NoOffsetForPartitionError: With `auto_offset_reset="none"`;
                 again on every read until the application seeks.
-            TopicAuthorizationFailedError: a topic may not be read.
-            CorruptRecordException: with the record's place; `seek` past it to go on.
+            TopicAuthorizationFailedError: A topic may not be read.
+            CorruptRecordException: With the record's place; `seek` past it to go on.
 
         Cancellation: safe; no record is lost.
         """
@@ -396,9 +396,9 @@ class AIOKafkaConsumer(BulkCalls):
             or if the consumer was stopped meanwhile.
 
         Raises:
-            ConsumerStoppedError: stopped before.
+            ConsumerStoppedError: Stopped before.
             ValueError: `max_records` is no positive integer.
-            KafkaError: as of `getone`.
+            KafkaError: As of `getone`.
 
         Cancellation: safe; no record is lost.
         """
@@ -417,7 +417,7 @@ class AIOKafkaConsumer(BulkCalls):
         Several tasks may iterate at once: each record goes to one of them.
 
         Raises:
-            ConsumerStoppedError: stopped before.
+            ConsumerStoppedError: Stopped before.
         """
         if self._closed:
             raise ConsumerStoppedError()

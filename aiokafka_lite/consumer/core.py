@@ -14,7 +14,7 @@ Non-obvious:
   return.
 - At the end reading stops first, then the group is left, while all else still works: a listener
   may commit and ask for positions then.
-- With ``auto_offset_reset="latest"`` the start is where the partition ends when `start` returns
+- With `auto_offset_reset="latest"` the start is where the partition ends when `start` returns
   (if its leader answered), so a record sent after that is never missed.
 """
 
@@ -187,11 +187,11 @@ class ConsumerCore:
         """Connect, wait until the topics are known, and begin to fetch.
 
         Raises:
-            KafkaConnectionError: no broker answered.
-            TopicAuthorizationFailedError, InvalidTopicError: as a broker says of a topic.
-            UnknownTopicOrPartitionError: a topic is not there and was not created in time.
-            KafkaError: the group does not take this member.
-            ConsumerStoppedError: stopped meanwhile.
+            KafkaConnectionError: No broker answered.
+            TopicAuthorizationFailedError, InvalidTopicError: As a broker says of a topic.
+            UnknownTopicOrPartitionError: A topic is not there and was not created in time.
+            KafkaError: The group does not take this member.
+            ConsumerStoppedError: Stopped meanwhile.
         """
         self.starting = True
         self.reader.begun = True
@@ -334,8 +334,8 @@ class ConsumerCore:
         """Read on from an end of the partitions; returns when their positions are known.
 
         Raises:
-            KafkaTimeoutError: they were not in time; the look-up goes on.
-            KafkaError: a broker's answer about one of them.
+            KafkaTimeoutError: They were not in time; the look-up goes on.
+            KafkaError: A broker's answer about one of them.
         """
         self._check_running()
         for state in states:

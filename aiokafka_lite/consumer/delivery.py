@@ -1,4 +1,4 @@
-"""The hand-out of records to ``async for``: native where that was compiled, else the twin."""
+"""The hand-out of records to `async for`: native where that was compiled, else the twin."""
 
 from typing import TYPE_CHECKING
 

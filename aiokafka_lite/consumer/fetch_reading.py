@@ -37,7 +37,7 @@ def read_fetch_response(frame: Buffer, version: int) -> FetchResponse:
         version: Of the request.
 
     Raises:
-        KafkaProtocolError: the bytes are not one such answer and nothing else.
+        KafkaProtocolError: The bytes are not one such answer and nothing else.
     """
     if OLDEST <= version <= NEWEST:
         response = read_usual(frame)

@@ -28,7 +28,7 @@ Non-obvious:
 - `next_request_apart` asks outside of the session, which does not notice it.
 
 Source: FetchRequest.json, FetchResponse.json, KIP-74 (order), KIP-227, KIP-320, KIP-516; the
-behaviour is that of Java's ``FetchSessionHandler``.
+behaviour is that of Java's `FetchSessionHandler`.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class FetchSession:
                 keeps the order itself, and puts those that gave records to the end).
             ids: Topic ids by name; used from version 13 on.
             latest: Newest version that may be spoken; less where a topic's id is not known.
-            max_wait: Seconds the broker may wait for ``fetch_min_bytes``.
+            max_wait: Seconds the broker may wait for `fetch_min_bytes`.
             max_bytes: Of the whole response; the first batch is sent even if it is larger.
         """
         self._apart = None
@@ -306,11 +306,11 @@ class FetchSession:
         """Each partition of the response, with what was asked about it.
 
         Raises:
-            FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: the broker
+            FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: The broker
                 does not go on with the session (it evicted it, say); the next request begins one.
-            NodeNotReadyError: the broker refused the request as a whole, whatever its reason: that
+            NodeNotReadyError: The broker refused the request as a whole, whatever its reason: that
                 is tried again (as by Java's FetchSessionHandler).
-            KafkaProtocolError: the response is about a partition that was not asked for, or about
+            KafkaProtocolError: The response is about a partition that was not asked for, or about
                 one twice. Nothing of it is taken.
         """
         apart, self._apart = self._apart, None
@@ -395,7 +395,7 @@ def _pair(
         asked: What was asked about each.
 
     Raises:
-        KafkaProtocolError: see `FetchSession.take_answers`.
+        KafkaProtocolError: See `FetchSession.take_answers`.
     """
     answers = []
     for topic in response.responses:

@@ -4,17 +4,17 @@ Which partitions a fetch asks for (seed 0): those without undecoded records. Two
 together here, that one and "the next fetch leaves before the application has seen the records":
 
 - Whole fetch: no partition of the broker holds records. It may wait at the broker for
-  ``fetch_max_wait_ms``: the application has nothing to do anyway.
+  `fetch_max_wait_ms`: the application has nothing to do anyway.
 - Partial fetch: some hold records (the application is at them), the others are asked for meanwhile.
   It does not wait at the broker, or a partition that is drained during the wait could not be asked
-  for. When one brings nothing, the next partial one leaves after ``consumer_timeout_ms`` at the
+  for. When one brings nothing, the next partial one leaves after `consumer_timeout_ms` at the
   latest, and a whole one as soon as the records are drained.
 
 So in a backlog there is always a response being consumed and one on its way, a single busy
 partition among many idle ones costs one fetch a response, and a slow application does not keep
 its other partitions waiting.
 
-Memory: each broker has an equal share of ``buffer_memory``; a response is asked for only if it
+Memory: each broker has an equal share of `buffer_memory`; a response is asked for only if it
 fits what is left of the share. If the application waits with nothing to take, what is buffered is
 not what it waits for: data of paused partitions is given up, and then a fetch for what it waits
 for may exceed the share.

@@ -107,7 +107,7 @@ class ConsumerGroup:
         loop: The event loop it lives in.
 
     Raises:
-        TypeError, KafkaConfigurationError: by the strategy, which has no assignors that can work
+        TypeError, KafkaConfigurationError: By the strategy, which has no assignors that can work
             together.
     """
 
@@ -293,7 +293,7 @@ class ConsumerGroup:
         """The error that the application is told now.
 
         Raises:
-            ValueError: there is none.
+            ValueError: There is none.
         """
         error = self.failure
         if error is None:
@@ -307,10 +307,10 @@ class ConsumerGroup:
         """Wait for the first assignment of the subscription, its listener included.
 
         Raises:
-            KafkaTimeoutError: the group has no coordinator, a request's timeout long. (The other
+            KafkaTimeoutError: The group has no coordinator, a request's timeout long. (The other
                 members may take as long as they are allowed to.)
-            KafkaError: the membership has failed.
-            ConsumerStoppedError: stopped meanwhile.
+            KafkaError: The membership has failed.
+            ConsumerStoppedError: Stopped meanwhile.
         """
         group_id, patience = self.options.group_id, self.options.request_timeout
         # The application cannot poll before its start has ended.

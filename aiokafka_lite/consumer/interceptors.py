@@ -68,10 +68,10 @@ def _are_records(changed: object) -> bool:
 
 
 def checked(interceptors: object) -> Interceptors | None:
-    """The argument ``interceptors``, checked; None if there are none.
+    """The argument `interceptors`, checked; None if there are none.
 
     Raises:
-        TypeError: no list or tuple of `ConsumerInterceptor` objects.
+        TypeError: No list or tuple of `ConsumerInterceptor` objects.
     """
     if not isinstance(interceptors, list | tuple):
         raise TypeError(f"`interceptors` should be a list or tuple, not {interceptors!r}")

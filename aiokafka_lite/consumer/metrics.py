@@ -1,5 +1,5 @@
 """What the consumer tells about itself, under Kafka's names (the groups
-``consumer-fetch-manager-metrics`` and ``consumer-coordinator-metrics``).
+`consumer-fetch-manager-metrics` and `consumer-coordinator-metrics`).
 
 Recorded a response or a chunk of records at a time, never a record at a time. What the membership
 and the commits did is counted by them, and where the partitions stand is looked up when

@@ -47,9 +47,9 @@ class OffsetCalls:
         `unsubscribe` the listener may ask it of what was given up.
 
         Raises:
-            IllegalStateError: the partition is not assigned.
-            NoOffsetForPartitionError: there is none, and ``auto_offset_reset="none"``.
-            KafkaTimeoutError: no broker told it within `request_timeout_ms`.
+            IllegalStateError: The partition is not assigned.
+            NoOffsetForPartitionError: There is none, and `auto_offset_reset="none"`.
+            KafkaTimeoutError: No broker told it within `request_timeout_ms`.
         """
         tp = as_partition(partition)
         self._check_running()
@@ -63,7 +63,7 @@ class OffsetCalls:
         None before the first one.
 
         Raises:
-            IllegalStateError: the partition is not assigned.
+            IllegalStateError: The partition is not assigned.
         """
         return self._core.positions.state(as_partition(partition)).highwater
 
@@ -74,7 +74,7 @@ class OffsetCalls:
             -1 with "read_uncommitted"; None before the first fetch and with brokers before 0.11.
 
         Raises:
-            IllegalStateError: the partition is not assigned.
+            IllegalStateError: The partition is not assigned.
         """
         return self._core.positions.state(as_partition(partition)).last_stable_offset
 
@@ -83,7 +83,7 @@ class OffsetCalls:
         milliseconds since the epoch; None before the first one.
 
         Raises:
-            IllegalStateError: the partition is not assigned.
+            IllegalStateError: The partition is not assigned.
         """
         return self._core.fetcher.polled_at(self._core.positions.state(as_partition(partition)))
 
@@ -93,9 +93,9 @@ class OffsetCalls:
         """Read on from `offset`; takes effect before this returns, buffered records included.
 
         Raises:
-            ValueError: the offset is no integer, negative, or above 2**63 - 1.
-            IllegalStateError: the partition is not assigned.
-            ConsumerStoppedError: stopped before.
+            ValueError: The offset is no integer, negative, or above 2**63 - 1.
+            IllegalStateError: The partition is not assigned.
+            ConsumerStoppedError: Stopped before.
         """
         if not is_int(offset) or offset < 0:
             raise ValueError("Offset must be a positive integer")
@@ -114,9 +114,9 @@ class OffsetCalls:
             True.
 
         Raises:
-            TypeError: one is no TopicPartition.
-            IllegalStateError: one is not assigned, or none is.
-            KafkaTimeoutError: a position was not known within `request_timeout_ms`; it is still
+            TypeError: One is no TopicPartition.
+            IllegalStateError: One is not assigned, or none is.
+            KafkaTimeoutError: A position was not known within `request_timeout_ms`; it is still
                 being looked up.
 
         Cancellation: stops the wait; the seek takes place.
@@ -148,17 +148,17 @@ class OffsetCalls:
                 commit those that were given up.
 
         Raises:
-            IllegalOperation: there is no `group_id`.
-            IllegalStateError: nothing is subscribed to, or a partition is not assigned.
+            IllegalOperation: There is no `group_id`.
+            IllegalStateError: Nothing is subscribed to, or a partition is not assigned.
             ValueError: `offsets` is no such dict, or empty; an offset is negative.
-            TypeError: a key is no TopicPartition, or metadata no str.
-            CommitFailedError: the group has rebalanced, or is at it, and may have given the
+            TypeError: A key is no TopicPartition, or metadata no str.
+            CommitFailedError: The group has rebalanced, or is at it, and may have given the
                 partitions to another member; the cause is the broker's error.
-            FencedInstanceIdError: another process has this one's `group_instance_id`.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: not allowed.
-            OffsetMetadataTooLargeError: the broker takes less (`offset.metadata.max.bytes`).
-            KafkaTimeoutError: not done within `request_timeout_ms`; its cause tells why.
-            ConsumerStoppedError: stopped before, or while waiting.
+            FencedInstanceIdError: Another process has this one's `group_instance_id`.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not allowed.
+            OffsetMetadataTooLargeError: The broker takes less (`offset.metadata.max.bytes`).
+            KafkaTimeoutError: Not done within `request_timeout_ms`; its cause tells why.
+            ConsumerStoppedError: Stopped before, or while waiting.
 
         Cancellation: stops the wait; it may be committed all the same.
         """
@@ -185,12 +185,12 @@ class OffsetCalls:
             does not exist.
 
         Raises:
-            IllegalOperation: there is no `group_id`.
-            TypeError: no TopicPartition.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: not allowed.
-            KafkaTimeoutError: not told within `request_timeout_ms`; also while a transaction that
+            IllegalOperation: There is no `group_id`.
+            TypeError: No TopicPartition.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not allowed.
+            KafkaTimeoutError: Not told within `request_timeout_ms`; also while a transaction that
                 may change the offset stays open.
-            ConsumerStoppedError: stopped before, or while waiting.
+            ConsumerStoppedError: Stopped before, or while waiting.
 
         Cancellation: safe.
         """
@@ -211,8 +211,8 @@ class OffsetCalls:
             The committed offset of each; None, and the position stays, where there is none.
 
         Raises:
-            IllegalStateError: one is not assigned, or none is.
-            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: as of `committed`.
+            IllegalStateError: One is not assigned, or none is.
+            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: As of `committed`.
 
         Cancellation: safe; nothing has moved then.
         """
@@ -235,7 +235,7 @@ class OffsetCalls:
         """The first offset of each partition, assigned or not. No position moves.
 
         Raises:
-            KafkaTimeoutError: not told within `request_timeout_ms`; so it is for a partition that
+            KafkaTimeoutError: Not told within `request_timeout_ms`; so it is for a partition that
                 does not exist.
 
         Cancellation: safe.
@@ -259,10 +259,10 @@ class OffsetCalls:
             Its offset and timestamp; None where there is no such record.
 
         Raises:
-            TypeError: no dict, or a time is no integer.
-            ValueError: a time is negative, or above 2**63 - 1.
-            UnsupportedVersionError: a broker before 0.10.1 has no such search.
-            KafkaTimeoutError: as of `beginning_offsets`.
+            TypeError: No dict, or a time is no integer.
+            ValueError: A time is negative, or above 2**63 - 1.
+            UnsupportedVersionError: A broker before 0.10.1 has no such search.
+            KafkaTimeoutError: As of `beginning_offsets`.
 
         Cancellation: safe.
         """
@@ -287,7 +287,7 @@ class OffsetCalls:
         """The names of all topics this client may see, internal ones left out.
 
         Raises:
-            KafkaTimeoutError: no broker answered within `request_timeout_ms`.
+            KafkaTimeoutError: No broker answered within `request_timeout_ms`.
         """
         self._check_running()
         return await self._unless_stopped(topic_names(self._core.cluster, self._core.deadline()))
@@ -305,8 +305,8 @@ class OffsetCalls:
         """The group.
 
         Raises:
-            IllegalOperation: there is none.
-            ConsumerStoppedError: stopped before.
+            IllegalOperation: There is none.
+            ConsumerStoppedError: Stopped before.
         """
         if self._core.group is None:
             raise IllegalOperation("Requires group_id")

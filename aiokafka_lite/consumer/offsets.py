@@ -342,7 +342,7 @@ class PositionResolver:
         this is closed.
 
         Raises:
-            KafkaTimeoutError: not by the deadline (loop time).
+            KafkaTimeoutError: Not by the deadline (loop time).
         """
         try:
             async with asyncio.timeout_at(deadline):

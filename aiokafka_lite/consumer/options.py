@@ -1,8 +1,8 @@
 """What a consumer can be told: aiokafka's arguments and ours, checked once, in one place.
 
-Names and defaults are aiokafka 0.14's. Ours on top, under Kafka's names: ``buffer_memory``
-(KIP-81), ``interceptors``, ``allow_auto_create_topics``, ``group_protocol``,
-``group_remote_assignor`` (KIP-848), ``default_api_timeout_ms``, and those of connections and
+Names and defaults are aiokafka 0.14's. Ours on top, under Kafka's names: `buffer_memory`
+(KIP-81), `interceptors`, `allow_auto_create_topics`, `group_protocol`,
+`group_remote_assignor` (KIP-848), `default_api_timeout_ms`, and those of connections and
 pauses.
 """
 
@@ -24,7 +24,7 @@ Deserializer: TypeAlias = Callable[[Any], Any]
 
 RESPONSE_LIMIT: Final = 4 * 1024 * 1024
 """Most bytes asked of a broker in one response. A larger one leaves the cache and its buffer is not
-reused: 50 MB cost half as much again a record and four times the memory. ``fetch_max_bytes`` lowers
+reused: 50 MB cost half as much again a record and four times the memory. `fetch_max_bytes` lowers
 it; a single larger batch is still delivered (KIP-74)."""
 
 DEFAULT_BUFFER_MEMORY: Final = 12 * 1024 * 1024
@@ -51,7 +51,7 @@ class ConsumerOptions:
         request_timeout: Deadline of each request.
         retry_backoff: First pause after a failure; grows from there (KIP-580).
         quiet_partition_wait: While some partitions of a broker still have buffered records, how
-            long the empty ones may wait to be asked for again (``consumer_timeout_ms``).
+            long the empty ones may wait to be asked for again (`consumer_timeout_ms`).
         max_poll_records: Most records of one getmany(), or None.
         buffer_memory: Bytes of responses that may be buffered or asked for, all brokers together.
         enable_auto_commit: Whether what the application was given is committed unasked (in a
@@ -105,7 +105,7 @@ class GroupOptions:
 
     Attributes:
         membership: Of either protocol.
-        modern: Whether the broker assigns (KIP-848, ``group_protocol="consumer"``).
+        modern: Whether the broker assigns (KIP-848, `group_protocol="consumer"`).
         strategy: Classes of assignors, the preferred one first; of the classic protocol.
     """
 
@@ -115,10 +115,10 @@ class GroupOptions:
 
 
 def isolation(level: str) -> IsolationLevel:
-    """The level of ``isolation_level``.
+    """The level of `isolation_level`.
 
     Raises:
-        ValueError: in aiokafka's words.
+        ValueError: In aiokafka's words.
     """
     if level == "read_uncommitted":
         return IsolationLevel.READ_UNCOMMITTED
@@ -128,10 +128,10 @@ def isolation(level: str) -> IsolationLevel:
 
 
 def poll_records(value: object) -> int | None:
-    """The limit of ``max_poll_records``.
+    """The limit of `max_poll_records`.
 
     Raises:
-        ValueError: in aiokafka's words.
+        ValueError: In aiokafka's words.
     """
     if value is None:
         return None

@@ -310,7 +310,7 @@ class Positions:
         """The state of a partition.
 
         Raises:
-            IllegalStateError: it is not assigned.
+            IllegalStateError: It is not assigned.
         """
         state = self._states.get(tp)
         if state is None:

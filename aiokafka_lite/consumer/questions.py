@@ -31,9 +31,9 @@ async def offsets_at(
         search: Whether the brokers must be able to find records by time.
 
     Raises:
-        KafkaTimeoutError: not all were told in time, or a partition does not exist.
+        KafkaTimeoutError: Not all were told in time, or a partition does not exist.
         UnsupportedVersionError: `search`, and a broker before 0.10.1.
-        KafkaError: a broker's answer about one of them.
+        KafkaError: A broker's answer about one of them.
     """
     told: dict[TopicPartition, Found | KafkaError] = {}
     await list_offsets(
@@ -52,7 +52,7 @@ async def topic_names(cluster: Cluster, deadline: float) -> set[str]:
     """All topics that this client may see, internal ones left out.
 
     Raises:
-        KafkaTimeoutError: no broker told it in time.
+        KafkaTimeoutError: No broker told it in time.
     """
     response = await call(
         cluster,

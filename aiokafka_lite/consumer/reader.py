@@ -95,8 +95,8 @@ class Reader:
         """The next record of any, or of the given partitions.
 
         Raises:
-            ConsumerStoppedError: stopped, before or while waiting.
-            KafkaError: of the consumer, or of the partition whose turn it is.
+            ConsumerStoppedError: Stopped, before or while waiting.
+            KafkaError: Of the consumer, or of the partition whose turn it is.
 
         Cancellation: safe at every point; nothing is lost.
         """
@@ -120,7 +120,7 @@ class Reader:
         """`next_record` for an iteration, which ends silently when the consumer is stopped.
 
         Raises:
-            StopAsyncIteration: stopped.
+            StopAsyncIteration: Stopped.
         """
         try:
             return await self.next_record()
@@ -142,8 +142,8 @@ class Reader:
             the consumer was stopped meanwhile.
 
         Raises:
-            ConsumerStoppedError: stopped before.
-            KafkaError: as in `next_record`.
+            ConsumerStoppedError: Stopped before.
+            KafkaError: As in `next_record`.
 
         Cancellation: safe at every point; nothing is lost.
         """
@@ -168,8 +168,8 @@ class Reader:
         """What `take` hands out of the buffer, waiting until it gives something.
 
         Raises:
-            ConsumerStoppedError: stopped, before or while waiting.
-            KafkaError: as in `next_record`.
+            ConsumerStoppedError: Stopped, before or while waiting.
+            KafkaError: As in `next_record`.
 
         Cancellation: safe at every point; nothing is lost.
         """

@@ -1,4 +1,4 @@
-"""Where to start without a position, or when it is out of range: ``auto_offset_reset``.
+"""Where to start without a position, or when it is out of range: `auto_offset_reset`.
 
 "earliest", "latest", "none", or "by_duration:<ISO-8601 duration>": from the first record that is
 at most that old (KIP-1106).
@@ -47,10 +47,10 @@ ResetPolicy: TypeAlias = OffsetReset | ResetByDuration
 
 
 def reset_policy(text: object) -> ResetPolicy:
-    """The policy that ``auto_offset_reset`` names.
+    """The policy that `auto_offset_reset` names.
 
     Raises:
-        KafkaConfigurationError: it names none.
+        KafkaConfigurationError: It names none.
     """
     if isinstance(text, str):
         for plain in OffsetReset:

@@ -24,7 +24,7 @@ class SubscriptionPattern(NamedTuple):
     """A regular expression that the broker resolves (RE2; KIP-848, ours).
 
     It takes a topic if it matches the whole name, and finds new topics without this client asking
-    for the metadata of all. With ``group_protocol="consumer"`` only.
+    for the metadata of all. With `group_protocol="consumer"` only.
     """
 
     pattern: str
@@ -98,11 +98,11 @@ class Subscription:
         """Subscribe to names or to a pattern.
 
         Raises:
-            TypeError: neither or both of topics and pattern; `topics` is a str, or no list, tuple
+            TypeError: Neither or both of topics and pattern; `topics` is a str, or no list, tuple
                 or set of str; the listener is none.
-            ValueError: the pattern is no regular expression; a pattern for the broker without a
+            ValueError: The pattern is no regular expression; a pattern for the broker without a
                 group whose broker assigns.
-            IllegalStateError: another kind of subscription is there.
+            IllegalStateError: Another kind of subscription is there.
         """
         if not (topics or pattern):
             raise TypeError("You should provide either `topics` or `pattern`")
@@ -146,10 +146,10 @@ class Subscription:
         """Take partitions of the application's choice; none takes all away.
 
         Raises:
-            TypeError: something among them is no (topic, partition).
-            ValueError: a number that no partition has.
-            InvalidTopicError: a topic's name that no request can carry.
-            IllegalStateError: topics or a pattern are subscribed to.
+            TypeError: Something among them is no (topic, partition).
+            ValueError: A number that no partition has.
+            InvalidTopicError: A topic's name that no request can carry.
+            IllegalStateError: Topics or a pattern are subscribed to.
         """
         wanted = as_partitions(partitions)
         if self.kind not in (Kind.NONE, Kind.PARTITIONS):

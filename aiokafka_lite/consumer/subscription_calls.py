@@ -25,12 +25,12 @@ class SubscriptionCalls(OffsetCalls):
         `auto_offset_reset` says, or where `seek` does.
 
         Raises:
-            IllegalStateError: topics or a pattern are subscribed to.
-            TypeError: something among them is no TopicPartition.
-            ValueError: a partition's number is below 0 or above 2**31 - 1.
-            InvalidTopicError: a topic's name that no request can carry; legality is the broker's
+            IllegalStateError: Topics or a pattern are subscribed to.
+            TypeError: Something among them is no TopicPartition.
+            ValueError: A partition's number is below 0 or above 2**31 - 1.
+            InvalidTopicError: A topic's name that no request can carry; legality is the broker's
                 to judge.
-            ConsumerStoppedError: stopped before.
+            ConsumerStoppedError: Stopped before.
         """
         self._check_wanted()
         self._core.assign(self._core.subscription.assign(partitions))
@@ -62,13 +62,13 @@ class SubscriptionCalls(OffsetCalls):
                 is logged, and the rebalance goes on.
 
         Raises:
-            TypeError: neither or both of `topics` and `pattern`, or one of a wrong type.
-            ValueError: the pattern is no regular expression; or is the broker's, without
-                ``group_protocol="consumer"``.
-            InvalidTopicError: a name that no request can carry, at once; one that is not legal
+            TypeError: Neither or both of `topics` and `pattern`, or one of a wrong type.
+            ValueError: The pattern is no regular expression; or is the broker's, without
+                `group_protocol="consumer"`.
+            InvalidTopicError: A name that no request can carry, at once; one that is not legal
                 otherwise, when the broker says so.
-            IllegalStateError: partitions are assigned by hand, or the other kind is subscribed to.
-            ConsumerStoppedError: stopped before.
+            IllegalStateError: Partitions are assigned by hand, or the other kind is subscribed to.
+            ConsumerStoppedError: Stopped before.
         """
         self._check_wanted()
         self._core.subscription.subscribe(topics, pattern, listener)
@@ -91,8 +91,8 @@ class SubscriptionCalls(OffsetCalls):
         """Hand out nothing more of these partitions until `resume`, nor what is buffered already.
 
         Raises:
-            TypeError: one is no TopicPartition.
-            IllegalStateError: one is not assigned.
+            TypeError: One is no TopicPartition.
+            IllegalStateError: One is not assigned.
         """
         for state in self._states(partitions):
             self._core.assignment.pause(state)
@@ -105,8 +105,8 @@ class SubscriptionCalls(OffsetCalls):
         """Undo `pause`. The next record is the one after the last that was handed out.
 
         Raises:
-            TypeError: one is no TopicPartition.
-            IllegalStateError: one is not assigned.
+            TypeError: One is no TopicPartition.
+            IllegalStateError: One is not assigned.
         """
         for state in self._states(partitions):
             self._core.assignment.resume(state)
@@ -121,14 +121,14 @@ class SubscriptionCalls(OffsetCalls):
     def enforce_rebalance(self, reason: str = "") -> None:
         """Have the group rebalance, in the background (KIP-568; ours).
 
-        With ``group_protocol="consumer"`` that is the broker's to decide: it is asked for news.
+        With `group_protocol="consumer"` that is the broker's to decide: it is asked for news.
 
         Args:
             reason: For the coordinator's log.
 
         Raises:
-            IllegalOperation: there is no group.
-            ConsumerStoppedError: stopped before.
+            IllegalOperation: There is no group.
+            ConsumerStoppedError: Stopped before.
         """
         self._group().enforce_rebalance(reason or "the application asked for it")
 
@@ -144,7 +144,7 @@ class SubscriptionCalls(OffsetCalls):
             and the `group_instance_id`.
 
         Raises:
-            IllegalOperation: there is no group.
-            ConsumerStoppedError: stopped before.
+            IllegalOperation: There is no group.
+            ConsumerStoppedError: Stopped before.
         """
         return self._group().metadata

@@ -5,7 +5,7 @@ newest records that were read of its predecessor, and stores others at their off
 on at his offset would miss those. So when a partition has another leader, or the same in a new
 epoch, and when the position came with an epoch (a commit), the leader is asked with
 OffsetForLeaderEpoch where the epoch of the last record read ended. If that is before the position,
-the log was cut there: the position goes back to that offset or, with ``auto_offset_reset="none"``,
+the log was cut there: the position goes back to that offset or, with `auto_offset_reset="none"`,
 reads raise LogTruncationError. Where the leader knows nothing of that epoch, the reset policy says
 where to go on.
 

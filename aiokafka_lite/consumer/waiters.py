@@ -1,4 +1,4 @@
-"""Those who wait for records: calls of getone(), getmany() and ``async for``.
+"""Those who wait for records: calls of getone(), getmany() and `async for`.
 
 A waiter is woken when something it may want has come, and then looks for itself: nothing is
 handed to a waiter, so cancelling one at any moment loses nothing.

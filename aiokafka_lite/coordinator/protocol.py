@@ -1,6 +1,6 @@
 """aiokafka's form of subscriptions and assignments: what its assignors read and return.
 
-It knows the fields of version 0, which every version begins with, whatever ``version`` says.
+It knows the fields of version 0, which every version begins with, whatever `version` says.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ConsumerProtocolMemberMetadata:
         """Read what `encode` or any other client wrote; fields of later versions are not read.
 
         Raises:
-            KafkaProtocolError: it is no subscription.
+            KafkaProtocolError: It is no subscription.
         """
         reader = Reader(data if isinstance(data, bytes) else data.read())
         version = reader.int16()
@@ -107,7 +107,7 @@ class ConsumerProtocolMemberAssignment:
         """Read what `encode` or any other client wrote.
 
         Raises:
-            KafkaProtocolError: it is no assignment.
+            KafkaProtocolError: It is no assignment.
         """
         reader = Reader(data if isinstance(data, bytes) else data.read())
         version = reader.int16()

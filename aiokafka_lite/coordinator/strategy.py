@@ -1,4 +1,4 @@
-"""From ``partition_assignment_strategy`` to the assignors of a member.
+"""From `partition_assignment_strategy` to the assignors of a member.
 
 Ours run as they are. Any other class is an application's, in aiokafka's form: `ClassAssignor`
 stands between it and the membership, which speaks bytes to an object of each member's own.
@@ -57,8 +57,8 @@ def assignors_of(
         cluster: What an application's assignor is to see; it has to follow the metadata.
 
     Raises:
-        TypeError: one of them is no assignor.
-        KafkaConfigurationError: there are none, or two share a name.
+        TypeError: One of them is no assignor.
+        KafkaConfigurationError: There are none, or two share a name.
     """
     assignors = tuple(_assignor_of(each, cluster) for each in strategy)
     choose_rebalance_protocol(assignors)  # refuses what cannot work together
@@ -85,7 +85,7 @@ class ClassAssignor:
 
     Args:
         assignor: The class.
-        cluster: What its ``assign`` is given.
+        cluster: What its `assign` is given.
     """
 
     rebalance_protocols: Final = frozenset({RebalanceProtocol.EAGER})

@@ -1,11 +1,11 @@
 """Every exception this package raises, under aiokafka's names.
 
-- ``base``: the two roots, and the flags that say what a caller may do about an error;
-- ``table``: Kafka's codes, their names and traits;
-- ``client``: what the client itself raises;
-- ``data``, ``groups``, ``transactions``, ``security``, ``cluster``: one class for each code.
+- `base`: the two roots, and the flags that say what a caller may do about an error;
+- `table`: Kafka's codes, their names and traits;
+- `client`: what the client itself raises;
+- `data`, `groups`, `transactions`, `security`, `cluster`: one class for each code.
 
-``for_code`` turns a code from the wire into its class.
+`for_code` turns a code from the wire into its class.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ kafka_errors: Final[dict[int, type[BrokerResponseError]]] = classes_by_code()
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The class of a code from the wire; ``UnknownError`` for one that this release has not met."""
+    """The class of a code from the wire; `UnknownError` for one that this release has not met."""
     return kafka_errors.get(error_code, UnknownError)
 
 

@@ -1,4 +1,4 @@
-"""The roots of the exception tree: ``KafkaError``, and ``BrokerResponseError`` for numbered codes.
+"""The roots of the exception tree: `KafkaError`, and `BrokerResponseError` for numbered codes.
 
 Exceptions hold plain data only and can be copied and pickled: one error is given to every future
 of a batch, and copies of it are raised.
@@ -15,7 +15,7 @@ class KafkaError(RuntimeError):
     """Anything that goes wrong between this client and Kafka.
 
     The class attributes tell a caller what may be done about it; none of them changes. Only
-    ``ambiguous`` may be told by a single error for itself: that of a producer's record does.
+    `ambiguous` may be told by a single error for itself: that of a producer's record does.
     """
 
     retriable: ClassVar[bool] = False
@@ -39,14 +39,14 @@ _CLASSES: Final[dict[int, type["BrokerResponseError"]]] = {}  # filled by __init
 class BrokerResponseError(KafkaError):
     """An error code that a broker answered with.
 
-    A subclass names its code (``class X(BrokerResponseError, code=3)``) and so takes its name and
+    A subclass names its code (`class X(BrokerResponseError, code=3)`) and so takes its name and
     its traits from the table; its docstring is the description.
     """
 
     errno: ClassVar[int]
     """The code on the wire."""
     message: ClassVar[str]
-    """Kafka's own name of the code, such as ``NOT_LEADER_OR_FOLLOWER``."""
+    """Kafka's own name of the code, such as `NOT_LEADER_OR_FOLLOWER`."""
     description: ClassVar[str] = ""
     """Kafka's own sentence about the code."""
 

@@ -1,6 +1,6 @@
 """Errors that the client itself raises: no broker answered with a code.
 
-Names and parents are those of aiokafka 0.14, so that ``except`` clauses keep working; the flags
+Names and parents are those of aiokafka 0.14, so that `except` clauses keep working; the flags
 are Java's. What aiokafka does not have is marked as ours.
 """
 
@@ -40,15 +40,15 @@ __all__ = [
 
 
 class IllegalStateError(KafkaError):
-    """The call is not allowed in the present state, such as ``send`` outside of a transaction."""
+    """The call is not allowed in the present state, such as `send` outside of a transaction."""
 
 
 class IllegalArgumentError(KafkaError, ValueError):
-    """An argument whose value makes no sense; also a ``ValueError``."""
+    """An argument whose value makes no sense; also a `ValueError`."""
 
 
 class KafkaConfigurationError(KafkaError, ValueError):
-    """An option, or two that contradict one another; also a ``ValueError``."""
+    """An option, or two that contradict one another; also a `ValueError`."""
 
 
 class NoBrokersAvailable(KafkaError):
@@ -99,11 +99,11 @@ class KafkaTimeoutError(KafkaError):
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """``delivery_timeout_ms`` passed before the answer: the record MAY be stored. (ours)"""
+    """`delivery_timeout_ms` passed before the answer: the record MAY be stored. (ours)"""
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """``buffer_memory`` is used up and the caller does not wait for more. (ours; Java has it)"""
+    """`buffer_memory` is used up and the caller does not wait for more. (ours; Java has it)"""
 
     ambiguous = False
 
@@ -178,7 +178,7 @@ class QuotaViolationError(KafkaError):
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """There is no committed offset and ``auto_offset_reset`` is "none"."""
+    """There is no committed offset and `auto_offset_reset` is "none"."""
 
 
 class RecordTooLargeError(KafkaError):

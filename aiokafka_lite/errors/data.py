@@ -1,7 +1,7 @@
 """Broker errors about partitions, records and offsets: what produce and fetch answer.
 
 A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
-``errors.table``.
+`errors.table`.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class OffsetOutOfRangeError(BrokerResponseError, code=1):
 class LogTruncationError(OffsetOutOfRangeError):
     """Records that were read are no longer in the log, and others may stand at their offsets: the
     leader was elected among replicas that did not have them, or the topic was made again. Raised
-    with ``auto_offset_reset="none"``, until the application seeks (KIP-320; ours). The arguments
+    with `auto_offset_reset="none"`, until the application seeks (KIP-320; ours). The arguments
     are `offsets` and `divergent_offsets`.
     """
 

@@ -2,7 +2,7 @@
 offsets.
 
 A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
-``errors.table``.
+`errors.table`.
 """
 
 from aiokafka_lite.errors.base import BrokerResponseError

@@ -1,6 +1,6 @@
 """The one table of Kafka's error codes: what each is called and what a client has to do about it.
 
-Codes, names, ``RETRIABLE`` and ``REFRESH`` are those of ``org.apache.kafka.common.protocol.Errors``
+Codes, names, `RETRIABLE` and `REFRESH` are those of `org.apache.kafka.common.protocol.Errors`
 in Kafka 4.4.0 (the unit tests compare them with what Java printed). The other traits are this
 client's reading of the brokers' and the Java client's behaviour, one sentence each below. What a
 code does to a producer and its transaction depends on what was asked, so it is told there:
@@ -16,9 +16,9 @@ class Trait(Flag):
 
     NONE = 0
     RETRIABLE = auto()
-    """The same request may succeed later (Java's ``RetriableException``)."""
+    """The same request may succeed later (Java's `RetriableException`)."""
     REFRESH = auto()
-    """Fetch metadata before the next attempt (Java's ``InvalidMetadataException``)."""
+    """Fetch metadata before the next attempt (Java's `InvalidMetadataException`)."""
     AMBIGUOUS = auto()
     """The write may have been stored: a leader that is deposed, or runs out of time or of
     replicas, while it waits for the followers answers so with the records in its log already."""

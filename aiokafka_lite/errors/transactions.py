@@ -1,7 +1,7 @@
 """Broker errors about idempotent and transactional producers.
 
 A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
-``errors.table``.
+`errors.table`.
 """
 
 from aiokafka_lite.errors.base import BrokerResponseError

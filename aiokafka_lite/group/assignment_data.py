@@ -112,7 +112,7 @@ def read_subscription(data: bytes, instance_id: str | None = None) -> Subscripti
     """The subscription in these bytes.
 
     Raises:
-        KafkaProtocolError: it is none.
+        KafkaProtocolError: It is none.
     """
     reader = Reader(data)
     message = ConsumerProtocolSubscription.decode(reader, _version(reader))
@@ -156,7 +156,7 @@ def read_assignment(data: bytes) -> Assignment:
     A coordinator answers no bytes to a member that the leader has forgotten.
 
     Raises:
-        KafkaProtocolError: it is none.
+        KafkaProtocolError: It is none.
     """
     if not data:
         return Assignment()
@@ -180,7 +180,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
     """All topics that members subscribe to: those whose metadata a leader needs.
 
     Raises:
-        KafkaProtocolError: one of them is no subscription.
+        KafkaProtocolError: One of them is no subscription.
     """
     return frozenset(topic for each in subscriptions for topic in read_subscription(each).topics)
 

@@ -71,8 +71,8 @@ class Briefing:
         They stay tracked for a while; who needs them for longer has to say so to the cluster.
 
         Raises:
-            KafkaTimeoutError: nothing was told in time.
-            KafkaError: a lasting error of the cluster.
+            KafkaTimeoutError: Nothing was told in time.
+            KafkaError: A lasting error of the cluster.
         """
         cluster = self._cluster
         newer_than = max(map(cluster.add_topic, names), default=-1)

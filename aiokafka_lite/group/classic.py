@@ -48,7 +48,7 @@ class ClassicMembership(ClassicAnswers):
         assignors: Whose assignments it understands, the preferred one first.
 
     Raises:
-        KafkaConfigurationError: no assignors, two of one name, or no way of rebalancing that all
+        KafkaConfigurationError: No assignors, two of one name, or no way of rebalancing that all
             of them have.
     """
 
@@ -225,8 +225,8 @@ class ClassicMembership(ClassicAnswers):
         """What the application subscribes to.
 
         Raises:
-            KafkaConfigurationError: a pattern for the broker, which the classic protocol lacks.
-            IllegalStateError: the member is to be closed.
+            KafkaConfigurationError: A pattern for the broker, which the classic protocol lacks.
+            IllegalStateError: The member is to be closed.
         """
         if pattern is not None:
             raise KafkaConfigurationError("the classic protocol has no patterns for the broker")

@@ -39,7 +39,7 @@ class ClassicMember:
         assignors: Whose assignments it understands, the preferred one first.
 
     Raises:
-        KafkaConfigurationError: no assignors, two of one name, or no way of rebalancing that all
+        KafkaConfigurationError: No assignors, two of one name, or no way of rebalancing that all
             of them have.
     """
 

@@ -15,7 +15,7 @@ REVOKING       cooperative: what goes elsewhere is given back      ASSIGNING: it
 ASSIGNING      the application gets its partitions                 STABLE: it has them
 STABLE         heartbeats, and nothing else                        PREPARING: to rejoin
 IDLE           it has left: the application does not poll          PREPARING: a poll
-FAILED         a lasting error was told                            PREPARING: ``retry``
+FAILED         a lasting error was told                            PREPARING: `retry`
 FENCED         another member has this one's instance id           never, but to close
 LEAVING        everything is given back, then LeaveGroup           UNSUBSCRIBED, PREPARING (another
                                                                    subscription came), CLOSED
@@ -23,7 +23,7 @@ CLOSED         the end
 =============  ==================================================  ================================
 
 Besides, from any state of `ACTIVE`: to PREPARING when the membership is lost, to IDLE without
-polls, to FAILED or FENCED by an error, to LEAVING by ``leave`` and ``close`` (these from all states
+polls, to FAILED or FENCED by an error, to LEAVING by `leave` and `close` (these from all states
 but the first and the last).
 """
 

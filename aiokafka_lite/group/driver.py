@@ -214,8 +214,8 @@ class GroupDriver:
         """Be a member that reads these; as `Membership.on_subscription`.
 
         Raises:
-            KafkaConfigurationError: a pattern for the broker, in the classic protocol.
-            IllegalStateError: the driver is closed.
+            KafkaConfigurationError: A pattern for the broker, in the classic protocol.
+            IllegalStateError: The driver is closed.
         """
         self.membership.on_subscription(topics, self._now, pattern=pattern, matches=matches)
         # From here on the application is expected to poll.

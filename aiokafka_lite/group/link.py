@@ -1,7 +1,7 @@
 """The way to a group's coordinator: who it is, and what is asked of it.
 
 Who coordinates is remembered by the cluster, for the group's commits too. The connections are the
-broker's: ``GROUP`` for heartbeats and joins, ``COMMIT`` for what must not queue behind those.
+broker's: `GROUP` for heartbeats and joins, `COMMIT` for what must not queue behind those.
 
 A coordinator may be long to answer a join: or it is frozen, its connection stands, and another
 broker has taken its place. So while an answer does not come, others are asked who coordinates.
@@ -74,8 +74,8 @@ class CoordinatorLink:
             deadline: In loop time.
 
         Raises:
-            KafkaTimeoutError: none could be told by then.
-            GroupAuthorizationFailedError: at once.
+            KafkaTimeoutError: None could be told by then.
+            GroupAuthorizationFailedError: At once.
         """
         before = self._broker
         if before is not None:
@@ -91,10 +91,10 @@ class CoordinatorLink:
         """Send a request and wait for its answer.
 
         Raises:
-            KafkaConnectionError: not connected, or no answer in time: then the connection is
+            KafkaConnectionError: Not connected, or no answer in time: then the connection is
                 given up, since whatever is asked next would queue behind.
-            UnsupportedVersionError: the coordinator speaks no version that will do.
-            KafkaError: the broker cannot be reached any more.
+            UnsupportedVersionError: The coordinator speaks no version that will do.
+            KafkaError: The broker cannot be reached any more.
 
         Cancellation: stops the wait; the request may have been sent.
         """

@@ -1,6 +1,6 @@
 """What the two membership machines share: the steps they ask for, and what they are told. Sans-IO.
 
-A machine (``classic.ClassicMembership``, ``modern.ModernMembership``) decides when a member of a
+A machine (`classic.ClassicMembership`, `modern.ModernMembership`) decides when a member of a
 group joins, heartbeats, gives partitions back and leaves. One driver task carries its decisions
 out, the same for both protocols:
 
@@ -11,14 +11,14 @@ out, the same for both protocols:
 ==================  =============================================================================
 Step                Told when it is through
 ==================  =============================================================================
-`Send`              exactly once, ``on_response(kind, ...)`` or ``on_error(kind, ...)``; until then
+`Send`              exactly once, `on_response(kind, ...)` or `on_error(kind, ...)`; until then
                     no other of the same kind is asked for
-`FindCoordinator`   ``on_coordinator``, or ``on_error(FIND_COORDINATOR, ...)``
-`Revoke`            ``on_revoked``; none of the next three is asked for before
-`Lost`              ``on_lost``
-`Assign`            ``on_assigned``
-`Elect`             ``on_elected`` or ``on_election_failed``
-`Fail`              nothing; ``retry`` when the application wants to go on
+`FindCoordinator`   `on_coordinator`, or `on_error(FIND_COORDINATOR, ...)`
+`Revoke`            `on_revoked`; none of the next three is asked for before
+`Lost`              `on_lost`
+`Assign`            `on_assigned`
+`Elect`             `on_elected` or `on_election_failed`
+`Fail`              nothing; `retry` when the application wants to go on
 ==================  =============================================================================
 
 Non-obvious:
@@ -27,10 +27,10 @@ Non-obvious:
 - Times are the loop's seconds, handed in; they never go back.
 - The driver takes partitions from the fetcher before it calls the listener of a `Revoke` or
   `Lost`, and gives those of an `Assign` to it before it calls the listener: what the listener
-  seeks must stay. ``assignment`` says what the application holds, as far as it has been told.
+  seeks must stay. `assignment` says what the application holds, as far as it has been told.
 - A broker answers the requests of a connection in their order: a heartbeat, a commit or a
   LeaveGroup behind a JoinGroup that waits for the others would wait too. No heartbeat is asked
-  for then; what must not wait says ``Send.apart``.
+  for then; what must not wait says `Send.apart`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 FIND_COORDINATOR: Final = "FindCoordinator"
-"""The ``kind`` under which the driver tells that no coordinator could be found."""
+"""The `kind` under which the driver tells that no coordinator could be found."""
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
@@ -152,7 +152,7 @@ class Elect:
     """This member leads a group of the classic protocol: compute who gets what.
 
     The driver loads the metadata of all topics that the members subscribe to, tells it by
-    ``on_metadata``, and then, at one go, computes the assignment and calls ``on_elected``.
+    `on_metadata`, and then, at one go, computes the assignment and calls `on_elected`.
 
     Attributes:
         protocol: Name of the assignor that the coordinator chose.
@@ -257,7 +257,7 @@ class MembershipOptions:
         server_assignor: The new protocol's assignor; None: the group's default.
 
     Raises:
-        KafkaConfigurationError: a duration that is not positive, or an empty name.
+        KafkaConfigurationError: A duration that is not positive, or an empty name.
     """
 
     group_id: str
@@ -331,7 +331,7 @@ class Assignor(Protocol):
         """Read what the leader has assigned (ConsumerProtocolAssignment), and remember it.
 
         Raises:
-            KafkaProtocolError: it cannot be read.
+            KafkaProtocolError: It cannot be read.
         """
 
 

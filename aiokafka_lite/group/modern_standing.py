@@ -129,7 +129,7 @@ class Standing:
         """The heartbeat is answered, or has failed.
 
         Raises:
-            IllegalStateError: there is none.
+            IllegalStateError: There is none.
         """
         sent, self._sent = self._sent, None
         if sent is None or kind != HEARTBEAT:

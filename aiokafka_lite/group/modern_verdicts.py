@@ -1,7 +1,7 @@
 """What an error means for a member of the consumer protocol: one function, one table of tests.
 
 Sans-IO. Source: AbstractHeartbeatRequestManager.onErrorResponse and ConsumerHeartbeatRequestManager
-of Kafka's Java client 4.4; where it is harsher than it need be, ``verdict`` says so.
+of Kafka's Java client 4.4; where it is harsher than it need be, `verdict` says so.
 """
 
 from __future__ import annotations

@@ -91,14 +91,14 @@ class OffsetStore:
                 know is one that it has not heard of yet, rather than one that was deleted.
 
         Raises:
-            KafkaTimeoutError: the deadline came; its cause says what was wrong. Some partitions
+            KafkaTimeoutError: The deadline came; its cause says what was wrong. Some partitions
                 may be committed.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: with the topics refused.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: With the topics refused.
             RebalanceInProgressError, IllegalGenerationError, UnknownMemberIdError,
-            FencedInstanceIdError, StaleMemberEpochError: of the member.
-            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: one of the texts.
-            UnknownTopicIdError: a topic was deleted, and made again under its name.
-            KafkaError: any other lasting error. Those partitions that it is not about are
+            FencedInstanceIdError, StaleMemberEpochError: Of the member.
+            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: One of the texts.
+            UnknownTopicIdError: A topic was deleted, and made again under its name.
+            KafkaError: Any other lasting error. Those partitions that it is not about are
                 committed all the same.
 
         Cancellation: stops the wait; a request that was sent is carried out.
@@ -168,11 +168,11 @@ class OffsetStore:
             By partition; those that nothing was committed for, or that do not exist, are missing.
 
         Raises:
-            KafkaTimeoutError: the deadline came; its cause says what was wrong.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: with the topics refused.
-            StaleMemberEpochError, UnknownMemberIdError: of the member.
-            UnsupportedVersionError: a broker before 0.10.2 cannot tell of all partitions.
-            KafkaError: any other lasting error.
+            KafkaTimeoutError: The deadline came; its cause says what was wrong.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: With the topics refused.
+            StaleMemberEpochError, UnknownMemberIdError: Of the member.
+            UnsupportedVersionError: A broker before 0.10.2 cannot tell of all partitions.
+            KafkaError: Any other lasting error.
 
         Cancellation: safe.
         """

@@ -57,7 +57,7 @@ async def authenticate(channel: Channel, mechanism: Mechanism) -> float | None:
     Raises:
         AuthenticationFailedError: (or the broker's code for it, a subclass) it was not believed,
             or it does not offer the mechanism.
-        KafkaConnectionError: the connection was lost.
+        KafkaConnectionError: The connection was lost.
 
     Cancellation: leaves the connection half authenticated: close it.
     """

@@ -94,12 +94,12 @@ class Connection:
             expected: The broker it should be, as the metadata names it; None at bootstrap.
 
         Raises:
-            NodeNotReadyError: it answered ApiVersions with an error, such as that it is another
+            NodeNotReadyError: It answered ApiVersions with an error, such as that it is another
                 broker (told by those since 4.4, KIP-1242).
-            KafkaConnectionError: no address took the connection, or it was lost.
-            AuthenticationFailedError: the broker refused this client, or the other way round.
-            UnsupportedVersionError: there is no common version of ApiVersions.
-            KafkaProtocolError: what answers is not a Kafka broker.
+            KafkaConnectionError: No address took the connection, or it was lost.
+            AuthenticationFailedError: The broker refused this client, or the other way round.
+            UnsupportedVersionError: There is no common version of ApiVersions.
+            KafkaProtocolError: What answers is not a Kafka broker.
 
         Cancellation: closes what was opened.
         """
@@ -200,7 +200,7 @@ class Connection:
             drops the answer, not the request.
 
         Raises:
-            UnsupportedVersionError: the version cannot say what the request says.
+            UnsupportedVersionError: The version cannot say what the request says.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         correlation_id = self._next_correlation_id()
@@ -289,7 +289,7 @@ class Connection:
             oldest: Oldest version that the caller can use.
 
         Raises:
-            UnsupportedVersionError: there is none.
+            UnsupportedVersionError: There is none.
         """
         return self.versions.pick(request, latest, oldest)
 
@@ -314,7 +314,7 @@ class Connection:
         """Wait until the connection is writable.
 
         Raises:
-            KafkaConnectionError: it is closed.
+            KafkaConnectionError: It is closed.
         """
         await self._transport.drain()
         if self._closed:

@@ -30,8 +30,8 @@ async def dial(
         protocol: Gets the socket, connected.
 
     Raises:
-        KafkaConnectionError: no address took it; the text tells what each of them said.
-        AuthenticationFailedError: the broker's certificate is not trusted.
+        KafkaConnectionError: No address took it; the text tells what each of them said.
+        AuthenticationFailedError: The broker's certificate is not trusted.
 
     Cancellation: gives up the attempt and closes its socket.
     """
@@ -59,7 +59,7 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
     """The addresses of a host, in the order in which the system wants them tried.
 
     Raises:
-        KafkaConnectionError: there is none, or it took longer than `timeout` seconds to tell.
+        KafkaConnectionError: There is none, or it took longer than `timeout` seconds to tell.
     """
     try:
         # Reads the text only, so it may be done here; what it refuses is a name.

@@ -126,10 +126,10 @@ async def find_versions(
         expected: Which broker it should be; those since 4.4 say whether they are (KIP-1242).
 
     Raises:
-        NodeNotReadyError: it answered with an error, such as that it is not the expected broker.
-        KafkaConnectionError: it hung up or said nothing: the next step is to be tried.
-        KafkaProtocolError: it answered in another protocol.
-        UnsupportedVersionError: there is no common version of ApiVersions.
+        NodeNotReadyError: It answered with an error, such as that it is not the expected broker.
+        KafkaConnectionError: It hung up or said nothing: the next step is to be tried.
+        KafkaProtocolError: It answered in another protocol.
+        UnsupportedVersionError: There is no common version of ApiVersions.
     """
     rung, patience = step
     if rung is Rung.ASSUME:
@@ -191,7 +191,7 @@ def decode(frame: Frame, response: type[ResponseT], version: int) -> ResponseT:
     """A response, also one to ApiVersions that is in version 0 because the asked one is unknown.
 
     Raises:
-        KafkaProtocolError: the bytes are not that.
+        KafkaProtocolError: The bytes are not that.
     """
     if response is ApiVersionsRequest.response and _refuses_version(frame):
         version = 0

@@ -86,8 +86,8 @@ class InFlight(deque[Pending]):
         """Remove the request that a frame answers: the oldest.
 
         Raises:
-            CorrelationIdError: it answers another one, or none is pending.
-            KafkaProtocolError: the frame is too short to tell.
+            CorrelationIdError: It answers another one, or none is pending.
+            KafkaProtocolError: The frame is too short to tell.
         """
         if not self:
             raise CorrelationIdError("a response came although no request waits for one")

@@ -30,7 +30,7 @@ class ConnectionOptions:
     Raises:
         KafkaConfigurationError: (a ValueError) a value out of its range, or two that contradict
             one another.
-        TypeError: a value of the wrong type.
+        TypeError: A value of the wrong type.
     """
 
     client_id: str | None = "aiokafka_lite"

@@ -1,6 +1,6 @@
 """Saying again who this client is, before the broker's patience with the old word ends (KIP-368).
 
-A broker with ``connections.max.reauth.ms``, or one that was shown a token that expires, cuts a
+A broker with `connections.max.reauth.ms`, or one that was shown a token that expires, cuts a
 connection whose time is over as soon as it is used. So the first request after 85 to 95 % of that
 time is held back, and so are those behind it, while the connection authenticates once more: what
 was sent before is answered before, and nothing may come in between.
@@ -24,13 +24,13 @@ LATEST: Final = 0.95
 
 
 class Renewal:
-    """The session of one connection. Owns the task that renews it; ``cancel`` ends that.
+    """The session of one connection. Owns the task that renews it; `cancel` ends that.
 
     Args:
-        channel: reaches the broker past everything that is held.
-        mechanism: the one that the connection was opened with.
-        lifetime: seconds that the broker gave at first; None for ever.
-        on_failure: told why it was not renewed, if so; the connection is of no more use.
+        channel: Reaches the broker past everything that is held.
+        mechanism: The one that the connection was opened with.
+        lifetime: Seconds that the broker gave at first; None for ever.
+        on_failure: Told why it was not renewed, if so; the connection is of no more use.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Renewal:
         return True
 
     def hold(self, send: Callable[[], None]) -> None:
-        """Call ``send`` once the session is renewed, in the order in which they came."""
+        """Call `send` once the session is renewed, in the order in which they came."""
         self._held.append(send)
 
     def cancel(self) -> None:

@@ -1,7 +1,7 @@
 """Holding requests back while the broker does not listen (KIP-219).
 
 A broker whose quota a client exceeds answers at once, tells for how long it will not read from the
-connection (``throttle_time_ms``), and does not. What is sent meanwhile would lie in the socket, and
+connection (`throttle_time_ms`), and does not. What is sent meanwhile would lie in the socket, and
 its time would run; so it stays here, and leaves when the broker listens again.
 
 Produce and fetch, whose next request is made of what has come by then, pause by themselves.

@@ -1,7 +1,7 @@
-"""``send -> partition -> append -> ack`` in one call: the readable specification.
+"""`send -> partition -> append -> ack` in one call: the readable specification.
 
-``AppendCore`` is the part of the accumulator that runs for every record; what runs for every batch
-(taking memory, readiness, draining) is ``accumulator.Accumulator``, Python in both builds.
+`AppendCore` is the part of the accumulator that runs for every record; what runs for every batch
+(taking memory, readiness, draining) is `accumulator.Accumulator`, Python in both builds.
 
 Partitions are chosen as Java chooses them: an explicit one; else murmur2 of the key over all
 partitions; else, without a key, the topic's sticky partition, to which records go until a batch's
@@ -127,7 +127,7 @@ def _hash(key: object) -> int:
     """murmur2 of a serialized key.
 
     Raises:
-        TypeError: it is not bytes.
+        TypeError: It is not bytes.
     """
     if not isinstance(key, bytes | bytearray | memoryview):
         raise TypeError(
@@ -204,7 +204,7 @@ class AppendCore:
     def append_serialized(
         self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any
     ) -> Ack | Blocked:
-        """What ``append`` does after the serializers; also how a blocked record tries again."""
+        """What `append` does after the serializers; also how a blocked record tries again."""
         topic_queues = self.topics.get(topic)
         if topic_queues is None:
             if partition is not None:

@@ -1,13 +1,13 @@
 """Batches that share one outcome, and the acks of their records: the readable specification.
 
-A ``ProducerBatch`` is a batch from its first record to its outcome. An ``Ack`` is one record's
+A `ProducerBatch` is a batch from its first record to its outcome. An `Ack` is one record's
 share of it: (batch, index, timestamp). asyncio takes an Ack for a future, as it is, without a task
 around it, but it is far lighter: nothing is stored for a record whose ack nobody awaits but the Ack
 itself, and resolving a batch touches only those that are awaited.
 
 Non-obvious:
-- ``await ack`` hands the task a ``Wait`` of its own, not the Ack. Cancelling the task cancels that
-  Wait: no other waiter of the record, and never its delivery, is touched. ``ack.cancel()`` is a
+- `await ack` hands the task a `Wait` of its own, not the Ack. Cancelling the task cancels that
+  Wait: no other waiter of the record, and never its delivery, is touched. `ack.cancel()` is a
   future's: it ends this Ack, for all who wait on it; the record is delivered all the same.
 - A resolved batch wakes all its waiters from one loop callback, each in its own context, in the
   order they came. Callbacks never run inside the call that resolves the batch.
@@ -41,8 +41,8 @@ else:
 PENDING: Final = 0  # not acknowledged yet: open, waiting, or in flight
 ACKED: Final = 1  # stored; the broker told where
 UNCONFIRMED: Final = 2  # written to the socket with acks=0; nobody will ever tell
-FAILED: Final = 3  # ``error`` tells whether it may have been stored
-IN_PIECES: Final = 4  # each of ``pieces`` tells what became of it
+FAILED: Final = 3  # `error` tells whether it may have been stored
+IN_PIECES: Final = 4  # each of `pieces` tells what became of it
 
 
 class Piece(NamedTuple):
@@ -60,7 +60,7 @@ class ProducerBatch:
     """The records that go to one partition together, and their one outcome.
 
     The first block of attributes is the delivery's state and belongs to the accumulator and the
-    sender; the outcome below is written once, by ``acknowledge``, ``confirm_sent`` or ``fail``.
+    sender; the outcome below is written once, by `acknowledge`, `confirm_sent` or `fail`.
     """
 
     __slots__ = (
@@ -164,7 +164,7 @@ class ProducerBatch:
         log_start_offset: int,
         woken: "list[ProducerBatch] | None" = None,
     ) -> None:
-        """The broker has stored the batch, from ``base_offset`` on (-1: it does not tell where).
+        """The broker has stored the batch, from `base_offset` on (-1: it does not tell where).
 
         Args:
             woken: Gets the batch, if anybody waits: whoever calls does the waking. None: the loop
@@ -266,11 +266,11 @@ class ProducerBatch:
 class Ack(_Future):
     """The acknowledgement of one record: awaitable, and a future to asyncio.
 
-    ``await ack`` (or ``result()`` once ``done()``) gives the ``RecordMetadata``: topic, partition,
-    offset, and the timestamp the record has on the broker. With ``acks=0`` it gives None.
+    `await ack` (or `result()` once `done()`) gives the `RecordMetadata`: topic, partition,
+    offset, and the timestamp the record has on the broker. With `acks=0` it gives None.
 
     Raises:
-        KafkaError: The record was not acknowledged; a ``DeliveryTimeoutError`` tells whether it may
+        KafkaError: The record was not acknowledged; a `DeliveryTimeoutError` tells whether it may
             have been stored nevertheless. Each call raises a fresh copy.
 
     Cancellation: stops the wait, never the delivery.
@@ -384,7 +384,7 @@ class Ack(_Future):
 
 
 class Wait(Generator[Any, Any, Acknowledged]):
-    """One waiter of one record: what ``await ack`` iterates, what its task waits on, its callback.
+    """One waiter of one record: what `await ack` iterates, what its task waits on, its callback.
 
     To the task it is the future that it sleeps on, so the task's cancellation ends here.
     """
@@ -445,7 +445,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
         return self._cancelled or self.ack.cancelled()
 
     def result(self) -> None:
-        """What a waking task asks for; the outcome itself comes from ``__next__``."""
+        """What a waking task asks for; the outcome itself comes from `__next__`."""
         if self.cancelled():
             raise asyncio.CancelledError
 
@@ -513,7 +513,7 @@ def piece_of(batch: Any, index: int) -> tuple[int, Piece]:
 
 
 def outcome_in_pieces(batch: Any, index: int, timestamp: int) -> RecordMetadata:
-    """What ``Ack.result`` gives, or raises, for a record of a batch that went in pieces."""
+    """What `Ack.result` gives, or raises, for a record of a batch that went in pieces."""
     start, piece = piece_of(batch, index)
     if piece.error is not None:
         raise fresh(piece.error)

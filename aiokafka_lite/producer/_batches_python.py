@@ -1,8 +1,8 @@
 """What runs once for every batch, from its first record to its outcome: the readable specification.
 
-``BatchCore`` opens batches, says which partition may send one, hands them out in order, and takes
+`BatchCore` opens batches, says which partition may send one, hands them out in order, and takes
 what the broker stored. What is rare about batches (splits, failures, threads that compress) is
-``accumulator.Accumulator``, which heirs this; small batches cost more than their records otherwise.
+`accumulator.Accumulator`, which heirs this; small batches cost more than their records otherwise.
 """
 
 import asyncio
@@ -191,7 +191,7 @@ class BatchCore(AppendCore):
         """Take one batch of every ready partition, as many as fit into a request.
 
         Args:
-            ready: Partitions that may have something to send, each ``listed``. Those that have
+            ready: Partitions that may have something to send, each `listed`. Those that have
                 more, or found no room, are left in it.
             now: Loop time.
         """

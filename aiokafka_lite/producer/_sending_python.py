@@ -1,13 +1,13 @@
-"""``send`` and ``send_and_wait``, which run for every record: the readable specification.
+"""`send` and `send_and_wait`, which run for every record: the readable specification.
 
-Both append at once and return an object that asyncio takes for a coroutine (``create_task``,
-``gather``, ``wait_for`` and ``iscoroutine`` do), though nothing of it is left to run: a coroutine a
+Both append at once and return an object that asyncio takes for a coroutine (`create_task`,
+`gather`, `wait_for` and `iscoroutine` do), though nothing of it is left to run: a coroutine a
 record would cost as much as appending it. A record whose object is not awaited is sent like any
 other. What went wrong comes out of the await, as it does out of a coroutine.
 
 Non-obvious:
 - Only a call in the thread of the producer's loop appends. Made in another one (such as for
-  ``run_coroutine_threadsafe``), it gives a coroutine that appends when it is awaited in the loop.
+  `run_coroutine_threadsafe`), it gives a coroutine that appends when it is awaited in the loop.
   The thread is compared, not the running loop: asking for that costs a system call (Python 3.11).
 - What has to wait (for memory, for the topic) or failed is a real coroutine, and tells as one if
   it is never awaited.
@@ -28,7 +28,7 @@ __all__ = ["Sends", "Sent", "Stored", "mark_as_coroutine_function"]
 
 
 def mark_as_coroutine_function(function: Callable[..., object]) -> None:
-    """Have asyncio (and so mocks) take a function for one that was defined with ``async def``."""
+    """Have asyncio (and so mocks) take a function for one that was defined with `async def`."""
     mark = getattr(inspect, "markcoroutinefunction", None)  # from Python 3.12 on
     if mark is not None:
         mark(function)
@@ -37,7 +37,7 @@ def mark_as_coroutine_function(function: Callable[..., object]) -> None:
 
 
 class Sent(Coroutine[Any, Any, Ack]):
-    """What ``send`` returns: its await gives the record's ack, without a pause."""
+    """What `send` returns: its await gives the record's ack, without a pause."""
 
     __slots__ = ("_ack",)
 
@@ -68,7 +68,7 @@ class Sent(Coroutine[Any, Any, Ack]):
 
 
 class Stored(Coroutine[Any, Any, Acknowledged]):
-    """What ``send_and_wait`` returns: its await ends when the record's does."""
+    """What `send_and_wait` returns: its await ends when the record's does."""
 
     __slots__ = ("_ack", "_wait")
 
@@ -114,7 +114,7 @@ class Sends:
 
     Args:
         core: Where the records go, and in which loop.
-        append: What is called in place of ``core.append``, if something stands before it.
+        append: What is called in place of `core.append`, if something stands before it.
     """
 
     def __init__(
@@ -140,19 +140,19 @@ class Sends:
 
         Args:
             topic: Its name.
-            value: bytes, or what ``value_serializer`` takes. None is a tombstone.
-            key: bytes, or what ``key_serializer`` takes; records of a key go to one partition.
+            value: Bytes, or what `value_serializer` takes. None is a tombstone.
+            key: Bytes, or what `key_serializer` takes; records of a key go to one partition.
             partition: Its number; by default the partitioner chooses.
             timestamp_ms: Milliseconds since the epoch; by default now.
             headers: (str, bytes or None) pairs.
 
         Returns:
-            An awaitable, and a future to asyncio, of the ``RecordMetadata``.
+            An awaitable, and a future to asyncio, of the `RecordMetadata`.
 
         Raises:
-            KafkaTimeoutError: No memory, or no topic, within ``max_block_ms``.
-            MessageSizeTooLargeError: The record is larger than ``max_request_size``; or than
-                all of ``buffer_memory``. Nothing was buffered.
+            KafkaTimeoutError: No memory, or no topic, within `max_block_ms`.
+            MessageSizeTooLargeError: The record is larger than `max_request_size`; or than
+                all of `buffer_memory`. Nothing was buffered.
             TopicAuthorizationFailedError: The broker's answer.
             InvalidTopicError: Likewise; at once for a name that no request can carry.
             ProducerClosed: The producer was stopped.
@@ -181,13 +181,13 @@ class Sends:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Coroutine[Any, Any, Acknowledged]:
-        """Send a record and wait until it is acknowledged; see ``send``.
+        """Send a record and wait until it is acknowledged; see `send`.
 
         Returns:
-            Where it was stored; None with ``acks=0``.
+            Where it was stored; None with `acks=0`.
 
         Raises:
-            DeliveryTimeoutError: It was not acknowledged within ``delivery_timeout_ms``; the
+            DeliveryTimeoutError: It was not acknowledged within `delivery_timeout_ms`; the
                 message tells whether it may have been stored.
             KafkaError: The broker refused it.
 
@@ -214,11 +214,11 @@ class Sends:
         raise NotImplementedError
 
     def _send_later(self, *fields: Any) -> Coroutine[Any, Any, Ack]:
-        """``send``, when it is awaited."""
+        """`send`, when it is awaited."""
         raise NotImplementedError
 
     def _send_and_wait_later(self, *fields: Any) -> Coroutine[Any, Any, Acknowledged]:
-        """``send_and_wait``, when it is awaited."""
+        """`send_and_wait`, when it is awaited."""
         raise NotImplementedError
 
     def _refuse(self, error: Exception) -> Coroutine[Any, Any, Any]:

@@ -1,18 +1,18 @@
 """The accumulator: records in, batches out, a queue for each partition (seed 0). No socket.
 
-What runs for every record is ``AppendCore``, for every batch ``BatchCore``, each native or a
-twin, chosen here. ``Accumulator``, the same Python over both, is the rest: it lets batches go that
+What runs for every record is `AppendCore`, for every batch `BatchCore`, each native or a
+twin, chosen here. `Accumulator`, the same Python over both, is the rest: it lets batches go that
 have lingered, takes a batch back that has to be sent again, takes one apart that is too large, and
 fails what is not sent. Times are handed in (seconds of the loop's clock).
 
 Non-obvious:
 - The open batch of a partition is the last of its queue. It stays open, and grows, until the
-  sender takes it: with ``linger_ms=0`` records batch up behind the requests in flight.
+  sender takes it: with `linger_ms=0` records batch up behind the requests in flight.
 - All batches linger equally long, so the one that lingers longest is always the first of one list.
 - While anybody waits for memory no batch lingers: what lingers is what holds the memory.
 - A large batch is compressed by another thread before it is sealed; until then its partition waits
   (its order depends on it), and only its.
-- Nothing here is O(partitions) but ``adopt``, which runs when metadata changes.
+- Nothing here is O(partitions) but `adopt`, which runs when metadata changes.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class Accumulator(BatchCore):
         """Try a blocked record once more.
 
         Args:
-            memory: What it waited for, ``size_for`` bytes. It is given back if somebody else has
+            memory: What it waited for, `size_for` bytes. It is given back if somebody else has
                 opened a batch meanwhile that has room for the record.
             transaction: What was open when it was tried first, if that is some time ago.
 
@@ -144,11 +144,11 @@ class Accumulator(BatchCore):
         """Append a whole batch to a partition that is known; the Ack of its first record.
 
         Args:
-            memory: What the budget counts for it, ``memory_for`` bytes; its records lie elsewhere.
+            memory: What the budget counts for it, `memory_for` bytes; its records lie elsewhere.
             transaction: As of `append_again`.
 
         Raises:
-            BaseException: The refusal, or that transaction is over; ``memory`` is given back.
+            BaseException: The refusal, or that transaction is over; `memory` is given back.
         """
         try:
             self._check_open(transaction)
@@ -208,7 +208,7 @@ class Accumulator(BatchCore):
             yield from queue.waiting
 
     def overdue(self, now: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """The batches whose ``delivery_timeout_ms`` is over."""
+        """The batches whose `delivery_timeout_ms` is over."""
         created = now - self._options.delivery_timeout
         late = []
         for queue in self.active:

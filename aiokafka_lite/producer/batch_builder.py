@@ -1,4 +1,4 @@
-"""Batches that an application fills itself: aiokafka's ``BatchBuilder``."""
+"""Batches that an application fills itself: aiokafka's `BatchBuilder`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class AppendedRecord(NamedTuple):
 
 
 class BatchBuilder:
-    """Made by ``AIOKafkaProducer.create_batch``, sent by its ``send_batch``.
+    """Made by `AIOKafkaProducer.create_batch`, sent by its `send_batch`.
 
     Args:
         limit: Bytes that it may have, before compression; a first record is taken in any case.
@@ -57,8 +57,8 @@ class BatchBuilder:
 
         Args:
             timestamp: Milliseconds since the epoch; None for now.
-            key: bytes or None, or what the producer's ``key_serializer`` takes.
-            value: bytes or None, or what its ``value_serializer`` takes.
+            key: Bytes or None, or what the producer's `key_serializer` takes.
+            value: Bytes or None, or what its `value_serializer` takes.
             headers: (str, bytes or None) pairs.
 
         Returns:

@@ -32,7 +32,7 @@ Outcome = Future[Acknowledged]
 
 
 class _Handed(NamedTuple):
-    fields: tuple[Any, ...]  # the arguments of ``append``
+    fields: tuple[Any, ...]  # the arguments of `append`
     outcome: Outcome
 
 
@@ -66,7 +66,7 @@ class HandOver:
         """Put a record into the line; from any thread.
 
         Raises:
-            KafkaTimeoutError: There was no room in the line within ``max_block``.
+            KafkaTimeoutError: There was no room in the line within `max_block`.
             BufferExhaustedError: There is none, and this is the loop's own thread.
             ProducerClosed: The producer's loop is closed.
         """

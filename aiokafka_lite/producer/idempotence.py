@@ -5,7 +5,7 @@ second time is answered as it was the first time, and one that leaves a gap is r
 may be sent again whenever its outcome is not known, with several in flight, and every record is
 stored once and in order.
 
-``ProducerIdentity`` is the producer's: no id yet, an id, or none wanted. ``Sequences`` is one
+`ProducerIdentity` is the producer's: no id yet, an id, or none wanted. `Sequences` is one
 partition's: under which (id, epoch) it numbers its batches, and the next number.
 
 Non-obvious:
@@ -156,7 +156,7 @@ class Sequences:
         return self.broken or self.stamp[0] != self._identity.producer_id
 
     def take(self, count: int) -> int:
-        """The number of the next batch, of ``count`` records."""
+        """The number of the next batch, of `count` records."""
         base = self.next_sequence
         self.next_sequence = (base + count) & LAST_SEQUENCE  # wraps to 0, as the broker's does
         return base
@@ -180,7 +180,7 @@ class Sequences:
         self._doubted_until = self.next_sequence
 
     def on_stored(self, stamp: tuple[int, int], sequence: int) -> None:
-        """The broker has stored a batch that was numbered so, under ``stamp``."""
+        """The broker has stored a batch that was numbered so, under `stamp`."""
         if not self.confirmed and stamp == self.stamp:
             self.confirmed = (sequence - self._doubted_until) & LAST_SEQUENCE <= LAST_SEQUENCE // 2
 

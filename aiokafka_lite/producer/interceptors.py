@@ -1,6 +1,6 @@
-"""Interceptors around ``append``: they see each record before it is serialized, and its outcome.
+"""Interceptors around `append`: they see each record before it is serialized, and its outcome.
 
-A producer without interceptors does not know this module's ``append`` at all.
+A producer without interceptors does not know this module's `append` at all.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Interceptors:
         timestamp_ms: int | None,
         headers: Any,
     ) -> Ack | Blocked:
-        """What the accumulator's ``append`` does, with what the chain made of the record."""
+        """What the accumulator's `append` does, with what the chain made of the record."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         for interceptor in self._chain:
             try:

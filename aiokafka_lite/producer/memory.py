@@ -1,12 +1,12 @@
 """The producer's memory: a budget in bytes that coroutines wait for, and the buffers made of it.
 
-Seed 0's ``BufferPool`` without its lock. Exactly one size, the batch size, is pooled: a buffer of
+Seed 0's `BufferPool` without its lock. Exactly one size, the batch size, is pooled: a buffer of
 it that comes back is kept and handed out again, so that a busy producer touches the same memory
 over and over (it stays in cache, and costs no page fault). Any other size is counted, made, and
 dropped after use; where one does not fit beside the pooled buffers, pooled ones are dropped for it.
 
 Non-obvious:
-- The pool grows from nothing: ``available`` counts bytes that are in no buffer at all, and
+- The pool grows from nothing: `available` counts bytes that are in no buffer at all, and
   available + pooled buffers + handed out + gathered by the head of the line is always the total.
 - Waiters are served first in, first out. While anybody waits, nobody takes without waiting: a
   small request never starves a large one that came first.
@@ -43,10 +43,10 @@ class MemoryPool:
     """An awaitable semaphore in bytes that hands out buffers.
 
     Args:
-        total: Budget in bytes for all buffers together (``buffer_memory``).
-        poolable_size: The one size in bytes that is kept for reuse (``max_batch_size``).
+        total: Budget in bytes for all buffers together (`buffer_memory`).
+        poolable_size: The one size in bytes that is kept for reuse (`max_batch_size`).
 
-    Source: Kafka's ``BufferPool`` (``buffer.memory``, ``max.block.ms``).
+    Source: Kafka's `BufferPool` (`buffer.memory`, `max.block.ms`).
     """
 
     def __init__(self, total: int, poolable_size: int) -> None:
@@ -77,10 +77,10 @@ class MemoryPool:
         return len(self._waiters)
 
     def try_take(self, size: int) -> bytearray | None:
-        """Take a buffer of ``size`` bytes at once, or None: too little is free, or others wait.
+        """Take a buffer of `size` bytes at once, or None: too little is free, or others wait.
 
         Raises:
-            ValueError: ``size`` is more than the whole pool will ever have.
+            ValueError: `size` is more than the whole pool will ever have.
         """
         if self._closed is not None or size > self.total:
             raise self._refusal(size)
@@ -96,7 +96,7 @@ class MemoryPool:
         return buffer
 
     async def take(self, size: int, deadline: float) -> bytearray:
-        """Take a buffer of ``size`` bytes, in turn, waiting for others to give theirs back.
+        """Take a buffer of `size` bytes, in turn, waiting for others to give theirs back.
 
         Args:
             size: Bytes.
@@ -104,7 +104,7 @@ class MemoryPool:
 
         Raises:
             KafkaTimeoutError: The deadline passed; whatever was gathered is given back.
-            ValueError: ``size`` is more than the whole pool will ever have.
+            ValueError: `size` is more than the whole pool will ever have.
 
         Cancellation: gives back all, also what was granted but not yet seen.
         """
@@ -137,7 +137,7 @@ class MemoryPool:
             self._serve()
 
     def close(self, error: BaseException) -> None:
-        """Fail all in line, and all who come later, with ``error``. Giving back still works."""
+        """Fail all in line, and all who come later, with `error`. Giving back still works."""
         self._closed = error
         while self._waiters:
             waiter = next(iter(self._waiters))
@@ -154,7 +154,7 @@ class MemoryPool:
         return ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
 
     def _free_up(self, size: int) -> None:
-        """Drop pooled buffers until ``size`` bytes, or all there are, are in no buffer."""
+        """Drop pooled buffers until `size` bytes, or all there are, are in no buffer."""
         while self._available < size and self._pooled:
             self._pooled.pop()
             self._available += self.poolable_size

@@ -1,4 +1,4 @@
-"""What the producer tells about itself, under Kafka's names (group ``producer-metrics``)."""
+"""What the producer tells about itself, under Kafka's names (group `producer-metrics`)."""
 
 from collections.abc import Iterable
 from typing import Final

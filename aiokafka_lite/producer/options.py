@@ -92,7 +92,7 @@ class ProducerOptions:
         partitioner_availability_timeout_ms: float,
         transactional_id: str | None = None,
     ) -> "ProducerOptions":
-        """Options from the public arguments. ``enable_idempotence=None`` is the default: on, if
+        """Options from the public arguments. `enable_idempotence=None` is the default: on, if
         nothing that was asked for contradicts it."""
         level = _acks(acks)
         if transactional_id is not None:

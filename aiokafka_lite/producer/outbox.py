@@ -2,7 +2,7 @@
 
 When something may be sent, the next pass of the event loop puts, without any await, one batch of
 every ready partition into a request, and request after request in flight, until nothing is ready or
-``max_in_flight_requests_per_connection`` are. The outbox' one task only sees to the connection: it
+`max_in_flight_requests_per_connection` are. The outbox' one task only sees to the connection: it
 sleeps until there is none, or the socket takes no more. No request has a task, or a future.
 
 Non-obvious:
@@ -13,11 +13,11 @@ Non-obvious:
   inside a call of the outbox too.
 - One request carries many partitions because requests, not bytes, are what producing costs. It
   holds at most one batch of a partition (brokers refuse more) and, but for a single larger batch,
-  at most ``max_request_size`` bytes.
+  at most `max_request_size` bytes.
 - A partition that was not served goes to the back of the line only if it was: one that found no
   room in a request stays first for the next.
-- ``ready`` may name partitions that have nothing to send by now, or that moved away: whether a
-  partition is ``sendable`` is asked when its turn comes. So the cost follows events, not
+- `ready` may name partitions that have nothing to send by now, or that moved away: whether a
+  partition is `sendable` is asked when its turn comes. So the cost follows events, not
   partitions.
 - When a request was sent, the kernel has its batches, or the connection a copy: so a batch may be
   resolved, and its buffer reused, while its request is still in flight.
@@ -63,7 +63,7 @@ class Returns(Protocol):
         leader: Node | None = None,
     ) -> None:
         """The broker answered for the batch; where it named another leader, maybe its address.
-        If it stored it, those to be woken are added to ``woken``."""
+        If it stored it, those to be woken are added to `woken`."""
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """With acks=0: it was handed to the socket."""

@@ -1,7 +1,7 @@
 """What an answer to a produce request means for a batch: sans-IO, one function, one table of tests.
 
 The broker answers a code for each partition of a request; a lost connection, or a response that
-cannot be read, answers for all of them. Either way the sender asks ``verdict`` what to do.
+cannot be read, answers for all of them. Either way the sender asks `verdict` what to do.
 """
 
 from enum import Enum
@@ -111,10 +111,10 @@ def delivery_timed_out(
     may_be_stored: bool,
     last_error: BaseException | None,
 ) -> DeliveryTimeoutError:
-    """The error of a batch whose ``delivery_timeout_ms`` passed.
+    """The error of a batch whose `delivery_timeout_ms` passed.
 
     Args:
-        timeout: ``delivery_timeout_ms``, in seconds.
+        timeout: `delivery_timeout_ms`, in seconds.
         attempts: How often it was sent.
         may_be_stored: Whether an attempt has no clear answer, or none yet.
     """

@@ -14,7 +14,7 @@ _AT_ONCE = 1000  # records decoded at a time
 def pieces(
     builders: Iterable[BatchBuilder], topic_partition: TopicPartition, limit: int
 ) -> list[BatchBuilder]:
-    """The records of some builders in new ones, each at most ``limit`` bytes, in their order.
+    """The records of some builders in new ones, each at most `limit` bytes, in their order.
 
     A record that alone is larger gets a builder of its own. What was sealed before is not valid
     any more.

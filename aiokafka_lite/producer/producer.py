@@ -1,7 +1,7 @@
-"""The producer's face: aiokafka's ``AIOKafkaProducer``, and what Kafka has beyond it.
+"""The producer's face: aiokafka's `AIOKafkaProducer`, and what Kafka has beyond it.
 
-This module checks the arguments and tells the life of the whole; records are taken by ``Records``
-and delivered by the ``Sender``, in transactions by way of ``TransactionCalls``.
+This module checks the arguments and tells the life of the whole; records are taken by `Records`
+and delivered by the `Sender`, in transactions by way of `TransactionCalls`.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ _numbers = itertools.count(1)
 class AIOKafkaProducer(Records, TransactionCalls):
     """Publishes records to Kafka.
 
-    Records go into batches in memory and come back as acks: ``await send(...)`` returns as soon as
-    the record is in its batch, with an awaitable of where it was stored; ``send_and_wait`` returns
+    Records go into batches in memory and come back as acks: `await send(...)` returns as soon as
+    the record is in its batch, with an awaitable of where it was stored; `send_and_wait` returns
     that. Batches are sent in the background, several at a time, in order for each partition.
 
     A record is never lost silently: whoever awaits its ack is told; a batch that failed and whose
-    acks nobody awaits is logged as an error by the logger ``aiokafka_lite.producer.sender`` (a
+    acks nobody awaits is logged as an error by the logger `aiokafka_lite.producer.sender` (a
     line a second at most).
 
     Args:
@@ -56,8 +56,8 @@ class AIOKafkaProducer(Records, TransactionCalls):
         acks: 0: none, results are None; 1: the leader's; "all" (or -1), the default: of all
             in-sync replicas.
         enable_idempotence: Each record is stored once and in order however often a batch has to
-            be sent. The default is True where ``acks`` ("all") and
-            ``max_in_flight_requests_per_connection`` (at most 5) allow it; a contradiction with an
+            be sent. The default is True where `acks` ("all") and
+            `max_in_flight_requests_per_connection` (at most 5) allow it; a contradiction with an
             explicit True is an error. A cluster that gives no producer ids (before Kafka 0.11, or
             for want of IDEMPOTENT_WRITE) fails every record of an explicit True; a default of
             True does without, with a warning in the log.
@@ -86,9 +86,9 @@ class AIOKafkaProducer(Records, TransactionCalls):
         retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to a second.
         delivery_timeout_ms: From a batch's first record to its outcome. After that it fails with
             DeliveryTimeoutError, which tells whether it may have been stored. The default is
-            120,000, or more if ``linger_ms`` and ``request_timeout_ms`` together are more.
-        buffer_memory: Bytes of all batches together; ``send`` waits when they are used up.
-        max_block_ms: How long ``send`` waits for memory, or to learn about a topic.
+            120,000, or more if `linger_ms` and `request_timeout_ms` together are more.
+        buffer_memory: Bytes of all batches together; `send` waits when they are used up.
+        max_block_ms: How long `send` waits for memory, or to learn about a topic.
         max_in_flight_requests_per_connection: Requests without an answer, a broker.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
@@ -108,7 +108,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
     Raises:
         KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
         TypeError: An argument of a wrong type, or one that does not exist (the nearest is named).
-        RuntimeError: There is no running event loop, and no ``loop``.
+        RuntimeError: There is no running event loop, and no `loop`.
     """
 
     _closed: bool | None = None  # None until the constructor is through
@@ -232,7 +232,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         super().__init__(sender, interceptors)
         self._accumulator.refusal = IllegalStateError("the producer is not started")
         self._starting = False
-        self._ended = asyncio.Event()  # set when ``stop`` is through
+        self._ended = asyncio.Event()  # set when `stop` is through
         self._closed = False
 
     # Life
@@ -242,12 +242,12 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
         Raises:
             KafkaConnectionError: No bootstrap address answered.
-            TransactionalIdAuthorizationFailed: The ``transactional_id`` is not allowed.
-            KafkaTimeoutError: It was not to be had within ``max_block_ms``.
+            TransactionalIdAuthorizationFailed: The `transactional_id` is not allowed.
+            KafkaTimeoutError: It was not to be had within `max_block_ms`.
             KafkaError: It was refused for another reason.
             ProducerClosed: The producer was stopped.
 
-        Cancellation: closes what was opened; ``stop`` is still needed.
+        Cancellation: closes what was opened; `stop` is still needed.
         """
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalStateError("a producer is started in the event loop it was made in")
@@ -272,16 +272,16 @@ class AIOKafkaProducer(Records, TransactionCalls):
         return AIOKafkaClient.of(self._cluster, self._options.request_timeout, self._loop)
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then close. Idempotent; also after ``start`` raised. A call
+        """Deliver what was sent, then close. Idempotent; also after `start` raised. A call
         during another one waits for its end.
 
         Args:
             timeout: Seconds to deliver in; what is not acknowledged then fails with
                 ProducerClosed. None gives each record what is left of its own
-                ``delivery_timeout_ms``.
+                `delivery_timeout_ms`.
 
         Raises:
-            TypeError, ValueError: ``timeout`` is no number; nothing was stopped.
+            TypeError, ValueError: `timeout` is no number; nothing was stopped.
 
         Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
         """

@@ -32,7 +32,7 @@ __all__ = ["Records"]
 _T = TypeVar("_T")
 
 _BREATH: Final = 1000
-"""Records after which ``send_many`` lets the loop do other things: well under a millisecond."""
+"""Records after which `send_many` lets the loop do other things: well under a millisecond."""
 
 
 class Records(Sends):
@@ -70,14 +70,14 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Ack:
-        """Append a record to its batch now, or not at all; otherwise as ``send``.
+        """Append a record to its batch now, or not at all; otherwise as `send`.
 
         For callbacks, and for whoever would rather drop a record than wait.
 
         Raises:
             BufferExhaustedError: There is no memory free for it.
             KafkaTimeoutError: Nothing is known of the topic, or of the partition, yet. It is being
-                looked up: try again, or await ``partitions_for`` first.
+                looked up: try again, or await `partitions_for` first.
         """
         result = self._append(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(result, Ack):
@@ -121,7 +121,7 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> list[Ack]:
-        """Append many records, in order: ``send`` for each of them, without its cost.
+        """Append many records, in order: `send` for each of them, without its cost.
 
         Args:
             topic: Its name.
@@ -135,11 +135,11 @@ class Records(Sends):
             An ack for each record, in order.
 
         Raises:
-            Whatever ``send`` raises, at the first record that it would raise for; and ValueError
+            Whatever `send` raises, at the first record that it would raise for; and ValueError
             where there are more values than keys, or fewer. The records before are sent: their
-            acks are the error's attribute ``sent``.
+            acks are the error's attribute `sent`.
 
-        Cancellation: as ``send``; the records before are sent.
+        Cancellation: as `send`; the records before are sent.
         """
         acks: list[Ack] = []
         append = self._append
@@ -169,31 +169,31 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Future[Acknowledged]:
-        """Send a record from any thread; otherwise as ``send_and_wait``.
+        """Send a record from any thread; otherwise as `send_and_wait`.
 
         The records of a thread keep their order. Serializers and the partitioner run in the
         producer's own loop.
 
         Returns:
-            A ``concurrent.futures.Future`` of the ``RecordMetadata``. It fails with whatever
-            ``send_and_wait`` would raise. Cancelling it in time keeps the record from being sent.
+            A `concurrent.futures.Future` of the `RecordMetadata`. It fails with whatever
+            `send_and_wait` would raise. Cancelling it in time keeps the record from being sent.
 
         Raises:
-            KafkaTimeoutError: 10,000 records have been waiting to be taken for ``max_block_ms``.
+            KafkaTimeoutError: 10,000 records have been waiting to be taken for `max_block_ms`.
             BufferExhaustedError: They have, and this is the thread of the producer's own loop.
             ProducerClosed: The producer's event loop is closed.
         """
         return self._hand_over.put((topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
-        """A batch to fill by hand, for ``send_batch``; ``max_batch_size`` is its limit."""
+        """A batch to fill by hand, for `send_batch`; `max_batch_size` is its limit."""
         options = self._options
         return BatchBuilder(
             options.max_batch_size, options.key_serializer, options.value_serializer
         )
 
     async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> Ack:
-        """Send a batch made by ``create_batch``, behind what was sent to its partition before.
+        """Send a batch made by `create_batch`, behind what was sent to its partition before.
 
         The batch is closed by it and can be sent once only.
 
@@ -203,16 +203,16 @@ class Records(Sends):
             partition: Its number.
 
         Returns:
-            An awaitable of the ``RecordMetadata`` of its first record; the others lie behind it.
+            An awaitable of the `RecordMetadata` of its first record; the others lie behind it.
             It fails with MessageSizeTooLargeError where the broker finds the batch too large:
             unlike batches of single records it is stored as a whole, or not.
 
         Raises:
             IllegalArgumentError: (a ValueError) the batch is empty or was sent before, or there is
                 no such partition.
-            MessageSizeTooLargeError: It is larger than ``max_request_size`` or ``buffer_memory``.
-            TypeError: It is no batch of ``create_batch``.
-            KafkaTimeoutError, ProducerClosed, IllegalStateError: As ``send``.
+            MessageSizeTooLargeError: It is larger than `max_request_size` or `buffer_memory`.
+            TypeError: It is no batch of `create_batch`.
+            KafkaTimeoutError, ProducerClosed, IllegalStateError: As `send`.
 
         Cancellation: a batch that still waits is not sent, and may be sent again.
         """
@@ -244,11 +244,11 @@ class Records(Sends):
         await self._sender.flush()
 
     def metrics(self) -> dict[str, float]:
-        """What the producer did and holds, under Kafka's names (``record-send-total``, ...).
+        """What the producer did and holds, under Kafka's names (`record-send-total`, ...).
 
         Times are in milliseconds, sizes in bytes, rates a second. Averages and rates are of the
-        last half minute to minute, nan where nothing happened; ``-total`` counts from the start.
-        ``waiting-threads`` are coroutines here: those that wait for memory.
+        last half minute to minute, nan where nothing happened; `-total` counts from the start.
+        `waiting-threads` are coroutines here: those that wait for memory.
         """
         return self._sender.metric_values()
 
@@ -256,7 +256,7 @@ class Records(Sends):
         """Numbers of a topic's partitions, waiting for the topic to be known.
 
         Raises:
-            KafkaTimeoutError: It was not known within ``max_block_ms``.
+            KafkaTimeoutError: It was not known within `max_block_ms`.
             InvalidTopicError: No request can carry the name, or the broker says so.
             TypeError: It is no str.
             ProducerClosed: The producer was stopped.

@@ -508,7 +508,7 @@ class Sender:
             self._go_on(queue)
 
     def _refuse(self, error: KafkaError) -> None:
-        """The producer can do nothing that it was asked for: every record fails with ``error``."""
+        """The producer can do nothing that it was asked for: every record fails with `error`."""
         self.accumulator.refusal = error
         for queue in list(self.accumulator.active):
             for batch in list(queue.waiting):

@@ -23,14 +23,14 @@ _S = TransactionState
 
 class TransactionCalls:
     """Begins and ends transactions: records of several partitions, and offsets of a group, that
-    consumers with ``isolation_level="read_committed"`` see all or none.
+    consumers with `isolation_level="read_committed"` see all or none.
 
     What may be wrong is of three kinds. What passes is tried again inside. After most of the rest
     the transaction has to be aborted, and the producer goes on: until then every call raises the
-    same error again, but ``abort_transaction``. After the others, such as ``ProducerFenced``,
-    every call raises the error, ``abort_transaction`` too: stop this producer; what it left open,
-    its successor with the same ``transactional_id`` aborts, or the cluster does after
-    ``transaction_timeout_ms``.
+    same error again, but `abort_transaction`. After the others, such as `ProducerFenced`,
+    every call raises the error, `abort_transaction` too: stop this producer; what it left open,
+    its successor with the same `transactional_id` aborts, or the cluster does after
+    `transaction_timeout_ms`.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -41,11 +41,11 @@ class TransactionCalls:
         """Begin a transaction: records may be sent now. Nothing is asked of the cluster yet.
 
         Raises:
-            IllegalOperation: There is no ``transactional_id``; or a transaction is open, or being
+            IllegalOperation: There is no `transactional_id`; or a transaction is open, or being
                 ended.
             IllegalStateError: The producer was not started.
             ProducerClosed: The producer was stopped.
-            ProducerFenced: Another producer has its ``transactional_id``: stop this one.
+            ProducerFenced: Another producer has its `transactional_id`: stop this one.
             KafkaError: What the transaction before has to be aborted for; or what is wrong for
                 good.
         """
@@ -55,13 +55,13 @@ class TransactionCalls:
         """Send all that was sent in the transaction, and commit it.
 
         Raises:
-            IllegalOperation: There is no ``transactional_id``; or no transaction is open.
-            ProducerFenced: Another producer has its ``transactional_id``, or the transaction took
-                longer than ``transaction_timeout_ms``: stop this one.
-            KafkaTimeoutError: Not done within ``max_block_ms``. The commit goes on; call this
+            IllegalOperation: There is no `transactional_id`; or no transaction is open.
+            ProducerFenced: Another producer has its `transactional_id`, or the transaction took
+                longer than `transaction_timeout_ms`: stop this one.
+            KafkaTimeoutError: Not done within `max_block_ms`. The commit goes on; call this
                 again to wait on.
             KafkaError: A record could not be stored, or offsets not be sent, ...: the transaction
-                can only be aborted. Or what is wrong for good: ``abort_transaction`` tells.
+                can only be aborted. Or what is wrong for good: `abort_transaction` tells.
 
         Cancellation: stops the wait; the commit goes on.
         """
@@ -72,8 +72,8 @@ class TransactionCalls:
         TransactionAbortedError.
 
         Raises:
-            IllegalOperation: There is no ``transactional_id``; or no transaction is open.
-            KafkaTimeoutError: Not done within ``max_block_ms``. The abort goes on; call this again
+            IllegalOperation: There is no `transactional_id`; or no transaction is open.
+            KafkaTimeoutError: Not done within `max_block_ms`. The abort goes on; call this again
                 to wait on.
             KafkaError: The producer is at its end, such as ProducerFenced: stop it.
 
@@ -82,7 +82,7 @@ class TransactionCalls:
         await self._driver().abort(self._deadline())
 
     def transaction(self) -> "TransactionContext":
-        """A transaction as a context: ``async with producer.transaction(): ...``.
+        """A transaction as a context: `async with producer.transaction(): ...`.
 
         It is committed at the end. An exception aborts it and goes on, one of the commit's own
         too; but where the producer is at its end (it was fenced), nothing is left to abort.
@@ -105,13 +105,13 @@ class TransactionCalls:
                 refuses nobody.
 
         Raises:
-            IllegalOperation: There is no ``transactional_id``; or no transaction is open.
-            ValueError: The group is neither; or ``offsets`` is no such dict, or empty.
+            IllegalOperation: There is no `transactional_id`; or no transaction is open.
+            ValueError: The group is neither; or `offsets` is no such dict, or empty.
             TypeError: A key is no TopicPartition, or metadata no str.
             CommitFailedError: The consumer has lost its place in the group: abort.
             GroupAuthorizationFailedError: Not allowed: abort.
-            FencedInstanceIdError: Another process has the consumer's ``group_instance_id``: abort.
-            KafkaTimeoutError: Not done within ``max_block_ms``; it goes on, and a commit waits for
+            FencedInstanceIdError: Another process has the consumer's `group_instance_id`: abort.
+            KafkaTimeoutError: Not done within `max_block_ms`; it goes on, and a commit waits for
                 it.
             KafkaError: What the transaction can only be aborted for; or what is wrong for good.
 
@@ -137,7 +137,7 @@ class TransactionCalls:
 
 
 class TransactionContext:
-    """One transaction, begun and ended by ``async with``.
+    """One transaction, begun and ended by `async with`.
 
     Args:
         producer: Whose.

@@ -96,7 +96,7 @@ class TransactionalSender(Sender):
         )
 
     def start(self) -> None:
-        """Follow the cluster's metadata. Ids come by way of ``transactions``."""
+        """Follow the cluster's metadata. Ids come by way of `transactions`."""
         self._cluster.add_listener(self._on_metadata)
 
     async def close(self, deadline: float) -> None:

@@ -56,7 +56,7 @@ def encode_request(
         Size, header and body.
 
     Raises:
-        UnsupportedVersionError: this client does not speak the version, or a field is set that it
+        UnsupportedVersionError: This client does not speak the version, or a field is set that it
             does not have.
     """
     out = _begin_request(request, version, correlation_id, client_id)
@@ -88,7 +88,7 @@ class RequestInPieces(ABC):
         """What the response says; its correlation id was looked at.
 
         Raises:
-            KafkaProtocolError: as of `decode_response`.
+            KafkaProtocolError: As of `decode_response`.
         """
 
 
@@ -114,7 +114,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
     """One response, ready to be sent: size, header and body.
 
     Raises:
-        UnsupportedVersionError: as for `encode_request`.
+        UnsupportedVersionError: As for `encode_request`.
     """
     check_version(response, version)
     out = bytearray(4)
@@ -133,7 +133,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, Reader]:
     version must be answered.
 
     Raises:
-        KafkaProtocolError: the bytes are no request header, or of an API unknown here.
+        KafkaProtocolError: The bytes are no request header, or of an API unknown here.
     """
     api_key, version = Reader(frame).unpack(_KEY_AND_VERSION)
     if api_key not in API_MODULES:
@@ -148,8 +148,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
     """A whole request.
 
     Raises:
-        KafkaProtocolError: the bytes are not one request and nothing else.
-        UnsupportedVersionError: of a known API, but in a version not spoken here.
+        KafkaProtocolError: The bytes are not one request and nothing else.
+        UnsupportedVersionError: Of a known API, but in a version not spoken here.
     """
     header, reader = decode_request_header(frame)
     message = request_class(header.request_api_key)
@@ -178,7 +178,7 @@ def decode_response(frame: Buffer, api: type[Message] | int, version: int) -> tu
         The correlation id, and the body.
 
     Raises:
-        KafkaProtocolError: the bytes are not one such response and nothing else.
+        KafkaProtocolError: The bytes are not one such response and nothing else.
     """
     if isinstance(api, int):
         message: type[Message] = response_class(api)
@@ -198,7 +198,7 @@ def peek_correlation_id(frame: Buffer) -> int:
     """Which request a response answers; it comes first in every response.
 
     Raises:
-        KafkaProtocolError: the frame is too short to hold one.
+        KafkaProtocolError: The frame is too short to hold one.
     """
     return Reader(frame).int32()
 

@@ -33,9 +33,9 @@ class Struct:
         """Append this in the bytes of `version`.
 
         Raises:
-            UnsupportedVersionError: a field is set that the version lacks and that may not be
+            UnsupportedVersionError: A field is set that the version lacks and that may not be
                 left out silently.
-            ValueError, struct.error: a value does not fit its field.
+            ValueError, struct.error: A value does not fit its field.
         """
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class Struct:
         defaults.
 
         Raises:
-            KafkaProtocolError: the bytes are not this in that version.
+            KafkaProtocolError: The bytes are not this in that version.
         """
         raise NotImplementedError
 

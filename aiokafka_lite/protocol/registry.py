@@ -30,7 +30,7 @@ def request_class(api_key: int) -> type[Request]:
     """The request of an API.
 
     Raises:
-        UnsupportedVersionError: this client has no such API.
+        UnsupportedVersionError: This client has no such API.
     """
     module, name = _module(api_key)
     found: type[Request] = getattr(module, f"{name}Request")
@@ -42,7 +42,7 @@ def response_class(api_key: int) -> type[Response]:
     """The response of an API.
 
     Raises:
-        UnsupportedVersionError: this client has no such API.
+        UnsupportedVersionError: This client has no such API.
     """
     return request_class(api_key).response
 

@@ -52,7 +52,7 @@ def versions_of(release: str) -> BrokerVersions:
         release: "2.8", or with a patch level: "2.8.2".
 
     Raises:
-        ValueError: no such release is known.
+        ValueError: No such release is known.
     """
     parts = release.split(".")
     for length in range(len(parts), 1, -1):
@@ -117,7 +117,7 @@ class BrokerVersions:
             oldest: Oldest version the caller can use, for what it wants to say.
 
         Raises:
-            UnsupportedVersionError: there is none.
+            UnsupportedVersionError: There is none.
         """
         found = self._ranges.get(request.api_key)
         newest = request.max_version if latest is None else min(latest, request.max_version)

@@ -98,7 +98,7 @@ class ArrowRows:
         full: The last call left rows over: `take` the batch first.
 
     Raises:
-        ValueError: an unknown column, or a limit out of range.
+        ValueError: An unknown column, or a limit out of range.
     """
 
     __slots__ = (
@@ -148,9 +148,9 @@ class ArrowRows:
             there are rows already.
 
         Raises:
-            IndexError: there are no such rows.
-            ValueError: a row points outside of the data.
-            OverflowError: a timestamp has no microseconds in 64 bits, or one record's headers are
+            IndexError: There are no such rows.
+            ValueError: A row points outside of the data.
+            OverflowError: A timestamp has no microseconds in 64 bits, or one record's headers are
                 too large for Arrow. Nothing was gathered of this call then.
         """
         if not 0 <= first <= last <= columns.count:
@@ -230,7 +230,7 @@ def check_arguments(names: Collection[str], max_rows: int, max_bytes: int) -> fr
     """The columns wanted.
 
     Raises:
-        ValueError: one is unknown, or a limit is out of range.
+        ValueError: One is unknown, or a limit is out of range.
     """
     unknown = sorted(set(names).difference(ALL_COLUMNS))
     if unknown:

@@ -87,7 +87,7 @@ def record_size_upper_bound(
     """Bytes one record can take in any batch, the batch header of 61 bytes not counted.
 
     Raises:
-        TypeError: As ``BatchBuilder.append()``.
+        TypeError: As `BatchBuilder.append()`.
     """
     return (
         _RECORD_OVERHEAD
@@ -106,7 +106,7 @@ class BatchBuilder:
 
     Args:
         limit: Bytes the batch may have, its header of 61 bytes included.
-        buffer: Where to write, at least ``limit`` bytes; None makes one that grows.
+        buffer: Where to write, at least `limit` bytes; None makes one that grows.
     """
 
     __slots__ = (
@@ -157,7 +157,7 @@ class BatchBuilder:
             headers: (name, value) pairs; names may repeat, a value may be None.
 
         Returns:
-            The record's index in the batch, or -1 when it would exceed ``limit`` or the batch is
+            The record's index in the batch, or -1 when it would exceed `limit` or the batch is
             sealed. A first record is always taken.
 
         Raises:
@@ -202,7 +202,7 @@ class BatchBuilder:
 
         Args:
             compression: How to compress the records.
-            level: See :func:`aiokafka_lite.record.compression.check_level`.
+            level: See `aiokafka_lite.record.compression.check_level`.
 
         Returns:
             The whole batch. Uncompressed, it is a view of the builder's buffer, valid until a pool
@@ -247,7 +247,7 @@ class BatchBuilder:
         return batch
 
     def _grown(self, needed: int) -> bytearray:
-        """Room for ``needed`` bytes, in a buffer of our own: the pool's is never resized."""
+        """Room for `needed` bytes, in a buffer of our own: the pool's is never resized."""
         storage = self._storage
         if storage is None or storage is self._buffer:  # nothing is in it yet
             storage = self._storage = bytearray(max(needed, min(self.limit, _FIRST_SIZE)))

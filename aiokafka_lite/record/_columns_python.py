@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class Columns:
     """Consecutive records of one partition, a column a field.
 
-    Row ``i``'s value is ``data[value_starts[i] : value_starts[i] + value_lengths[i]]``, or None
+    Row `i`'s value is `data[value_starts[i] : value_starts[i] + value_lengths[i]]`, or None
     where the length is -1; its key likewise.
 
     Attributes:
@@ -117,15 +117,15 @@ def _read_headers(data: memoryview, at: int, count: int) -> Headers:
 def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
     """The next records of the set as columns; None when it is exhausted.
 
-    Gives fewer than ``max_records`` rows where the next batch lies in other memory (it is
-    compressed), so call it until None. It may be mixed with ``record_set.read()``.
+    Gives fewer than `max_records` rows where the next batch lies in other memory (it is
+    compressed), so call it until None. It may be mixed with `record_set.read()`.
 
     Args:
-        record_set: The set; its position moves as with ``read()``.
+        record_set: The set; its position moves as with `read()`.
         max_records: Most rows, at least 1.
 
     Raises:
-        CorruptRecordException: And the others of ``RecordSet.read()``, under the same rule: what
+        CorruptRecordException: And the others of `RecordSet.read()`, under the same rule: what
             stands before the bad batch is given first.
     """
     return columns_of(record_set.read(max_records))

@@ -9,14 +9,14 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes | bytearray | memoryview) -> int:
-    """Hash a record's key as ``org.apache.kafka.common.utils.Utils.murmur2`` does.
+    """Hash a record's key as `org.apache.kafka.common.utils.Utils.murmur2` does.
 
     Args:
         data: The serialized key.
 
     Returns:
         0 .. 2**32 - 1: Java's signed int with the same bits. Its partitioner takes
-        ``(hash & 0x7FFFFFFF) % partitions``.
+        `(hash & 0x7FFFFFFF) % partitions`.
     """
     data = bytes(memoryview(data))
     length = len(data)

@@ -28,7 +28,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits at ``at``, and where it ends.
+    """A zigzag varint of up to 64 bits at `at`, and where it ends.
 
     Raises:
         ValueError: It does not fit into 64 bits.
@@ -56,17 +56,17 @@ class RecordSet:
 
     Control batches, aborted transactions and what compaction removed are passed over, and the
     position with them. A batch cut off at the end is ignored, as every fetch may end in one. What
-    is corrupt raises: whatever stands before it is delivered first, then every ``read()`` raises
+    is corrupt raises: whatever stands before it is delivered first, then every `read()` raises
     the same error, and the position stays until the application seeks past it.
 
     Args:
-        data: The ``records`` field. It is not copied, so its memory must stay as it is until the
+        data: The `records` field. It is not copied, so its memory must stay as it is until the
             set is exhausted or closed.
         topic: Name of the topic.
         partition: Number of the partition.
         offset: The position wanted; records below it are skipped.
         check_crcs: Whether to compare the CRC of every batch.
-        aborted: (producer id, first offset) of the aborted transactions in ``data``, for
+        aborted: (producer id, first offset) of the aborted transactions in `data`, for
             read_committed; none hides nothing.
         decompressed_limit: Bytes one compressed batch may decompress to.
 
@@ -74,8 +74,8 @@ class RecordSet:
         next_offset: The position after what was read.
         leader_epoch: Leader epoch of the last batch that was read from or passed over, so of what
             stands before `next_offset`; -1 before the first one, and where the format has none.
-        exhausted: Nothing more can come. Known at the latest when ``read()`` gave less than asked.
-        only_partial: ``data`` held nothing but the beginning of one batch: it is larger than what
+        exhausted: Nothing more can come. Known at the latest when `read()` gave less than asked.
+        only_partial: `data` held nothing but the beginning of one batch: it is larger than what
             the fetch asked for. Known when exhausted.
     """
 
@@ -128,7 +128,7 @@ class RecordSet:
         self._error: tuple[type[KafkaError], str] | None = None  # what comes after them
 
     def read(self, max_records: int) -> list[Record]:
-        """The next records in offset order, at most ``max_records``.
+        """The next records in offset order, at most `max_records`.
 
         Returns:
             Fewer than asked only when the set is exhausted or an error is next; [] when exhausted.
@@ -158,7 +158,7 @@ class RecordSet:
         return out
 
     def close(self) -> None:
-        """Let go of ``data`` before the set is exhausted; nothing more is read."""
+        """Let go of `data` before the set is exhausted; nothing more is read."""
         self._batch, self._taken = [], 0
         self._error = None
         self.exhausted = True
@@ -260,7 +260,7 @@ class RecordSet:
         return out
 
     def _parse(self, header: BatchHeader, data: bytes, wanted: int, out: list[Record]) -> int:
-        """Append the records from ``wanted`` on to ``out``; gives where the last one ends.
+        """Append the records from `wanted` on to `out`; gives where the last one ends.
 
         Raises:
             ValueError: A record is malformed.

@@ -1,7 +1,7 @@
 """Columns gathered into the buffers of Arrow arrays: no object a record, no pyarrow here.
 
-The native gatherer copies without the GIL. What it hands out are ``bytearray`` in Arrow's layout,
-which ``pyarrow.py_buffer`` and everything else that knows the layout take as they are.
+The native gatherer copies without the GIL. What it hands out are `bytearray` in Arrow's layout,
+which `pyarrow.py_buffer` and everything else that knows the layout take as they are.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Building v2 record batches, native where that was compiled.
 
-``record/_batch_native.pxd`` offers the native rooms ``BatchBuilder.append_record()`` (the append
-without a Python call), its counters as C fields, and ``record_size_upper_bound()``.
+`record/_batch_native.pxd` offers the native rooms `BatchBuilder.append_record()` (the append
+without a Python call), its counters as C fields, and `record_size_upper_bound()`.
 """
 
 from typing import TYPE_CHECKING

@@ -37,7 +37,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class Compression(IntEnum):
-    """A codec by its number in a batch's attributes; ``named()`` finds it by Kafka's name."""
+    """A codec by its number in a batch's attributes; `named()` finds it by Kafka's name."""
 
     NONE = 0
     GZIP = 1
@@ -47,7 +47,7 @@ class Compression(IntEnum):
 
     @classmethod
     def named(cls, name: str | None) -> "Compression":
-        """The codec of Kafka's ``compression.type``; None and "none" mean NONE.
+        """The codec of Kafka's `compression.type`; None and "none" mean NONE.
 
         Raises:
             KafkaConfigurationError: No codec has this name.
@@ -84,10 +84,10 @@ def check_level(codec: Compression, level: int | None) -> None:
 
 
 def compress(data: Bytes, codec: Compression, level: int | None = None) -> bytes:
-    """Compress ``data`` the way the Java producer does; NONE copies it.
+    """Compress `data` the way the Java producer does; NONE copies it.
 
     Raises:
-        KafkaConfigurationError: See :func:`check_level`.
+        KafkaConfigurationError: See `check_level`.
     """
     check_level(codec, level)
     if codec is Compression.NONE:
@@ -104,8 +104,8 @@ def decompress(data: Bytes, codec: int, *, limit: int = DEFAULT_LIMIT) -> bytes:
         limit: Most bytes that may come out.
 
     Raises:
-        CorruptRecordException: ``data`` is not what the codec writes, or is cut off.
-        RecordTooLargeError: More than ``limit`` bytes would come out.
+        CorruptRecordException: `data` is not what the codec writes, or is cut off.
+        RecordTooLargeError: More than `limit` bytes would come out.
         UnsupportedCodecError: No codec has this number.
     """
     decompressor = _DECOMPRESSORS.get(codec)

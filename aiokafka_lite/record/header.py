@@ -60,7 +60,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def read(cls, data: bytes | bytearray | memoryview, at: int = 0) -> Self:
-        """Read the header that begins at byte ``at``; nothing is checked but that 61 bytes exist.
+        """Read the header that begins at byte `at`; nothing is checked but that 61 bytes exist.
 
         Raises:
             struct.error: Fewer than 61 bytes are there.
@@ -68,7 +68,7 @@ class BatchHeader(NamedTuple):
         return cls._make(_HEADER.unpack_from(data, at))
 
     def write(self, buffer: bytearray | memoryview, at: int = 0) -> None:
-        """Write the header at byte ``at``, with the CRC as it is in ``crc``."""
+        """Write the header at byte `at`, with the CRC as it is in `crc`."""
         _HEADER.pack_into(buffer, at, *self)
 
     @property
@@ -99,13 +99,13 @@ class BatchHeader(NamedTuple):
 
 
 def write_crc(buffer: bytearray | memoryview, at: int, size: int) -> None:
-    """Compute the CRC of the batch of ``size`` bytes at ``at`` and write it into its header."""
+    """Compute the CRC of the batch of `size` bytes at `at` and write it into its header."""
     with memoryview(buffer) as view, view[at + ATTRIBUTES_AT : at + size] as covered:
         _CRC.pack_into(buffer, at + CRC_AT, crc32c(covered))
 
 
 def crc_matches(data: bytes | bytearray | memoryview, at: int, size: int) -> bool:
-    """Whether the batch of ``size`` bytes at ``at`` carries the CRC-32C of its bytes."""
+    """Whether the batch of `size` bytes at `at` carries the CRC-32C of its bytes."""
     (claimed,) = _CRC.unpack_from(data, at + CRC_AT)
     with memoryview(data) as view, view[at + ATTRIBUTES_AT : at + size] as covered:
         return bool(crc32c(covered) == claimed)

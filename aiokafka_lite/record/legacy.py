@@ -1,5 +1,5 @@
 """Writing message formats v0 and v1, to produce to brokers before 0.11; the format is described in
-``message_set``, which reads it.
+`message_set`, which reads it.
 """
 
 import struct
@@ -30,7 +30,7 @@ def encode_message_set(
         records: (timestamp in ms, key, value) of each; v0 drops the timestamp.
         magic: 0 or 1.
         compression: Wraps all messages in one; zstd is not known to these formats.
-        level: See :func:`aiokafka_lite.record.compression.check_level`.
+        level: See `aiokafka_lite.record.compression.check_level`.
         base_offset: Offset of the first; a producer writes 0.
 
     Raises:

@@ -63,7 +63,7 @@ def read_messages(
 
     Raises:
         CorruptRecordException: Anything in it is malformed.
-        RecordTooLargeError: More than ``limit`` bytes are wrapped.
+        RecordTooLargeError: More than `limit` bytes are wrapped.
         UnsupportedCodecError: The codec is unknown, or not one of these formats'.
     """
     wrapper = _read_entry(entry, check_crcs)

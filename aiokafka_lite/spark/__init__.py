@@ -1,8 +1,8 @@
-"""Kafka for Spark, through PySpark and without a Kafka jar: ``format("kafka_lite")``.
+"""Kafka for Spark, through PySpark and without a Kafka jar: `format("kafka_lite")`.
 
-With ``pip install aiokafka_lite[spark]`` on the driver the format is there in every session, to
-read and to write, in batches and in streams, with the options of Spark's own ``kafka`` format.
-Where Spark does not look for installed formats (or one was made by hand), ``register(spark)``
+With `pip install aiokafka_lite[spark]` on the driver the format is there in every session, to
+read and to write, in batches and in streams, with the options of Spark's own `kafka` format.
+Where Spark does not look for installed formats (or one was made by hand), `register(spark)`
 tells it.
 
 Importing this package imports no pyspark; its names do when they are first used.

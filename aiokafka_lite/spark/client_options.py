@@ -1,4 +1,4 @@
-"""``kafka.*`` options, by Java's names, as arguments of our clients.
+"""`kafka.*` options, by Java's names, as arguments of our clients.
 
 One table for readers and one for writers. An option that means something here becomes an argument;
 one that means nothing, because Spark does that itself or because it tunes what we do not have, is
@@ -119,7 +119,7 @@ PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     "transaction.timeout.ms": ("transaction_timeout_ms", _whole),
 }
 LEVELS: Final = ("gzip", "lz4", "zstd")
-"""Codecs with an option of their own, ``compression.CODEC.level``."""
+"""Codecs with an option of their own, `compression.CODEC.level`."""
 
 # What is taken and left
 
@@ -216,7 +216,7 @@ REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The ``kafka.*`` options among all, by Kafka's names, in lower case.
+    """The `kafka.*` options among all, by Kafka's names, in lower case.
 
     Args:
         options: As Spark gives them.
@@ -232,13 +232,13 @@ def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
     """Arguments of `AIOKafkaConsumer`, for a reader that is told its offsets by Spark.
 
     Args:
-        options: As Spark gives them, names in any case; others than ``kafka.*`` are passed over.
+        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
 
     Returns:
         What was given, and that nothing is to be reset, committed or created unasked.
 
     Raises:
-        KafkaConfigurationError: one that is missing, forbidden, unknown or cannot be honoured.
+        KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
     """
     given = kafka_options(options)
     others = PRODUCER_OPTIONS.keys() | LEFT_BY_PRODUCERS
@@ -263,13 +263,13 @@ def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
     """Arguments of `AIOKafkaProducer`, for a writer that is told its keys and values as bytes.
 
     Args:
-        options: As Spark gives them, names in any case; others than ``kafka.*`` are passed over.
+        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
 
     Returns:
         What was given, and nothing else.
 
     Raises:
-        KafkaConfigurationError: one that is missing, forbidden, unknown or cannot be honoured.
+        KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
     """
     given = kafka_options(options)
     retries = given.pop("retries", None)

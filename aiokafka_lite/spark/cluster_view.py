@@ -37,7 +37,7 @@ class ClusterView:
         arguments: Those of a consumer; what is about reading is passed over.
 
     Raises:
-        ValueError, TypeError: as of `AIOKafkaConsumer`.
+        ValueError, TypeError: As of `AIOKafkaConsumer`.
     """
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
@@ -71,7 +71,7 @@ class ClusterView:
         """Connect.
 
         Raises:
-            KafkaConnectionError: no bootstrap address answered.
+            KafkaConnectionError: No bootstrap address answered.
 
         Cancellation: closes what was opened.
         """
@@ -88,10 +88,10 @@ class ClusterView:
             names: None for all topics.
 
         Raises:
-            UnknownTopicOrPartitionError: one of the names is no topic.
-            TopicAuthorizationFailedError: one of them may not be read.
-            KafkaTimeoutError: nobody told in time.
-            KafkaError: a broker's answer about one of them, which may pass.
+            UnknownTopicOrPartitionError: One of the names is no topic.
+            TopicAuthorizationFailedError: One of them may not be read.
+            KafkaTimeoutError: Nobody told in time.
+            KafkaError: A broker's answer about one of them, which may pass.
         """
         cluster = self._cluster
         cluster.set_topics(names)
@@ -116,8 +116,8 @@ class ClusterView:
             Of each; -1 where no record is that late.
 
         Raises:
-            KafkaTimeoutError: not all were told in time.
-            KafkaError: a broker's answer about one of them.
+            KafkaTimeoutError: Not all were told in time.
+            KafkaError: A broker's answer about one of them.
         """
         found = await offsets_at(
             self._cluster, times, self._deadline(), isolation=self._isolation, search=search

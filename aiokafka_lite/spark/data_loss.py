@@ -42,7 +42,7 @@ class SourceStateError(IllegalStateError):
 
 
 class DataLossError(SourceStateError):
-    """Records that the query should have read are gone, and ``failOnDataLoss`` is on."""
+    """Records that the query should have read are gone, and `failOnDataLoss` is on."""
 
     def __str__(self) -> str:
         return (
@@ -52,10 +52,10 @@ class DataLossError(SourceStateError):
 
 
 def report_data_loss(fail: bool, condition: str, what: str) -> None:
-    """Tell that records may have been lost: as ``failOnDataLoss`` wants it told.
+    """Tell that records may have been lost: as `failOnDataLoss` wants it told.
 
     Args:
-        fail: ``failOnDataLoss``.
+        fail: `failOnDataLoss`.
         condition: The part of Spark's name after "KAFKA_DATA_LOSS.", such as
             "START_OFFSET_RESET".
         what: Which partitions, which offsets.

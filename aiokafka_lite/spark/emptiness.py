@@ -51,8 +51,8 @@ async def holds_nothing(
         The end of what may be read, if there is nothing between; `offset` if there is, or may be.
 
     Raises:
-        KafkaTimeoutError: no leader answered in time.
-        KafkaError: the leader's lasting refusal.
+        KafkaTimeoutError: No leader answered in time.
+        KafkaError: The leader's lasting refusal.
     """
     answers: list[PartitionData] = []
 

@@ -4,13 +4,13 @@ Spark replays a micro-batch under the same query, epoch and task. Each task of a
 of its own (prefix, query, task): its transactional id, and the group whose committed offset is the
 mark: that of the epoch after the one written last. Rows and mark are committed together, so:
 
-1. ``open`` takes the transactional id: any earlier attempt has committed, or is fenced and aborted.
+1. `open` takes the transactional id: any earlier attempt has committed, or is fenced and aborted.
 2. It reads the mark, waiting for transactions that are being ended: who has committed is seen.
 3. Where the mark is of this epoch, the rows are there: they are compared, and not written.
 4. Otherwise rows and mark are written in one transaction.
 
 Attempts that fail, run twice, hang, lose their answers or die at any point come down to step 2. No
-transaction outlives a task but by ``transaction.timeout.ms``.
+transaction outlives a task but by `transaction.timeout.ms`.
 
 What it rests on: the same rows come to the same task when an epoch is replayed. The mark holds the
 number of the rows and a digest of them, so that a breach is told, if after the fact.
@@ -77,7 +77,7 @@ class Place:
 
     def is_of_same_write(self, group: str) -> bool:
         """Whether a group is the mark of one of the tasks of this query. That of another one may
-        begin alike: `writeId` is ``sales`` of the one, and ``sales-2026`` of the other."""
+        begin alike: `writeId` is `sales` of the one, and `sales-2026` of the other."""
         task = group.removeprefix(f"{self.prefix}-{self.query}-")
         return task != group and task.isascii() and task.isdigit()
 

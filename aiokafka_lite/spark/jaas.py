@@ -1,4 +1,4 @@
-"""SASL as Kafka's ``sasl.*`` options tell it: the login module's line, and what it stands for.
+"""SASL as Kafka's `sasl.*` options tell it: the login module's line, and what it stands for.
 
 Source: JaasConfig of Kafka's clients for the grammar; Java's StreamTokenizer for its quotes.
 """
@@ -69,7 +69,7 @@ SASL_OPTIONS: Final = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""The ``sasl.*`` options that mean something here, if only to be refused."""
+"""The `sasl.*` options that mean something here, if only to be refused."""
 
 SASL_REFUSED: Final = frozenset({*_JAVA_ONLY, *_OF_KERBEROS})
 """Those of them that are."""
@@ -88,10 +88,10 @@ class Login:
 
 
 def parse_jaas(text: str) -> Login:
-    """The login of ``org...PlainLoginModule required username="alice" password="secret";``.
+    """The login of `org...PlainLoginModule required username="alice" password="secret";`.
 
     Raises:
-        KafkaConfigurationError: it is none, or more than one.
+        KafkaConfigurationError: It is none, or more than one.
     """
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (True, ";"):
@@ -118,13 +118,13 @@ def parse_jaas(text: str) -> Login:
 
 
 def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
-    """Our ``sasl_*`` arguments of Kafka's options, for a protocol that begins with "SASL_".
+    """Our `sasl_*` arguments of Kafka's options, for a protocol that begins with "SASL_".
 
     Args:
         options: By Kafka's names; others than those of SASL are passed over.
 
     Raises:
-        KafkaConfigurationError: one that cannot be honoured, with what to do instead.
+        KafkaConfigurationError: One that cannot be honoured, with what to do instead.
     """
     mechanism = options.get("sasl.mechanism", "GSSAPI")
     if mechanism == "GSSAPI" or any(name in options for name in _OF_KERBEROS):

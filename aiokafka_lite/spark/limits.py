@@ -87,7 +87,7 @@ def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
         default: `EARLIEST` or `LATEST`.
 
     Raises:
-        KafkaConfigurationError: an option that says nothing of the kind.
+        KafkaConfigurationError: An option that says nothing of the kind.
     """
     strategy = options.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in _STRATEGIES:
@@ -127,8 +127,8 @@ def check_limits(starting: Limit, ending: Limit) -> None:
     """Refuse limits of a batch that no batch can have.
 
     Raises:
-        KafkaConfigurationError: it begins at the latest offset, or ends at the earliest.
-        SourceStateError: it ends before it begins, or tells the two of different partitions.
+        KafkaConfigurationError: It begins at the latest offset, or ends at the earliest.
+        SourceStateError: It ends before it begins, or tells the two of different partitions.
     """
     if starting == AtEnd(LATEST):
         raise KafkaConfigurationError(
@@ -175,7 +175,7 @@ def check_same_partitions(
     """Refuse a start and an end that are of different partitions.
 
     Raises:
-        SourceStateError: they are.
+        SourceStateError: They are.
     """
     if set(starts) != set(ends):
         raise SourceStateError(

@@ -31,8 +31,8 @@ class ProgressListener(StreamingQueryListener):
     """Gives every micro-batch's `Progress` to a callback.
 
     Args:
-        report: called with each, on a thread of Spark's; without it they are logged at INFO.
-        query: only the query of this name; every one's without.
+        report: Called with each, on a thread of Spark's; without it they are logged at INFO.
+        query: Only the query of this name; every one's without.
     """
 
     def __init__(

@@ -97,7 +97,7 @@ class SpecificOffsets:
 
     Attributes:
         partitions: By partition; `EARLIEST` and `LATEST` are still what they are.
-        topics: `EARLIEST` or `LATEST` by topic, for topics written as ``{"orders": "earliest"}``.
+        topics: `EARLIEST` or `LATEST` by topic, for topics written as `{"orders": "earliest"}`.
     """
 
     partitions: Mapping[TopicPartition, int]
@@ -108,10 +108,10 @@ class SpecificOffsets:
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """The partitions in ``{"orders": [0, 1], "users": [0]}``, in order.
+    """The partitions in `{"orders": [0, 1], "users": [0]}`, in order.
 
     Raises:
-        KafkaConfigurationError: the text is something else.
+        KafkaConfigurationError: The text is something else.
     """
     wrong = KafkaConfigurationError(f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}')
     partitions = set()
@@ -124,12 +124,12 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 
 def parse_offsets(text: str) -> SpecificOffsets:
-    """The offsets in ``{"orders": {"0": 23, "1": -1}, "users": "earliest"}``.
+    """The offsets in `{"orders": {"0": 23, "1": -1}, "users": "earliest"}`.
 
     Of a query's first micro-batch, copied from its checkpoint, the beginning is left out.
 
     Raises:
-        KafkaConfigurationError: the text is something else.
+        KafkaConfigurationError: The text is something else.
     """
     wrong = KafkaConfigurationError(
         f'Expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
@@ -147,10 +147,10 @@ def parse_offsets(text: str) -> SpecificOffsets:
 
 
 def parse_timestamps(text: str) -> dict[TopicPartition, int]:
-    """The times in ``{"orders": {"0": 1700000000000}}``, in milliseconds since the epoch.
+    """The times in `{"orders": {"0": 1700000000000}}`, in milliseconds since the epoch.
 
     Raises:
-        KafkaConfigurationError: the text is something else.
+        KafkaConfigurationError: The text is something else.
     """
     wrong = KafkaConfigurationError(
         'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789}, '
@@ -245,7 +245,7 @@ def prorated(limit: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition,
     is there.
 
     Args:
-        limit: ``maxOffsetsPerTrigger``.
+        limit: `maxOffsetsPerTrigger`.
         starts: Where each partition goes on; one that is missing is taken to its end, for the
             planner to complain about.
         ends: What is there.
@@ -275,9 +275,9 @@ def split(
     """Ranges in as many pieces as Spark makes of them.
 
     Args:
-        min_partitions: About how many pieces there should be at least (``minPartitions``); large
+        min_partitions: About how many pieces there should be at least (`minPartitions`); large
             ranges are cut, in proportion.
-        max_records: Most offsets of a piece (``maxRecordsPerPartition``); applied first.
+        max_records: Most offsets of a piece (`maxRecordsPerPartition`); applied first.
 
     Returns:
         In order; ranges without an offset are left out.
@@ -307,7 +307,7 @@ def grouped(
     """The tasks of a batch: each range whole in one of them, all about equally large.
 
     Args:
-        max_tasks: Most tasks (``maxTasks``); by default it depends on how much there is to read.
+        max_tasks: Most tasks (`maxTasks`); by default it depends on how much there is to read.
         one_each: Without `max_tasks`, a task for each range: what Spark's own connector does.
 
     Returns:

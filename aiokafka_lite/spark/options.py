@@ -1,7 +1,7 @@
 """The options of a reader: Spark's own connector's, and a few of ours.
 
 `TABLE` is all there is to know about each of them; parsing and the page in the docs both come from
-it. Names are taken in any case, as Spark takes them. ``kafka.*`` is the business of
+it. Names are taken in any case, as Spark takes them. `kafka.*` is the business of
 `client_options`.
 
 Source: KafkaSourceProvider of Spark's connector for what is checked, and in which words.
@@ -259,7 +259,7 @@ TABLE: Final = (
         ours=True,
     ),
 )  # fmt: skip
-"""Every option of a reader but ``kafka.*``, of which the required one stands for all."""
+"""Every option of a reader but `kafka.*`, of which the required one stands for all."""
 
 _BY_KEY: Final = {option.key: option for option in TABLE}
 
@@ -308,7 +308,7 @@ class ReadOptions:
             streaming: Whether a stream is read, or a batch.
 
         Raises:
-            KafkaConfigurationError: one that is missing, makes no sense, contradicts another or
+            KafkaConfigurationError: One that is missing, makes no sense, contradicts another or
                 is the misspelt name of one.
             SourceStateError: `startingOffsets` and `endingOffsets` contradict each other.
         """
@@ -373,7 +373,7 @@ def check_readable(options: Mapping[str, str]) -> None:
         options: As Spark gives them, names in any case.
 
     Raises:
-        KafkaConfigurationError, SourceStateError: as of `ReadOptions.parse`.
+        KafkaConfigurationError, SourceStateError: As of `ReadOptions.parse`.
     """
     given = {name.lower(): text for name, text in options.items()}
     # A stream may have all that a batch may have but those, and begin at the latest offset, too.
@@ -388,7 +388,7 @@ def includes_headers(options: Mapping[str, str]) -> bool:
         options: As Spark gives them, names in any case.
 
     Raises:
-        KafkaConfigurationError: ``includeHeaders`` is neither true nor false.
+        KafkaConfigurationError: `includeHeaders` is neither true nor false.
     """
     for name, text in options.items():
         if name.lower() == "includeheaders":

@@ -1,7 +1,7 @@
 """From what a user wrote to ranges of offsets: the questions, and what their answers mean.
 
 Each method asks brokers, on the runtime's loop. What fails is asked again as
-``fetchOffset.numRetries`` says, by a new client. Brokers that were there before and cannot be
+`fetchOffset.numRetries` says, by a new client. Brokers that were there before and cannot be
 reached are waited for, whatever that says: a query must outlive a restart of its cluster, while
 one that is told a wrong address fails at once.
 
@@ -50,7 +50,7 @@ _LASTING = (AuthenticationFailedError, KafkaConfigurationError, TopicAuthorizati
 """What asking again would not change."""
 
 BACK_WITHIN: Final = 60.0
-"""Seconds that brokers are waited for: Java's ``default.api.timeout.ms``."""
+"""Seconds that brokers are waited for: Java's `default.api.timeout.ms`."""
 
 
 class Planner:
@@ -70,10 +70,10 @@ class Planner:
         """All that a batch reads.
 
         Raises:
-            SourceStateError: the options do not tell offsets of the partitions there are, or a
+            SourceStateError: The options do not tell offsets of the partitions there are, or a
                 partition ends before it begins.
-            KafkaConfigurationError: no record of a partition is as late as asked for.
-            KafkaError: brokers did not tell.
+            KafkaConfigurationError: No record of a partition is as late as asked for.
+            KafkaError: Brokers did not tell.
         """
         starts, ends = await self._asking(self._both_ends)
         starting = self._options.starting
@@ -97,7 +97,7 @@ class Planner:
         is no such record.
 
         Raises:
-            KafkaError: brokers did not tell.
+            KafkaError: Brokers did not tell.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -113,7 +113,7 @@ class Planner:
         """Where a new query begins.
 
         Raises:
-            SourceStateError, KafkaConfigurationError, KafkaError: as of `batch_ranges`.
+            SourceStateError, KafkaConfigurationError, KafkaError: As of `batch_ranges`.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -132,7 +132,7 @@ class Planner:
                 without it would read it again from its beginning.
 
         Raises:
-            KafkaError: brokers did not tell.
+            KafkaError: Brokers did not tell.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -184,7 +184,7 @@ class Planner:
         """The first offsets of those partitions that (still) exist.
 
         Raises:
-            KafkaError: brokers did not tell.
+            KafkaError: Brokers did not tell.
         """
         if not partitions:
             return {}
@@ -203,8 +203,8 @@ class Planner:
             ends: Where the micro-batch ends. Partitions that are missing are gone.
 
         Raises:
-            DataLossError: records are gone, and ``failOnDataLoss`` is on.
-            KafkaError: brokers did not tell.
+            DataLossError: Records are gone, and `failOnDataLoss` is on.
+            KafkaError: Brokers did not tell.
         """
         fail = self._options.fail_on_data_loss
         added = ends.keys() - starts.keys()
@@ -321,7 +321,7 @@ def _expanded(
     """Offsets of exactly the partitions there are.
 
     Raises:
-        SourceStateError: the user told those of others.
+        SourceStateError: The user told those of others.
     """
     by_topic = {tp: told.topics[tp.topic] for tp in chosen if tp.topic in told.topics}
     offsets = {**by_topic, **told.partitions}

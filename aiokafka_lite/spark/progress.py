@@ -1,8 +1,8 @@
 """What a streaming query says about itself, with the lag worked out. Needs no Spark.
 
 Spark lets a source written in Python report no metrics of its own; but beside the offsets of a
-batch it tells the newest ones there were (``latestOffset``). Their difference is the lag that
-Spark's own Kafka source reports as ``minOffsetsBehindLatest``, ``max...`` and ``avg...``.
+batch it tells the newest ones there were (`latestOffset`). Their difference is the lag that
+Spark's own Kafka source reports as `minOffsetsBehindLatest`, `max...` and `avg...`.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Progress:
     """One micro-batch, as a line of progress shows it.
 
     Args:
-        query: its name, or its id where it has none.
-        run_id: changes with every start of the query.
-        batch_id: counts on over restarts.
-        rows: read from all sources.
-        rows_written: told by the sink; None where it does not.
-        seconds: the whole batch took.
-        lag: of the Kafka sources, after this batch; None without such a source.
+        query: Its name, or its id where it has none.
+        run_id: Changes with every start of the query.
+        batch_id: Counts on over restarts.
+        rows: Read from all sources.
+        rows_written: Told by the sink; None where it does not.
+        seconds: The whole batch took.
+        lag: Of the Kafka sources, after this batch; None without such a source.
         watermark: ISO 8601, UTC; None for queries without.
-        timestamp: when the batch began; ISO 8601, UTC.
+        timestamp: When the batch began; ISO 8601, UTC.
     """
 
     query: str
@@ -58,7 +58,7 @@ class Progress:
 
     @classmethod
     def parse(cls, report: Mapping[str, object]) -> Progress:
-        """From what Spark gives as JSON (``StreamingQueryProgress.json``)."""
+        """From what Spark gives as JSON (`StreamingQueryProgress.json`)."""
         sources = [source for source in _list(report, "sources") if isinstance(source, Mapping)]
         durations = _mapping(report, "durationMs")
         milliseconds = durations.get("triggerExecution", report.get("batchDuration", 0))

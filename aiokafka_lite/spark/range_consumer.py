@@ -142,9 +142,9 @@ class RangeConsumer(AIOKafkaConsumer):
             limit: Most rows.
 
         Raises:
-            DataLossError: offsets are gone, where that is an error.
-            KafkaTimeoutError: what should be there did not come.
-            KafkaError: as of `AIOKafkaConsumer.getone`.
+            DataLossError: Offsets are gone, where that is an error.
+            KafkaTimeoutError: What should be there did not come.
+            KafkaError: As of `AIOKafkaConsumer.getone`.
 
         Cancellation: safe; nothing is lost.
         """
@@ -219,8 +219,8 @@ class RangeConsumer(AIOKafkaConsumer):
         """Nothing came for a while: see what the brokers say of each range.
 
         Raises:
-            DataLossError: offsets are not there, where that is an error.
-            KafkaTimeoutError: they say that there is something, for as long as patience goes.
+            DataLossError: Offsets are not there, where that is an error.
+            KafkaTimeoutError: They say that there is something, for as long as patience goes.
         """
         quiet = self._quiet()
         for tp in [tp for tp in self._ranges if self._is_gone(tp)]:
@@ -267,8 +267,8 @@ class RangeConsumer(AIOKafkaConsumer):
         """The log begins later, or ends earlier, than where it is to be read.
 
         Raises:
-            DataLossError: it does, where that is an error.
-            KafkaTimeoutError: no broker told, for as long as patience goes.
+            DataLossError: It does, where that is an error.
+            KafkaTimeoutError: No broker told, for as long as patience goes.
         """
         if isinstance(error, LogTruncationError):
             at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}

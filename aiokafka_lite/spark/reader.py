@@ -85,7 +85,7 @@ class FilteringBatchReader(BatchReader):
     """One that leaves out what the query's filters would drop.
 
     It is a class of its own because Spark refuses every query of a reader that takes filters,
-    unless ``spark.sql.python.filterPushdown.enabled`` is on.
+    unless `spark.sql.python.filterPushdown.enabled` is on.
     """
 
     _bounds = Bounds()

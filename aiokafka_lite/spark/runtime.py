@@ -203,7 +203,7 @@ def submit(coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
     """Start a coroutine on the loop of this process; cancelling the future cancels it.
 
     Raises:
-        IllegalStateError: called on that loop, which would wait for itself.
+        IllegalStateError: Called on that loop, which would wait for itself.
     """
     return _runtime().submit(coroutine)
 
@@ -216,9 +216,9 @@ def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T
         timeout: Seconds to wait at most; None for as long as it takes.
 
     Raises:
-        KafkaTimeoutError: it was not done in time, and is cancelled.
-        Exception: what the coroutine raises.
-        IllegalStateError: called on that loop.
+        KafkaTimeoutError: It was not done in time, and is cancelled.
+        Exception: What the coroutine raises.
+        IllegalStateError: Called on that loop.
 
     Cancellation: an interrupt of this thread (KeyboardInterrupt) cancels the coroutine.
     """
@@ -253,7 +253,7 @@ async def lease(
         make: Makes one, not started, where none is idle.
 
     Raises:
-        KafkaError: a new one does not start.
+        KafkaError: A new one does not start.
 
     Cancellation: the client is closed.
     """

@@ -1,4 +1,4 @@
-"""Which topics and partitions a query reads: ``subscribe``, ``subscribePattern`` or ``assign``."""
+"""Which topics and partitions a query reads: `subscribe`, `subscribePattern` or `assign`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def selection(options: Mapping[str, str]) -> Selection:
         options: By name in lower case.
 
     Raises:
-        KafkaConfigurationError: none of the three options, several, or one that says nothing.
+        KafkaConfigurationError: None of the three options, several, or one that says nothing.
     """
     given = [name for name in STRATEGIES if name.lower() in options]
     if len(given) != 1:
@@ -112,8 +112,8 @@ def java_pattern(text: str) -> re.Pattern[str]:
     """A pattern of Java's, to be searched for in topics' names.
 
     Raises:
-        KafkaConfigurationError: it is none, or has something that Python's ``re`` lacks (such as
-            ``\\p{Alpha}``, or ``&&`` in a class).
+        KafkaConfigurationError: It is none, or has something that Python's `re` lacks (such as
+            `\\p{Alpha}`, or `&&` in a class).
     """
     try:
         with warnings.catch_warnings():

@@ -48,7 +48,7 @@ _IS_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def record_schema(include_headers: bool) -> StructType:
-    """The columns of a record, those of Spark's own ``kafka`` format."""
+    """The columns of a record, those of Spark's own `kafka` format."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -65,10 +65,10 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 class KafkaLiteDataSource(DataSource):
-    """Kafka without a Kafka jar: ``spark.read.format("kafka_lite")`` and the three others.
+    """Kafka without a Kafka jar: `spark.read.format("kafka_lite")` and the three others.
 
     Args:
-        options: Those of Spark's own ``kafka`` format, and a few more; see `options` and
+        options: Those of Spark's own `kafka` format, and a few more; see `options` and
             `write_options`.
     """
 

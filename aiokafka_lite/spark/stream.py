@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _is_too_little(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether to wait for ``minOffsetsPerTrigger``, which is not for what ends anyhow."""
+        """Whether to wait for `minOffsetsPerTrigger`, which is not for what ends anyhow."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._available_now:
             return False
@@ -169,7 +169,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """See to it that an AvailableNow query reads what was there when it began, all of it.
 
         Raises:
-            SourceStateError: it does not, or partitions were lost meanwhile.
+            SourceStateError: It does not, or partitions were lost meanwhile.
         """
         if ends.keys() != until.keys():
             raise SourceStateError(

@@ -41,14 +41,14 @@ class ReadSettings:
     """How a task reads. It goes to the executors, so it is pickled.
 
     Attributes:
-        consumer_arguments: `AIOKafkaConsumer`'s, ``isolation_level`` among them.
+        consumer_arguments: `AIOKafkaConsumer`'s, `isolation_level` among them.
         include_headers: Whether there is a column of headers.
         fail_on_data_loss: Whether records that are gone are an error, or a warning.
         columns: Which columns, in which order; None for all of Spark's Kafka sources.
         rows_per_batch: Most rows of an Arrow batch.
         bytes_per_batch: Most bytes of its keys, values and headers; a larger record goes alone.
         poll_timeout: Seconds to wait for records that should be there
-            (``kafkaConsumer.pollTimeoutMs``).
+            (`kafkaConsumer.pollTimeoutMs`).
     """
 
     consumer_arguments: Mapping[str, object] = field(default_factory=dict, repr=False)  # a password
@@ -78,9 +78,9 @@ def read_ranges(ranges: Sequence[OffsetRange], settings: ReadSettings) -> Iterat
         settings: How.
 
     Raises:
-        DataLossError: offsets are gone, where that is an error.
-        KafkaTimeoutError: records that should be there did not come.
-        KafkaError: a broker's refusal, or a batch that is corrupt; a note says where.
+        DataLossError: Offsets are gone, where that is an error.
+        KafkaTimeoutError: Records that should be there did not come.
+        KafkaError: A broker's refusal, or a batch that is corrupt; a note says where.
 
     A generator that is closed early ends the reading behind it.
     """

@@ -1,6 +1,6 @@
-"""TLS as Kafka's ``ssl.*`` options tell it, in a context that travels to Spark's executors.
+"""TLS as Kafka's `ssl.*` options tell it, in a context that travels to Spark's executors.
 
-A plain ``ssl.SSLContext`` can be neither pickled nor compared: it could not be sent along with a
+A plain `ssl.SSLContext` can be neither pickled nor compared: it could not be sent along with a
 task, and a worker could not tell that the next task wants the connections it has. This one is made
 again where it arrives, from the files of that machine (as Java does) or from PEM text that came
 along.
@@ -49,7 +49,7 @@ TLS_OPTIONS: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Every ``ssl.*`` option of Kafka's clients."""
+"""Every `ssl.*` option of Kafka's clients."""
 
 TLS_REFUSED: Final = frozenset({*_JAVA_ONLY, "ssl.keystore.password", "ssl.truststore.password"})
 """Those of them that are of no use with PEM and OpenSSL."""
@@ -86,7 +86,7 @@ class TlsContext(ssl.SSLContext):
         settings: What it is made of; the files are read at once.
 
     Raises:
-        OSError: a file that cannot be read; ``ssl.SSLError`` (an OSError) for what is no
+        OSError: A file that cannot be read; `ssl.SSLError` (an OSError) for what is no
             certificate or key.
     """
 
@@ -140,7 +140,7 @@ def tls_settings(options: Mapping[str, str]) -> TlsSettings:
         options: By Kafka's names; those that are not of TLS are passed over.
 
     Raises:
-        KafkaConfigurationError: one that only Java can honour, with what to do instead; or a
+        KafkaConfigurationError: One that only Java can honour, with what to do instead; or a
             contradiction.
     """
     for name in _JAVA_ONLY:

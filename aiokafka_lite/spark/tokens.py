@@ -57,7 +57,7 @@ class ClientCredentials(AbstractTokenProvider):
         """The token that is kept, or a new one.
 
         Raises:
-            AuthenticationFailedError: the endpoint refuses, cannot be reached, or answers with
+            AuthenticationFailedError: The endpoint refuses, cannot be reached, or answers with
                 something that is no token.
         """
         kept = self._kept
@@ -67,7 +67,7 @@ class ClientCredentials(AbstractTokenProvider):
         return kept.token
 
     def extensions(self) -> Mapping[str, str]:
-        """Of ``extension_NAME`` in the login module's options."""
+        """Of `extension_NAME` in the login module's options."""
         return dict(self.sasl_extensions)
 
     def _ask(self) -> tuple[str, float]:

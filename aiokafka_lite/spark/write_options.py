@@ -1,7 +1,7 @@
-"""What a write is told: options and columns of Spark's ``kafka`` sink, and how sure it is to be.
+"""What a write is told: options and columns of Spark's `kafka` sink, and how sure it is to be.
 
 Checked on the driver, before a task starts: whatever is wrong is refused by its name. The types of
-the columns are told by their ``simpleString()``, so that this module needs no pyspark.
+the columns are told by their `simpleString()`, so that this module needs no pyspark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "under its name writes nothing twice, and neither does a micro-batch that is done again, in "
     "`foreachBatch`. The default is a name of its own each time.",
 }
-"""The sink's own options, beside ``kafka.*``; for the docs, too."""
+"""The sink's own options, beside `kafka.*`; for the docs, too."""
 
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 """What Spark itself may hand on to a sink."""
@@ -52,7 +52,7 @@ class DataType(Protocol):
 
 
 class Field(Protocol):
-    """What is asked of a ``StructField``."""
+    """What is asked of a `StructField`."""
 
     @property
     def name(self) -> str: ...
@@ -62,7 +62,7 @@ class Field(Protocol):
 
 
 class Schema(Protocol):
-    """What is asked of a ``StructType``."""
+    """What is asked of a `StructType`."""
 
     @property
     def fields(self) -> Sequence[Field]: ...
@@ -133,7 +133,7 @@ class WriteOptions:
 
     Attributes:
         layout: Of its rows.
-        producer: Arguments of an ``AIOKafkaProducer``.
+        producer: Arguments of an `AIOKafkaProducer`.
         exactly_once: One transaction a task, with a mark of the epoch in it.
         prefix: Of the transactional ids, and of the marks' groups.
         write_id: Name of a batch write; None for one of its own.

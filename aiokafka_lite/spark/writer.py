@@ -66,7 +66,7 @@ def writer(
         overwrite: Whether what is there should be replaced.
 
     Raises:
-        KafkaConfigurationError: An option or a column is not as it should be; or ``overwrite``.
+        KafkaConfigurationError: An option or a column is not as it should be; or `overwrite`.
     """
     if overwrite:
         raise KafkaConfigurationError(

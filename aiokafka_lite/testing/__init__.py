@@ -1,10 +1,10 @@
 """The embedded broker: a Kafka in the process, with faults on demand, for any client's tests.
 
-- ``FakeCluster``: brokers on loopback; ``control`` makes their requests go wrong;
-- ``VirtualClock``: a time that stands still until the test moves it;
-- ``ApiKey``, ``CoordinatorType``, ``Operation``, ``Resource``: Kafka's numbers by name;
-- ``tampering``: ready-made ways to damage a response's bytes;
-- ``apis``: what is served, one module an API.
+- `FakeCluster`: brokers on loopback; `control` makes their requests go wrong;
+- `VirtualClock`: a time that stands still until the test moves it;
+- `ApiKey`, `CoordinatorType`, `Operation`, `Resource`: Kafka's numbers by name;
+- `tampering`: ready-made ways to damage a response's bytes;
+- `apis`: what is served, one module an API.
 
 It stands on the protocol and record rooms alone and knows nothing of the clients.
 """

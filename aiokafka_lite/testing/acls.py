@@ -1,6 +1,6 @@
 """Who may do what: ACLs, filters of them, and the table that holds them. No I/O.
 
-A cluster without an ``Authorizer`` allows everything and looks at no table.
+A cluster without an `Authorizer` allows everything and looks at no table.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ _JOURNAL_KIND: Final = "acl"
 
 
 class Operation(IntEnum):
-    """What is done (``org.apache.kafka.common.acl.AclOperation``)."""
+    """What is done (`org.apache.kafka.common.acl.AclOperation`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -63,7 +63,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """What it is done to (``org.apache.kafka.common.resource.ResourceType``)."""
+    """What it is done to (`org.apache.kafka.common.resource.ResourceType`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How a resource's name is meant (``PatternType``); ANY and MATCH only filter (KIP-290)."""
+    """How a resource's name is meant (`PatternType`); ANY and MATCH only filter (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -86,7 +86,7 @@ class Pattern(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an ACL says (``AclPermissionType``)."""
+    """What an ACL says (`AclPermissionType`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -122,8 +122,8 @@ class Acl(NamedTuple):
     """One line of the table.
 
     Attributes:
-        principal: whom it is about: "User:alice", or "User:*" for everybody.
-        host: the address that they come from, or "*" for any.
+        principal: Whom it is about: "User:alice", or "User:*" for everybody.
+        host: The address that they come from, or "*" for any.
     """
 
     resource: Resource
@@ -189,7 +189,7 @@ class AclTable:
     It may be changed from any thread: what is read is a tuple that never changes.
 
     Args:
-        journal: what remembers the table over a restart.
+        journal: What remembers the table over a restart.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -212,14 +212,14 @@ class AclTable:
 
         Args:
             principal: "User:alice", or "User:*" for everybody.
-            operation: what; READ, WRITE, DELETE and ALTER allow DESCRIBE too, ALL everything.
-            resource: of which type.
-            name: its name, "*" for all of the type, or how it begins with ``Pattern.PREFIXED``.
-            pattern: how the name is meant.
-            host: only from this address.
+            operation: What; READ, WRITE, DELETE and ALTER allow DESCRIBE too, ALL everything.
+            resource: Of which type.
+            name: Its name, "*" for all of the type, or how it begins with `Pattern.PREFIXED`.
+            pattern: How the name is meant.
+            host: Only from this address.
 
         Raises:
-            InvalidRequestError: no ACL can be like that.
+            InvalidRequestError: No ACL can be like that.
         """
         acl = Acl(resource, name, pattern, principal, host, operation, Permission.ALLOW)
         self.add(acl)
@@ -235,7 +235,7 @@ class AclTable:
         pattern: Pattern = Pattern.LITERAL,
         host: str = WILDCARD,
     ) -> Acl:
-        """Forbid it, whatever else allows it; see ``allow``. DENY READ leaves DESCRIBE alone."""
+        """Forbid it, whatever else allows it; see `allow`. DENY READ leaves DESCRIBE alone."""
         acl = Acl(resource, name, pattern, principal, host, operation, Permission.DENY)
         self.add(acl)
         return acl
@@ -244,7 +244,7 @@ class AclTable:
         """Add a line; nothing happens if it is there.
 
         Raises:
-            InvalidRequestError: no ACL can be like that.
+            InvalidRequestError: No ACL can be like that.
         """
         _check(acl)
         if acl not in self._acls:
@@ -348,7 +348,7 @@ def filter_of_codes(
     """A filter as a request has it.
 
     Raises:
-        InvalidRequestError: of something that this broker does not know.
+        InvalidRequestError: Of something that this broker does not know.
     """
     which = AclFilter(
         _known(Resource, resource),

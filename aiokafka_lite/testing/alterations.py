@@ -48,7 +48,7 @@ LOG_LEVELS: Final = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
 class ChangeType(IntEnum):
-    """``config_operation`` of IncrementalAlterConfigs (KIP-339)."""
+    """`config_operation` of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -57,7 +57,7 @@ class ChangeType(IntEnum):
 
 
 class Change(NamedTuple):
-    """One entry of IncrementalAlterConfigs; ``operation`` may be any number that came."""
+    """One entry of IncrementalAlterConfigs; `operation` may be any number that came."""
 
     name: str
     operation: int
@@ -80,8 +80,8 @@ def change_each(
     """Change every resource of a request that names it once.
 
     Args:
-        resources: all of the request.
-        change: changes one, or raises the BrokerResponseError that refuses it.
+        resources: All of the request.
+        change: Changes one, or raises the BrokerResponseError that refuses it.
 
     Yields:
         Each resource with the error code (0: it was changed) and message to answer with.
@@ -102,7 +102,7 @@ def resource_of(kind: int) -> ConfigResource:
     """The kind of resource that a request names.
 
     Raises:
-        InvalidRequestError: there is no such kind.
+        InvalidRequestError: There is no such kind.
     """
     try:
         return ConfigResource(kind)
@@ -114,7 +114,7 @@ def check_node_name(name: str, context: RequestContext) -> int:
     """The node id that a broker's resource name tells; it must be that of the broker asked.
 
     Raises:
-        InvalidRequestError: no number, or another broker's.
+        InvalidRequestError: No number, or another broker's.
     """
     if not name.lstrip("-").isdecimal():
         raise InvalidRequestError(f"Node id must be an integer, but it is: {name}")
@@ -131,7 +131,7 @@ def alter(
     """Change single configurations of a resource.
 
     Raises:
-        BrokerResponseError: the error to answer with; nothing was changed.
+        BrokerResponseError: The error to answer with; nothing was changed.
     """
     _check_names(change.name for change in changes)
     missing = [
@@ -164,7 +164,7 @@ def replace(
     """Give a resource other configurations in place of all that it had.
 
     Raises:
-        BrokerResponseError: the error to answer with; nothing was changed.
+        BrokerResponseError: The error to answer with; nothing was changed.
     """
     _check_names(key for key, _ in values)
     missing = [key for key, value in values if value is None]

@@ -37,11 +37,11 @@ def _sync_names(folder: Path) -> None:
 
 
 class AppendFile:
-    """Owns its descriptor until ``close``. What is appended is in the system's cache at once.
+    """Owns its descriptor until `close`. What is appended is in the system's cache at once.
 
     Args:
-        path: made, with its folder, if it is not there.
-        fsync: wait with every piece until the disk has it.
+        path: Made, with its folder, if it is not there.
+        fsync: Wait with every piece until the disk has it.
     """
 
     __slots__ = ("_descriptor", "_fsync", "_size")
@@ -59,7 +59,7 @@ class AppendFile:
         """Put a piece at the end.
 
         Raises:
-            OSError: there is no room for all of it, so nothing of it is left in the file.
+            OSError: There is no room for all of it, so nothing of it is left in the file.
         """
         left = memoryview(piece)
         try:

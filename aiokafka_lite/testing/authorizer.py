@@ -1,10 +1,10 @@
-"""Reads the table of ACLs as Kafka's ``StandardAuthorizer`` does (KIP-801). No I/O.
+"""Reads the table of ACLs as Kafka's `StandardAuthorizer` does (KIP-801). No I/O.
 
 - a super user may do everything, whatever denies it;
 - any DENY that applies wins over every ALLOW;
 - an ALLOW of READ, WRITE, DELETE or ALTER implies DESCRIBE, one of ALTER_CONFIGS implies
   DESCRIBE_CONFIGS; a DENY implies nothing;
-- a resource that no ACL is about is forbidden, unless ``allow_everyone_if_no_acl_found``.
+- a resource that no ACL is about is forbidden, unless `allow_everyone_if_no_acl_found`.
 """
 
 from collections.abc import Iterable
@@ -39,10 +39,10 @@ class Authorizer:
     """Decides by a table; a subclass may decide otherwise.
 
     Args:
-        super_users: principals that may do everything: "User:admin".
-        allow_everyone_if_no_acl_found: allow what no ACL is about
-            (``allow.everyone.if.no.acl.found``).
-        acls: the table; a new one if None.
+        super_users: Principals that may do everything: "User:admin".
+        allow_everyone_if_no_acl_found: Allow what no ACL is about
+            (`allow.everyone.if.no.acl.found`).
+        acls: The table; a new one if None.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Authorizer:
         )
 
     def allowed_operations(self, principal: str, host: str, resource: Resource, name: str) -> int:
-        """What it may do to a resource: bit ``n`` is set for the operation of code ``n``."""
+        """What it may do to a resource: bit `n` is set for the operation of code `n`."""
         return sum(
             1 << operation
             for operation in operations_of(resource)
@@ -109,7 +109,7 @@ def _applies(acl: Acl, principal: str, host: str, operation: Operation) -> bool:
 
 
 def _dominates(deny: Acl, allow: Acl) -> bool:
-    """Whether nothing is left of what ``allow`` allows."""
+    """Whether nothing is left of what `allow` allows."""
     if deny.pattern is Pattern.PREFIXED:
         return allow.name.startswith(deny.name) and not _is_everything(allow)
     return _is_everything(deny) or (deny.name == allow.name and deny.pattern is allow.pattern)

@@ -1,7 +1,7 @@
 """Whether a client's record batch may enter a log: what a broker checks, without its records.
 
-The checks, their order and their answers are those of Kafka's ``ProduceRequest.validateRecords``,
-``UnifiedLog`` and ``LogValidator``; only the 61 bytes of the header are read and the checksum is
+The checks, their order and their answers are those of Kafka's `ProduceRequest.validateRecords`,
+`UnifiedLog` and `LogValidator`; only the 61 bytes of the header are read and the checksum is
 computed. The records themselves stay as they came, compressed or not.
 """
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 SMALLEST_LENGTH: Final = 14
-"""A v0 message without key and value: Java's ``LegacyRecord.RECORD_OVERHEAD_V0``."""
+"""A v0 message without key and value: Java's `LegacyRecord.RECORD_OVERHEAD_V0`."""
 ZSTD_SINCE_PRODUCE: Final = 7  # KIP-110
 MAX_TIMESTAMP_AT: Final = 35
 
@@ -54,7 +54,7 @@ class RecordsRefused(Exception):
     """Some records of a batch may not be stored, so the batch is not.
 
     Attributes:
-        error: what the partition is answered.
+        error: What the partition is answered.
         record_errors: (index in the batch, why) of each record.
     """
 
@@ -70,10 +70,10 @@ def last_sequence(header: BatchHeader) -> int:
 
 
 def size_at(records: memoryview, position: int) -> int:
-    """Bytes of the batch or message at ``position``, or 0 when it is not there whole.
+    """Bytes of the batch or message at `position`, or 0 when it is not there whole.
 
     Raises:
-        CorruptRecordException: a length too small for any record, or an unknown magic.
+        CorruptRecordException: A length too small for any record, or an unknown magic.
     """
     remaining = len(records) - position
     if remaining < LENGTH_END:
@@ -93,12 +93,12 @@ def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchH
     """The single batch, and its header, that a Produce request v3+ must hold for a partition.
 
     Args:
-        records: the partition's ``records`` field.
-        version: version of the Produce request, which decides whether zstd is allowed.
+        records: The partition's `records` field.
+        version: Version of the Produce request, which decides whether zstd is allowed.
 
     Raises:
-        InvalidRecordError: no batch, more than one, or an older message format.
-        CorruptRecordException: the length or magic of the batch cannot be.
+        InvalidRecordError: No batch, more than one, or an older message format.
+        CorruptRecordException: The length or magic of the batch cannot be.
         UnsupportedCompressionTypeError: zstd before Produce v7.
     """
     view = memoryview(b"" if records is None else records)
@@ -129,13 +129,13 @@ def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchH
 
 
 def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) -> None:
-    """Refuse a client's batch that may not enter a log; ``batch`` is exactly its bytes.
+    """Refuse a client's batch that may not enter a log; `batch` is exactly its bytes.
 
     Raises:
-        CorruptRecordException: the checksum is not that of the bytes.
-        MessageSizeTooLargeError: larger than the topic's ``max.message.bytes``.
-        InvalidRecordError: a header that contradicts itself, or that only a broker may write.
-        UnknownError: an unknown codec; Kafka has no better word for it.
+        CorruptRecordException: The checksum is not that of the bytes.
+        MessageSizeTooLargeError: Larger than the topic's `max.message.bytes`.
+        InvalidRecordError: A header that contradicts itself, or that only a broker may write.
+        UnknownError: An unknown codec; Kafka has no better word for it.
     """
     if header.base_offset != 0:
         raise InvalidRecordError(
@@ -163,10 +163,10 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
 
 
 def check_size(header: BatchHeader, max_message_bytes: int) -> None:
-    """Refuse a batch that is larger than the topic's ``max.message.bytes``.
+    """Refuse a batch that is larger than the topic's `max.message.bytes`.
 
     Raises:
-        MessageSizeTooLargeError: it is.
+        MessageSizeTooLargeError: It is.
     """
     if header.size > max_message_bytes:
         raise MessageSizeTooLargeError(
@@ -176,7 +176,7 @@ def check_size(header: BatchHeader, max_message_bytes: int) -> None:
 
 
 def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
-    """Give every record of a writable v2 batch the broker's time (``LogAppendTime``)."""
+    """Give every record of a writable v2 batch the broker's time (`LogAppendTime`)."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp_ms)

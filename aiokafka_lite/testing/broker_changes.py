@@ -41,9 +41,9 @@ def check_broker_configs(
     """Refuse what may not be set while a broker runs; names unknown to Kafka may be anything.
 
     Args:
-        values: all that would be set, by name.
-        brokers: what is in force before.
-        node_id: the broker; None for all of them.
+        values: All that would be set, by name.
+        brokers: What is in force before.
+        node_id: The broker; None for all of them.
 
     Raises:
         InvalidRequestError: Kafka's answer to all that is wrong in a broker's configurations.
@@ -79,7 +79,7 @@ def check_min_insync_replicas(
     """With eligible leader replicas (KIP-966) it is set for the cluster, and only there.
 
     Raises:
-        InvalidConfigurationError: it would be set for one broker, or for none.
+        InvalidConfigurationError: It would be set for one broker, or for none.
     """
     if not features.level("eligible.leader.replicas.version"):
         return

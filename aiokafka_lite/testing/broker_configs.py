@@ -2,7 +2,7 @@
 
 A value is looked for, as Kafka does (KIP-226), among those set for one broker, those set for the
 whole cluster, those that the brokers were started with, and the defaults. Few have an effect
-here; ``docs/embedded-broker.md`` tells which. The others are kept and told back.
+here; `docs/embedded-broker.md` tells which. The others are kept and told back.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,11 +53,11 @@ class BrokerConfigs:
     """The values in force; called with a name, the value's text.
 
     Args:
-        static: what the brokers are started with, by Kafka's names.
-        store: what was changed since.
+        static: What the brokers are started with, by Kafka's names.
+        store: What was changed since.
 
     Raises:
-        ValueError: an unknown name, or a value that cannot be.
+        ValueError: An unknown name, or a value that cannot be.
     """
 
     def __init__(self, static: Mapping[str, object] | None, store: ConfigStore) -> None:
@@ -77,10 +77,10 @@ class BrokerConfigs:
 
         Args:
             name: Kafka's.
-            node_id: a broker that may have its own; None for what is set for all of them.
+            node_id: A broker that may have its own; None for what is set for all of them.
 
         Raises:
-            KeyError: there is no such configuration.
+            KeyError: There is no such configuration.
         """
         for _, value in self.synonyms(name, node_id):
             return value

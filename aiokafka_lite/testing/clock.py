@@ -2,7 +2,7 @@
 
 What follows the clock: log append times, sessions of group members, rebalances, transactions that
 are left open, the expiry of offsets and producer ids, retention. What does not: a fetch's
-``max_wait_ms`` and the delays of faults, which a client outside waits for in its own time.
+`max_wait_ms` and the delays of faults, which a client outside waits for in its own time.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ class Clock(ABC):
     """Tells the time, and calls back when some has passed.
 
     Attributes:
-        failures: what callbacks raised where there was nobody to raise it to;
-            ``FakeCluster.failures`` tells them.
+        failures: What callbacks raised where there was nobody to raise it to;
+            `FakeCluster.failures` tells them.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Clock(ABC):
 
     @abstractmethod
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` in ``delay`` seconds, in the cluster's own loop."""
+        """Call `callback` in `delay` seconds, in the cluster's own loop."""
 
     def begin(self) -> None:  # noqa: B027 (not every clock needs a loop)
         """The cluster starts, in the running loop."""
@@ -87,7 +87,7 @@ class _SystemTimer(Timer):
 class SystemClock(Clock):
     """The machine's own time; timers are those of the event loop that the cluster runs in.
 
-    They wait for ``begin``: who only looks at a cluster that does not run may set some, too.
+    They wait for `begin`: who only looks at a cluster that does not run may set some, too.
     """
 
     def __init__(self) -> None:
@@ -128,12 +128,12 @@ class _VirtualTimer(Timer):
 class VirtualClock(Clock):
     """A time that stands still until it is advanced.
 
-    Through ``FakeCluster.advance`` it is moved in the cluster's own loop, from any thread.
+    Through `FakeCluster.advance` it is moved in the cluster's own loop, from any thread.
 
     Args:
-        start_ms: where it begins, in ms since the epoch; by default at the machine's time, which
+        start_ms: Where it begins, in ms since the epoch; by default at the machine's time, which
             clients stamp their records with: Kafka refuses those that are an hour ahead of it
-            (``message.timestamp.after.max.ms``).
+            (`message.timestamp.after.max.ms`).
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
@@ -165,7 +165,7 @@ class VirtualClock(Clock):
         """Move on, and run what falls due on the way, each at its own instant.
 
         Raises:
-            ValueError: time does not run backwards.
+            ValueError: Time does not run backwards.
         """
         if seconds < 0:
             raise ValueError(f"advance({seconds}): time does not run backwards")

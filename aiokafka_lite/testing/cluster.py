@@ -1,15 +1,15 @@
-"""``FakeCluster``: a Kafka in the process, for tests and first steps.
+"""`FakeCluster`: a Kafka in the process, for tests and first steps.
 
     async with FakeCluster(topics={"orders": 6}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
-Everything lies in memory and is gone with it. With ``with`` instead of ``async with`` the cluster
+Everything lies in memory and is gone with it. With `with` instead of `async with` the cluster
 runs in a thread of its own: for tests without an event loop, and for those whose loop is not
 asyncio's. Its methods may be called from any thread either way, and from any loop.
 
 The class is the life of the cluster and of its brokers; what else can be done to it is in
-``levers`` (its state), ``views`` (its records) and ``faults`` (single requests). It owns its
-brokers' sockets, and that thread; ``stop`` ends them all.
+`levers` (its state), `views` (its records) and `faults` (single requests). It owns its
+brokers' sockets, and that thread; `stop` ends them all.
 """
 
 import asyncio
@@ -52,45 +52,45 @@ class FakeCluster(Levers, Views, Faults):
     """Brokers on loopback that speak Kafka's protocol, and what tests want to do to them.
 
     Args:
-        brokers: how many; their node ids count from 0.
-        topics: topics to begin with and their partitions; or only names, with one partition each.
-        version: offer what the brokers of this Kafka release offered ("2.8"); None for all that
+        brokers: How many; their node ids count from 0.
+        topics: Topics to begin with and their partitions; or only names, with one partition each.
+        version: Offer what the brokers of this Kafka release offered ("2.8"); None for all that
             is served.
-        api_versions: narrow or withdraw (None) single APIs: ``{ApiKey.FETCH: (4, 11)}``.
-        default_partitions: partitions of a topic that is created without a number.
-        auto_create_topics: create topics that metadata is asked for.
-        check_records: decode every batch that is produced and refuse one whose records are not
+        api_versions: Narrow or withdraw (None) single APIs: `{ApiKey.FETCH: (4, 11)}`.
+        default_partitions: Partitions of a topic that is created without a number.
+        auto_create_topics: Create topics that metadata is asked for.
+        check_records: Decode every batch that is produced and refuse one whose records are not
             what its header says, as a real broker does; without, only headers and checksums are
             looked at, which is quicker.
-        racks: the rack of each broker.
+        racks: The rack of each broker.
         replica_selector: "rack_aware" sends consumers that tell their rack to a follower there
             (KIP-392); None lets all read from the leader.
-        seed: the same seed gives the same cluster id and topic ids.
-        clock: the time that sessions, transactions and retention go by; with a
-            ``VirtualClock`` they do only when ``advance`` is called.
-        ssl_context: makes every listener a TLS one.
-        users: names and passwords: clients have to authenticate by SASL. With a ``data_dir`` they
+        seed: The same seed gives the same cluster id and topic ids.
+        clock: The time that sessions, transactions and retention go by; with a
+            `VirtualClock` they do only when `advance` is called.
+        ssl_context: Makes every listener a TLS one.
+        users: Names and passwords: clients have to authenticate by SASL. With a `data_dir` they
             are added to those that are kept.
-        sasl_mechanisms: those offered then; by default PLAIN and both of SCRAM.
-        sasl_session_lifetime: seconds after which a client has to authenticate again.
-        super_users: principals ("User:admin") that may do everything; nobody else may do anything
-            but what ``acls`` allow.
-        authorizer: decides who may do what, in place of the table that ``super_users`` begins;
+        sasl_mechanisms: Those offered then; by default PLAIN and both of SCRAM.
+        sasl_session_lifetime: Seconds after which a client has to authenticate again.
+        super_users: Principals ("User:admin") that may do everything; nobody else may do anything
+            but what `acls` allow.
+        authorizer: Decides who may do what, in place of the table that `super_users` begins;
             True for that table without a super user.
-        host: address to listen on.
-        port: where the first broker listens, and the others on the ports after it; 0 for any
+        host: Address to listen on.
+        port: Where the first broker listens, and the others on the ports after it; 0 for any
             that are free.
-        advertise: the host that clients are told to connect to; by default ``host``.
-        data_dir: a folder to keep topics, records, offsets and all the rest in, so that another
+        advertise: The host that clients are told to connect to; by default `host`.
+        data_dir: A folder to keep topics, records, offsets and all the rest in, so that another
             cluster can be started on it later; without, everything lies in memory.
-        fsync: with ``data_dir``, write through to the disk before anything is acknowledged.
-        features: finalized feature levels that differ from a fresh cluster's:
-            ``{"group.version": 0}``.
-        broker_configs: what the brokers are started with, by Kafka's names:
-            ``{"transaction.max.timeout.ms": 60_000}``.
+        fsync: With `data_dir`, write through to the disk before anything is acknowledged.
+        features: Finalized feature levels that differ from a fresh cluster's:
+            `{"group.version": 0}`.
+        broker_configs: What the brokers are started with, by Kafka's names:
+            `{"transaction.max.timeout.ms": 60_000}`.
 
     Raises:
-        ValueError: no broker, racks that do not match them, an unknown release, replica selector,
+        ValueError: No broker, racks that do not match them, an unknown release, replica selector,
             feature or configuration.
     """
 
@@ -176,7 +176,7 @@ class FakeCluster(Levers, Views, Faults):
         self._connection_ids = itertools.count()
         self._servers: dict[int, BrokerServer] = {}
         self._failures_raised: list[Exception] = []
-        self._thread: LoopThread | None = None  # where ``with`` keeps it
+        self._thread: LoopThread | None = None  # where `with` keeps it
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._loop_thread = -1
         self._stops = False  # from then on nothing is started any more
@@ -187,9 +187,9 @@ class FakeCluster(Levers, Views, Faults):
         """Start every broker. Cancelling leaves none behind.
 
         Raises:
-            RuntimeError: it was started before.
-            BrokerResponseError: a topic to begin with that Kafka does not take.
-            OSError: a port that was asked for is taken.
+            RuntimeError: It was started before.
+            BrokerResponseError: A topic to begin with that Kafka does not take.
+            OSError: A port that was asked for is taken.
         """
         from aiokafka_lite.testing.apis import SERVED
         from aiokafka_lite.testing.exchange import Dispatcher
@@ -274,11 +274,11 @@ class FakeCluster(Levers, Views, Faults):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker, dead or alive, with commas between."""
+        """`host:port` of every broker, dead or alive, with commas between."""
         return ",".join(self.address(node_id) for node_id in self.state.nodes)
 
     def address(self, node_id: int) -> str:
-        """``host:port`` of one broker; a broker keeps it when it is started again."""
+        """`host:port` of one broker; a broker keeps it when it is started again."""
         node = self._node(node_id)
         host = f"[{node.host}]" if ":" in node.host else node.host
         return f"{host}:{node.port}"
@@ -301,12 +301,12 @@ class FakeCluster(Levers, Views, Faults):
     def restart(self, node_id: int) -> Awaitable[None]:
         """Start a killed broker again, on its old port and with its old log.
 
-        In the loop that the cluster runs in, ``await`` it. Called from anywhere else it is done
+        In the loop that the cluster runs in, `await` it. Called from anywhere else it is done
         when this returns; awaiting what is returned is allowed then, and not needed.
 
         Raises:
-            OSError: the port was taken in the meantime.
-            RuntimeError: the cluster was not started, or is stopped.
+            OSError: The port was taken in the meantime.
+            RuntimeError: The cluster was not started, or is stopped.
         """
         self._server(node_id)
         loop = self._elsewhere()
@@ -316,7 +316,7 @@ class FakeCluster(Levers, Views, Faults):
         return DONE
 
     def pause(self, node_id: int) -> None:
-        """Stop a broker as SIGSTOP does: it is there, and says nothing until ``resume``.
+        """Stop a broker as SIGSTOP does: it is there, and says nothing until `resume`.
 
         Connections stay open and new ones seem to be accepted; nothing is read or answered.
         """
@@ -345,8 +345,8 @@ class FakeCluster(Levers, Views, Faults):
         """Who may do what, to be changed at any time.
 
         Raises:
-            RuntimeError: everything is allowed, because neither ``super_users`` nor an
-                ``authorizer`` was given.
+            RuntimeError: Everything is allowed, because neither `super_users` nor an
+                `authorizer` was given.
         """
         if self.state.authorizer is None:
             raise RuntimeError("acls need FakeCluster(super_users=...) or an authorizer")
@@ -356,16 +356,16 @@ class FakeCluster(Levers, Views, Faults):
     def failures(self) -> list[Exception]:
         """What went wrong inside the brokers, or in a function given to a fault.
 
-        Each ended its connection; the end of ``with`` and ``async with`` raises them together.
+        Each ended its connection; the end of `with` and `async with` raises them together.
         """
         of_servers = [error for server in self._servers.values() for error in server.failures]
         return of_servers + self.state.clock.failures
 
     def raise_failures(self) -> None:
-        """Raise those of the ``failures`` that were not raised before.
+        """Raise those of the `failures` that were not raised before.
 
         Raises:
-            ExceptionGroup: of all of them.
+            ExceptionGroup: Of all of them.
         """
         news = [failure for failure in self.failures if failure not in self._failures_raised]
         self._failures_raised += news

@@ -2,11 +2,11 @@
 
 A batch keeps its first and last offset whatever goes out of it, and one that is empty then is kept
 only where it tells a producer's last sequence or where the log ends. Tombstones stay for
-``delete.retention.ms`` after the first pass that met them, transaction markers after the first
+`delete.retention.ms` after the first pass that met them, transaction markers after the first
 pass that met nothing else of their transaction; such a batch tells in its header until when
 (KIP-534). Records of aborted transactions go at once.
 
-Source: Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. Kafka
+Source: Kafka's `Cleaner`, `CleanedTransactionMetadata` and `MemoryRecords.filterTo`. Kafka
 never cleans the segment that is being written; here a call cleans all that is decided.
 """
 
@@ -31,8 +31,8 @@ class LastRecord(NamedTuple):
     """What a producer that is remembered wrote last.
 
     Attributes:
-        offset: of its last record; None if a marker came after it in a new epoch.
-        epoch: the producer's.
+        offset: Of its last record; None if a marker came after it in a new epoch.
+        epoch: The producer's.
     """
 
     offset: int | None
@@ -47,7 +47,7 @@ class Compacted(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """One record, as far as it matters; ``rest`` is all that follows its timestamp."""
+    """One record, as far as it matters; `rest` is all that follows its timestamp."""
 
     offset: int
     timestamp: int
@@ -111,12 +111,12 @@ def compact(
     """Take out what newer records replaced.
 
     Args:
-        batches: the whole log.
-        end: what is at or after this offset stays as it is (the last stable offset).
-        now_ms: the broker's clock.
-        delete_retention_ms: how long tombstones and markers are kept.
-        aborted: the log's aborted transactions.
-        producers: what each producer that is remembered wrote last, by its id.
+        batches: The whole log.
+        end: What is at or after this offset stays as it is (the last stable offset).
+        now_ms: The broker's clock.
+        delete_retention_ms: How long tombstones and markers are kept.
+        aborted: The log's aborted transactions.
+        producers: What each producer that is remembered wrote last, by its id.
     """
     headers = [BatchHeader.read(batch) for batch in batches]
     log = list(zip(batches, headers, strict=True))

@@ -17,7 +17,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConfigResource(IntEnum):
-    """What can be configured (``org.apache.kafka.common.config.ConfigResource.Type``)."""
+    """What can be configured (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -27,7 +27,7 @@ class ConfigResource(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from: ``config_source`` of DescribeConfigs v1+ (KIP-226)."""
+    """Where a value comes from: `config_source` of DescribeConfigs v1+ (KIP-226)."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -44,7 +44,7 @@ class ConfigStore:
     """Own values by resource; the values are checked before they come here.
 
     Args:
-        journal: remembers them over a restart.
+        journal: Remembers them over a restart.
     """
 
     def __init__(self, journal: Journal) -> None:

@@ -1,6 +1,6 @@
 """What a configuration may be set to: its type, and what else its value has to be. No I/O.
 
-The readings are those of Kafka's ``ConfigDef``: whole numbers within their Java type, "true" and
+The readings are those of Kafka's `ConfigDef`: whole numbers within their Java type, "true" and
 "false" in any case, lists with commas, all without the blanks around them.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["ConfigType", "Setting", "listed"]
 
 
 class ConfigType(IntEnum):
-    """``config_type`` of DescribeConfigs v3+ (``DescribeConfigsResponse.ConfigType``)."""
+    """`config_type` of DescribeConfigs v3+ (`DescribeConfigsResponse.ConfigType`)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -43,12 +43,12 @@ class Setting(NamedTuple):
 
     Attributes:
         name: Kafka's.
-        type: how its value reads.
-        default: its value where nobody set one; None for null.
-        least: smallest number it may be.
-        most: largest number it may be.
-        choices: the only values, or members of a list, that it may have.
-        dynamic: it may be changed while the broker runs.
+        type: How its value reads.
+        default: Its value where nobody set one; None for null.
+        least: Smallest number it may be.
+        most: Largest number it may be.
+        choices: The only values, or members of a list, that it may have.
+        dynamic: It may be changed while the broker runs.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Setting(NamedTuple):
         """The value as Kafka tells it, if it is one that this configuration may have.
 
         Raises:
-            InvalidConfigurationError: it is not.
+            InvalidConfigurationError: It is not.
         """
         value = value.strip()
         if self.type is ConfigType.BOOLEAN:

@@ -1,7 +1,7 @@
 """The topic configurations of Kafka 4.4: what they may be, and their defaults.
 
 A topic's default is what its brokers are configured with, under a name of theirs. Few of them
-have an effect here (``Partition`` and the log read those); the others are kept and told back, so
+have an effect here (`Partition` and the log read those); the others are kept and told back, so
 that a client's settings go through as they do on a real broker.
 """
 
@@ -108,7 +108,7 @@ _BROKER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "segment.ms": "log.roll.ms",
     }
 )
-"""By a topic's configuration the brokers' of another name (``ServerTopicConfigSynonyms``)."""
+"""By a topic's configuration the brokers' of another name (`ServerTopicConfigSynonyms`)."""
 
 _OF_ONE_NAME: Final = {
     *("compression.gzip.level", "compression.lz4.level", "compression.type"),
@@ -131,8 +131,8 @@ class TopicDefaults(Mapping[str, str]):
     """What topics have that do not say: as the brokers are configured at the moment.
 
     Args:
-        brokers: their configurations.
-        node_id: the broker, where there is only one; None for what is set for all of them.
+        brokers: Their configurations.
+        node_id: The broker, where there is only one; None for what is set for all of them.
     """
 
     def __init__(self, brokers: "BrokerConfigs", node_id: int | None = None) -> None:
@@ -159,11 +159,11 @@ def check_configs(
     """A topic's own configurations, as Kafka tells them.
 
     Args:
-        configs: by name.
-        defaults: what the topic has besides.
+        configs: By name.
+        defaults: What the topic has besides.
 
     Raises:
-        InvalidConfigurationError: a name that Kafka does not know, or a value it does not take.
+        InvalidConfigurationError: A name that Kafka does not know, or a value it does not take.
     """
     checked = {}
     for name, value in configs.items():
@@ -181,7 +181,7 @@ def check_configs(
 
 
 def _check_replicas(name: str, value: str) -> None:
-    """``partition:broker`` with commas between, or ``*`` for all."""
+    """`partition:broker` with commas between, or `*` for all."""
     if value.strip() in ("", "*"):
         return
     for member in value.split(","):

@@ -9,7 +9,7 @@ Non-obvious:
 - As Kafka does, it takes no further request from a client that does not read its answers, and
   reads no more while many requests wait: neither costs memory without bound.
 - While paused, whatever falls due (a timer, a change that was waited for) is held, and happens in
-  the same order after ``resume``.
+  the same order after `resume`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Owner(ABC):
     """The broker that a connection belongs to.
 
     Attributes:
-        dispatcher: what answers its requests.
+        dispatcher: What answers its requests.
     """
 
     dispatcher: Dispatcher
@@ -125,7 +125,7 @@ class BrokerConnection(Guest):
             self._read_as_fits()
 
     def resume(self) -> None:
-        """Go on where ``pause`` stopped."""
+        """Go on where `pause` stopped."""
         if self._held is None or self._transport is None:
             return
         held, self._held = self._held, None
@@ -214,7 +214,7 @@ class BrokerConnection(Guest):
             self._on_answer(exchange, answer)
 
     def _on_answer(self, exchange: Exchange, response: Response | None) -> None:
-        """The broker has done what was asked; ``None`` if that has no response."""
+        """The broker has done what was asked; `None` if that has no response."""
         fault = exchange.fault
         if fault is None or not fault.after_handling:
             self._send(exchange, response)

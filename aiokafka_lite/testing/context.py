@@ -1,7 +1,7 @@
-"""What an API's ``handle`` gets beside its request, and the ways it may answer.
+"""What an API's `handle` gets beside its request, and the ways it may answer.
 
-An answer is a response message, ``None`` (there is no response: Produce with acks=0), a
-``Delayed`` that becomes a response later, or ``CloseConnection`` raised.
+An answer is a response message, `None` (there is no response: Produce with acks=0), a
+`Delayed` that becomes a response later, or `CloseConnection` raised.
 """
 
 from abc import ABC, abstractmethod
@@ -47,14 +47,14 @@ class CloseConnection(Exception):
 class Delayed(ABC):
     """A response that waits for something to happen (Kafka's purgatory).
 
-    The connection asks for ``take_if_ready`` whenever one of ``watched`` changes and, after
-    ``timeout``, for ``take_now``; until then it answers nothing else. ``cancel`` is called instead
+    The connection asks for `take_if_ready` whenever one of `watched` changes and, after
+    `timeout`, for `take_now`; until then it answers nothing else. `cancel` is called instead
     when the connection ends before that.
 
     Attributes:
-        timeout: seconds that it may wait; None for as long as ``take_if_ready`` gives nothing.
-        watched: what can make it ready.
-        ends_connection: whether the response is the last that the client gets.
+        timeout: Seconds that it may wait; None for as long as `take_if_ready` gives nothing.
+        watched: What can make it ready.
+        ends_connection: Whether the response is the last that the client gets.
     """
 
     timeout: float | None
@@ -77,10 +77,10 @@ class Farewell(Delayed):
     """The last response of a connection, to a client that did not prove who it is.
 
     It comes a moment later, so that guessing takes time
-    (``connection.failed.authentication.delay.ms``).
+    (`connection.failed.authentication.delay.ms`).
 
     Args:
-        response: what it is told.
+        response: What it is told.
     """
 
     ends_connection = True
@@ -108,12 +108,12 @@ class RequestContext:
     """Who asks, whom, and in which version.
 
     Attributes:
-        state: the cluster.
-        node_id: the broker that was asked.
-        version: version of the request, and of the response.
-        client_id: as in the request's header.
-        session: the connection that it came by.
-        offered: the versions that this cluster offers.
+        state: The cluster.
+        node_id: The broker that was asked.
+        version: Version of the request, and of the response.
+        client_id: As in the request's header.
+        session: The connection that it came by.
+        offered: The versions that this cluster offers.
     """
 
     __slots__ = (
@@ -148,7 +148,7 @@ class RequestContext:
         """Raise the error that a fault puts on a partition, on a topic, or on the whole request.
 
         Raises:
-            BrokerResponseError: the injected one.
+            BrokerResponseError: The injected one.
         """
         code = self._injected_error(topic, partition)
         if code:
@@ -160,7 +160,7 @@ class RequestContext:
         return self._injected_error is not _no_error
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
-        """The topic of an id, or without one of a name; see ``ClusterState.topic``."""
+        """The topic of an id, or without one of a name; see `ClusterState.topic`."""
         return self.state.topic(name, topic_id)
 
     def led_partition(self, topic: Topic, index: int, leader_epoch: int = -1) -> Partition:
@@ -172,7 +172,7 @@ class RequestContext:
         """Refuse what should have been asked of another broker.
 
         Raises:
-            NotCoordinatorForGroupError: this one does not coordinate the key.
+            NotCoordinatorForGroupError: This one does not coordinate the key.
         """
         self.state.coordinators.check(self.node_id, kind, key)
 
@@ -180,8 +180,8 @@ class RequestContext:
         """A group that this broker coordinates; None while there is none of that name.
 
         Raises:
-            InvalidGroupIdError: no name at all.
-            NotCoordinatorForGroupError: another broker coordinates it.
+            InvalidGroupIdError: No name at all.
+            NotCoordinatorForGroupError: Another broker coordinates it.
         """
         if not group_id:
             raise InvalidGroupIdError("a group has a name")
@@ -205,9 +205,9 @@ class RequestContext:
         return authorizer.allows_any(session.principal, session.address, operation, resource)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
-        """What it may do to a resource, as the ``*_authorized_operations`` fields tell it.
+        """What it may do to a resource, as the `*_authorized_operations` fields tell it.
 
-        Bit ``n`` is set for the operation of code ``n``; without ACLs, every one that there is for
+        Bit `n` is set for the operation of code `n`; without ACLs, every one that there is for
         this type.
         """
         authorizer = self.state.authorizer

@@ -1,7 +1,7 @@
 """Faults on demand, and the record of every request seen.
 
-A ``Fault`` waits for requests of one API (or any) and strikes the next ``times`` of them. It
-strikes before the broker handles the request, so that nothing happened, or ``after_handling``, so
+A `Fault` waits for requests of one API (or any) and strikes the next `times` of them. It
+strikes before the broker handles the request, so that nothing happened, or `after_handling`, so
 that everything did and only the answer suffers. Faults are tried in the order they were made.
 """
 
@@ -30,16 +30,16 @@ class SeenRequest(NamedTuple):
     """One request that a broker received.
 
     Attributes:
-        node_id: the broker.
-        connection_id: counts the connections of the cluster, from 0.
-        api_key: which API.
-        version: of the request.
-        correlation_id: as in its header.
-        client_id: as in its header.
-        size: bytes of the frame, without its length.
-        at: the loop's time, in seconds.
-        body: the request itself; None if it is large (``LARGEST_BODY_KEPT``) or unreadable.
-        principal: who asked ("User:alice"); "User:ANONYMOUS" until it has authenticated itself.
+        node_id: The broker.
+        connection_id: Counts the connections of the cluster, from 0.
+        api_key: Which API.
+        version: Of the request.
+        correlation_id: As in its header.
+        client_id: As in its header.
+        size: Bytes of the frame, without its length.
+        at: The loop's time, in seconds.
+        body: The request itself; None if it is large (`LARGEST_BODY_KEPT`) or unreadable.
+        principal: Who asked ("User:alice"); "User:ANONYMOUS" until it has authenticated itself.
     """
 
     node_id: int
@@ -55,11 +55,11 @@ class SeenRequest(NamedTuple):
 
 
 class Fault:
-    """What happens to the requests it strikes; made by ``FakeCluster.control``, which tells all.
+    """What happens to the requests it strikes; made by `FakeCluster.control`, which tells all.
 
     Attributes:
-        hits: requests struck so far.
-        left: requests that it will still strike; None for all.
+        hits: Requests struck so far.
+        left: Requests that it will still strike; None for all.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Fault:
             return False
         with self._changed:
             if self.left == 0:
-                return False  # it was removed by ``when``, or by another thread meanwhile
+                return False  # it was removed by `when`, or by another thread meanwhile
             if self.left is not None:
                 self.left -= 1
             self.hits += 1
@@ -132,7 +132,7 @@ class Fault:
             self.left = 0
 
     async def struck(self, times: int = 1) -> None:
-        """Wait until ``times`` requests were struck. Cancelling only ends the wait."""
+        """Wait until `times` requests were struck. Cancelling only ends the wait."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
@@ -155,7 +155,7 @@ class Fault:
         """The same for code without an event loop; it blocks its thread.
 
         Raises:
-            TimeoutError: it did not happen within ``timeout`` seconds.
+            TimeoutError: It did not happen within `timeout` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self.hits >= times, timeout):
@@ -208,7 +208,7 @@ class Control:
 
 
 def overwrite_error_codes(response: Struct, code: int) -> bool:
-    """Set every ``error_code`` that has no other one below it; whether there was any."""
+    """Set every `error_code` that has no other one below it; whether there was any."""
     found = False
     for name in response.__slots__:
         value = getattr(response, name)

@@ -40,7 +40,7 @@ class StoredRecord(Protocol):
 
 
 def records_of(batch: Buffer, offset: int) -> Sequence[StoredRecord]:
-    """The records of one stored v2 batch, without those before ``offset``."""
+    """The records of one stored v2 batch, without those before `offset`."""
     return RecordSet(batch, "", 0, offset).read(ANY_SIZE)
 
 
@@ -48,9 +48,9 @@ def to_batch(records: Buffer | None) -> memoryview:
     """One v2 batch with the messages of a produced message set, compressed as that was.
 
     Raises:
-        CorruptRecordException: the message set is malformed.
-        InvalidRecordError: there is no whole message in it, or a v2 batch.
-        UnsupportedCompressionTypeError: its codec is unknown.
+        CorruptRecordException: The message set is malformed.
+        InvalidRecordError: There is no whole message in it, or a v2 batch.
+        UnsupportedCompressionTypeError: Its codec is unknown.
     """
     view = memoryview(b"" if records is None else records)
     messages = []
@@ -74,10 +74,10 @@ def to_batch(records: Buffer | None) -> memoryview:
 
 
 def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
-    """A message set with the records of whole v2 batches from ``offset`` on; headers are lost.
+    """A message set with the records of whole v2 batches from `offset` on; headers are lost.
 
     Raises:
-        UnsupportedCompressionTypeError: a batch is compressed with zstd.
+        UnsupportedCompressionTypeError: A batch is compressed with zstd.
     """
     view = memoryview(batches)
     sets = []

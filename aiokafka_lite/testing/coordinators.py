@@ -19,7 +19,7 @@ SLOTS: Final = 50  # offsets.topic.num.partitions and transaction.state.log.num.
 
 
 class CoordinatorType(IntEnum):
-    """``key_type`` of FindCoordinator."""
+    """`key_type` of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -27,7 +27,7 @@ class CoordinatorType(IntEnum):
 
 
 def slot_of(key: str) -> int:
-    """The partition of the internal topic that a key belongs to (Java's ``String.hashCode``)."""
+    """The partition of the internal topic that a key belongs to (Java's `String.hashCode`)."""
     code = 0
     encoded = key.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(encoded), 2):
@@ -40,10 +40,10 @@ class Coordinators:
     """Assigns keys to brokers: sticky while the broker lives, elsewhere after it died.
 
     Args:
-        nodes: every broker of the cluster, dead or alive, by node id.
+        nodes: Every broker of the cluster, dead or alive, by node id.
 
     Attributes:
-        watchers: told after every move; an answer that waits in the old coordinator must be
+        watchers: Told after every move; an answer that waits in the old coordinator must be
             given up with NOT_COORDINATOR.
     """
 
@@ -56,7 +56,7 @@ class Coordinators:
         """The broker that coordinates a key.
 
         Raises:
-            GroupCoordinatorNotAvailableError: no broker is up.
+            GroupCoordinatorNotAvailableError: No broker is up.
         """
         slot = slot_of(key)
         node_id = self._assigned.get((kind, slot))
@@ -69,8 +69,8 @@ class Coordinators:
         """Refuse what was asked of a broker that does not coordinate the key.
 
         Raises:
-            NotCoordinatorForGroupError: another broker does.
-            GroupCoordinatorNotAvailableError: no broker is up.
+            NotCoordinatorForGroupError: Another broker does.
+            GroupCoordinatorNotAvailableError: No broker is up.
         """
         if self.node_of(kind, key).node_id != node_id:
             raise NotCoordinatorForGroupError(f"broker {node_id} does not coordinate {key!r}")
@@ -79,7 +79,7 @@ class Coordinators:
         """Let another broker coordinate a key, and those of its slot.
 
         Raises:
-            ValueError: there is no such broker, or it is not up.
+            ValueError: There is no such broker, or it is not up.
         """
         node = self._nodes.get(node_id)
         if node is None or not node.alive:

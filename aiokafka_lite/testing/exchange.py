@@ -47,12 +47,12 @@ class Exchange:
     """A request, the fault that strikes it, and how to answer it.
 
     Attributes:
-        request: the decoded request; None for an ApiVersions of a version that nobody knows.
-        fault: what strikes it, if anything does.
-        handle: does what was asked; may raise ``CloseConnection``.
-        seen: the request as it is recorded.
-        busy: seconds that handling it took, where that counts.
-        ends_connection: whether its answer is the last.
+        request: The decoded request; None for an ApiVersions of a version that nobody knows.
+        fault: What strikes it, if anything does.
+        handle: Does what was asked; may raise `CloseConnection`.
+        seen: The request as it is recorded.
+        busy: Seconds that handling it took, where that counts.
+        ends_connection: Whether its answer is the last.
     """
 
     __slots__ = (
@@ -114,13 +114,13 @@ class Dispatcher:
     """What one broker does with the frames of all its connections.
 
     Args:
-        state: the cluster's.
-        node_id: this broker.
-        offered: the versions that this cluster offers, by api key.
-        control: the cluster's faults.
+        state: The cluster's.
+        node_id: This broker.
+        offered: The versions that this cluster offers, by api key.
+        control: The cluster's faults.
 
     Attributes:
-        throttles: the cluster's.
+        throttles: The cluster's.
     """
 
     def __init__(
@@ -147,12 +147,12 @@ class Dispatcher:
         """Decode a request and find what answers it, and what goes wrong with it.
 
         Args:
-            frame: the request without its length.
-            session: the connection that it came by.
-            now: the loop's time.
+            frame: The request without its length.
+            session: The connection that it came by.
+            now: The loop's time.
 
         Raises:
-            CloseConnection: it is not one that this broker serves.
+            CloseConnection: It is not one that this broker serves.
         """
         authentication = session.authentication
         if authentication is not None and authentication.takes_tokens:
@@ -224,7 +224,7 @@ class Dispatcher:
         """What refuses a request that does not belong here while the client authenticates.
 
         Raises:
-            CloseConnection: it is refused without a word.
+            CloseConnection: It is refused without a word.
         """
         from aiokafka_lite.testing.security.authentication import NotAdmitted
 

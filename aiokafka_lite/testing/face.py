@@ -1,4 +1,4 @@
-"""What the parts of ``FakeCluster``'s face share: the state, and the way to it from any thread."""
+"""What the parts of `FakeCluster`'s face share: the state, and the way to it from any thread."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Face(ABC):
     """A part of the cluster's face.
 
     Attributes:
-        state: what the brokers answer from; only ``_in_loop`` may change it while they run.
+        state: What the brokers answer from; only `_in_loop` may change it while they run.
     """
 
     state: ClusterState
@@ -30,7 +30,7 @@ class Face(ABC):
         """The state of a partition, to look at: its log, its leader, its epoch.
 
         Raises:
-            ValueError: there is no such topic or partition.
+            ValueError: There is no such topic or partition.
         """
         partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):

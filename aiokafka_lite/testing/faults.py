@@ -1,4 +1,4 @@
-"""The part of ``FakeCluster``'s face that makes requests go wrong, and tells which were made."""
+"""The part of `FakeCluster`'s face that makes requests go wrong, and tells which were made."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -48,32 +48,32 @@ class Faults(Face):
         """Let something go wrong with the next requests of an API.
 
         Args:
-            api_key: which API; None for any.
-            times: how many requests are struck; None for all until ``Fault.remove``.
-            node: only requests to this broker.
-            when: only requests that it says True to; it gets the decoded request.
-            after_handling: let the broker do what is asked first, and then strike its answer;
+            api_key: Which API; None for any.
+            times: How many requests are struck; None for all until `Fault.remove`.
+            node: Only requests to this broker.
+            when: Only requests that it says True to; it gets the decoded request.
+            after_handling: Let the broker do what is asked first, and then strike its answer;
                 without, nothing has happened when the fault strikes.
-            delay: seconds to wait before anything below, or before the request is handled.
-            error: an error, by its class or its code, for every partition or topic of the
+            delay: Seconds to wait before anything below, or before the request is handled.
+            error: An error, by its class or its code, for every partition or topic of the
                 request, or for the whole of it where there are none; what it hits is not done.
                 After handling, every error code of the response is overwritten.
-            partitions: only these (topic, partition) get the ``error``; partition None stands for
-                the topic itself, in metadata and topic requests. Not with ``after_handling``:
-                ``edit`` changes single codes of an answer.
-            respond_with: a response to send instead of the broker's, or a function that makes it
+            partitions: Only these (topic, partition) get the `error`; partition None stands for
+                the topic itself, in metadata and topic requests. Not with `after_handling`:
+                `edit` changes single codes of an answer.
+            respond_with: A response to send instead of the broker's, or a function that makes it
                 from the request.
-            edit: a function that changes the response before it is encoded.
-            tamper: a function that changes the encoded response; see ``testing.tampering``.
-            drop: never answer, but stay connected; the connection is mute from then on.
-            disconnect: cut the connection: True instead of an answer, a number after so many
+            edit: A function that changes the response before it is encoded.
+            tamper: A function that changes the encoded response; see `testing.tampering`.
+            drop: Never answer, but stay connected; the connection is mute from then on.
+            disconnect: Cut the connection: True instead of an answer, a number after so many
                 bytes of it.
 
         Returns:
-            The fault: ``hits``, ``await struck()``, ``wait()``, ``remove()``.
+            The fault: `hits`, `await struck()`, `wait()`, `remove()`.
 
         Raises:
-            ValueError: it could never strike, or not so: no such broker or API, no times, a
+            ValueError: It could never strike, or not so: no such broker or API, no times, a
                 negative delay, an error that no broker answers, partitions without an error.
         """
         from aiokafka_lite.testing.apis import SERVED
@@ -114,13 +114,13 @@ class Faults(Face):
         """Do as if clients had exceeded a quota: answer, and then not listen for a while.
 
         Args:
-            seconds: how long, after each request that fits; 0 ends it.
-            api_key: only requests of this API.
-            client_id: only those of clients that call themselves so.
-            principal: only those of this principal ("User:alice").
+            seconds: How long, after each request that fits; 0 ends it.
+            api_key: Only requests of this API.
+            client_id: Only those of clients that call themselves so.
+            principal: Only those of this principal ("User:alice").
 
         Raises:
-            ValueError: a negative time.
+            ValueError: A negative time.
         """
         self._in_loop(
             lambda: self.state.throttles.set(

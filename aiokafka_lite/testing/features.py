@@ -31,7 +31,7 @@ _METADATA_LEVELS: Final = {
     (4, 3): 30,
     (4, 4): 33,
 }
-"""The newest ``metadata.version`` of each release that runs on KRaft (``MetadataVersion``)."""
+"""The newest `metadata.version` of each release that runs on KRaft (`MetadataVersion`)."""
 
 FIRST_ON_KRAFT: Final = (3, 3)
 FIRST_WITH_FEATURES: Final = (2, 7)  # KIP-584: the epoch of the (still empty) features is told
@@ -45,10 +45,10 @@ class Levels(NamedTuple):
 
 
 def release_number(version: str | None) -> tuple[int, int]:
-    """``(2, 8)`` of "2.8" or "2.8.2"; the newest release's of None.
+    """`(2, 8)` of "2.8" or "2.8.2"; the newest release's of None.
 
     Raises:
-        ValueError: an unknown release.
+        ValueError: An unknown release.
     """
     if version is None:
         return max(_METADATA_LEVELS)
@@ -61,19 +61,19 @@ class Features:
     """Supported and finalized levels by the features' names.
 
     Args:
-        version: the release posed as; None for the newest.
-        overrides: finalized levels that differ from a fresh cluster's; 0 takes a feature out.
-        journal: remembers over a restart what was updated.
+        version: The release posed as; None for the newest.
+        overrides: Finalized levels that differ from a fresh cluster's; 0 takes a feature out.
+        journal: Remembers over a restart what was updated.
 
     Attributes:
-        release: the release posed as, ``(4, 4)``.
-        on_kraft: whether it is one that runs on KRaft.
-        supported: what every broker of the cluster can do.
-        finalized: what they do; a feature at level 0 is not in it.
-        epoch: grows with every change of ``finalized``; -1 where features are unknown.
+        release: The release posed as, `(4, 4)`.
+        on_kraft: Whether it is one that runs on KRaft.
+        supported: What every broker of the cluster can do.
+        finalized: What they do; a feature at level 0 is not in it.
+        epoch: Grows with every change of `finalized`; -1 where features are unknown.
 
     Raises:
-        ValueError: an unknown release; an override of a feature, or to a level, that is not
+        ValueError: An unknown release; an override of a feature, or to a level, that is not
             supported.
     """
 
@@ -110,12 +110,12 @@ class Features:
         """Refuse a level that the controller would not finalize.
 
         Args:
-            name: the feature.
-            level: its new level; 0 takes it out.
-            may_lower: the request allows a downgrade.
+            name: The feature.
+            level: Its new level; 0 takes it out.
+            may_lower: The request allows a downgrade.
 
         Raises:
-            InvalidUpdateVersionError: unknown or unsupported; or lower without being allowed to,
+            InvalidUpdateVersionError: Unknown or unsupported; or lower without being allowed to,
                 or where Kafka never allows it.
         """
         current = self.level(name)

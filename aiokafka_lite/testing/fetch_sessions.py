@@ -6,7 +6,7 @@ preferred replica. A session keeps those partitions apart that may have news: th
 partition's own watchers put them there, and a look that found nothing takes them off. So a fetch
 costs what changed, and idle partitions cost nothing.
 
-Source: Kafka's ``FetchSession``, ``FetchSessionCacheShard``, ``IncrementalFetchContext``. Kafka
+Source: Kafka's `FetchSession`, `FetchSessionCacheShard`, `IncrementalFetchContext`. Kafka
 divides its cache into eight, which only shows in which session is evicted; here it is one.
 
 Non-obvious:
@@ -64,11 +64,11 @@ class SessionPartition:
     """One partition of a session: what was last asked of it, and what was last told.
 
     Attributes:
-        key: which one.
-        name: its topic's name; None while no topic has the id.
-        wanted: what was last asked.
-        high_watermark: as last told.
-        log_start_offset: as last told.
+        key: Which one.
+        name: Its topic's name; None while no topic has the id.
+        wanted: What was last asked.
+        high_watermark: As last told.
+        log_start_offset: As last told.
     """
 
     __slots__ = (
@@ -137,17 +137,17 @@ class FetchSession:
     A full fetch makes one for itself, which the cache keeps if it is wanted and there is room.
 
     Args:
-        privileged: it is a follower's.
-        uses_topic_ids: its requests name topics by id.
+        privileged: It is a follower's.
+        uses_topic_ids: Its requests name topics by id.
 
     Attributes:
-        session_id: chosen at random by the cache; 0 while the session is not kept there.
-        epoch: that the next request must have.
-        privileged: a follower's, which other clients' sessions never push out.
-        uses_topic_ids: whether its requests name topics by id.
-        created_ms: when it began.
-        last_used_ms: when it was last used.
-        watchers: told when one of its partitions changed that had nothing to tell before.
+        session_id: Chosen at random by the cache; 0 while the session is not kept there.
+        epoch: That the next request must have.
+        privileged: A follower's, which other clients' sessions never push out.
+        uses_topic_ids: Whether its requests name topics by id.
+        created_ms: When it began.
+        last_used_ms: When it was last used.
+        watchers: Told when one of its partitions changed that had nothing to tell before.
     """
 
     __slots__ = (
@@ -255,8 +255,8 @@ class FetchSessionCache:
     """The fetch sessions of one broker, as many as there is room for.
 
     Args:
-        slots: how many (``max.incremental.fetch.session.cache.slots``).
-        new_id: gives random session ids.
+        slots: How many (`max.incremental.fetch.session.cache.slots`).
+        new_id: Gives random session ids.
     """
 
     __slots__ = ("_new_id", "_sessions", "slots")
@@ -288,9 +288,9 @@ class FetchSessionCache:
         """The session that an incremental request goes on with.
 
         Raises:
-            FetchSessionIdNotFound: it was closed or evicted, or never was.
-            InvalidFetchSessionEpoch: a request is missing, or comes twice.
-            FetchSessionTopicIdError: it names topics in the other way.
+            FetchSessionIdNotFound: It was closed or evicted, or never was.
+            InvalidFetchSessionEpoch: A request is missing, or comes twice.
+            FetchSessionTopicIdError: It names topics in the other way.
         """
         session = self._sessions.get(session_id)
         if session is None:

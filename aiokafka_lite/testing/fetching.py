@@ -1,7 +1,7 @@
 """What one fetch request finds in a partition: how much there is, and the partition's answer.
 
-Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.readFromLog``,
-``Partition.readRecords``, ``DelayedFetch`` and ``RackAwareReplicaSelector`` (KIP-392).
+Source: Kafka's `KafkaApis.handleFetchRequest`, `ReplicaManager.readFromLog`,
+`Partition.readRecords`, `DelayedFetch` and `RackAwareReplicaSelector` (KIP-392).
 """
 
 from typing import Final, NamedTuple
@@ -59,8 +59,8 @@ class Look(NamedTuple):
 
     Attributes:
         partition: None if it cannot be read.
-        readable: bytes that an answer would hold of it.
-        urgent: waiting for more would not help.
+        readable: Bytes that an answer would hold of it.
+        urgent: Waiting for more would not help.
     """
 
     partition: Partition | None
@@ -72,8 +72,8 @@ class FetchReader:
     """Looks at partitions, and reads them, for one fetch request.
 
     Args:
-        request: what is asked.
-        context: by whom, and of which broker.
+        request: What is asked.
+        context: By whom, and of which broker.
     """
 
     def __init__(self, request: FetchRequest, context: RequestContext) -> None:
@@ -312,7 +312,7 @@ class FetchReader:
 def _refused(
     index: int, error: BrokerResponseError, aborted: list[AbortedTransaction] | None
 ) -> PartitionData:
-    """``aborted`` is empty or null as it happens to be in Kafka."""
+    """`aborted` is empty or null as it happens to be in Kafka."""
     return PartitionData(
         partition_index=index,
         error_code=error.errno,

@@ -19,10 +19,10 @@ _LENGTH: Final = Struct(">i")
 
 
 class FrameReceiver:
-    """``get_buffer`` where received bytes belong, ``on_bytes`` when they are there.
+    """`get_buffer` where received bytes belong, `on_bytes` when they are there.
 
     Attributes:
-        largest: bytes that the next request may have.
+        largest: Bytes that the next request may have.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_scratch", "largest")
@@ -35,16 +35,16 @@ class FrameReceiver:
         self._large_filled = 0
 
     def get_buffer(self) -> memoryview:
-        """Room for at least one byte; valid until the next ``on_bytes``."""
+        """Room for at least one byte; valid until the next `on_bytes`."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
         return self._scratch[self._filled :]
 
     def on_bytes(self, count: int) -> list[bytes | bytearray]:
-        """``count`` bytes were written into the buffer; the requests that are whole now.
+        """`count` bytes were written into the buffer; the requests that are whole now.
 
         Raises:
-            KafkaProtocolError: a length that no request has.
+            KafkaProtocolError: A length that no request has.
         """
         if self._large is not None:
             self._large_filled += count

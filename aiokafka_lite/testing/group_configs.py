@@ -96,7 +96,7 @@ class GroupConfigs:
         """The value in force, as Kafka writes it.
 
         Raises:
-            KeyError: groups have no such configuration.
+            KeyError: Groups have no such configuration.
         """
         own = self._store.of(ConfigResource.GROUP, group_id).get(name)
         return self.default(name) if own is None else own
@@ -117,7 +117,7 @@ def check_group_configs(values: Mapping[str, str], brokers: BrokerConfigs) -> No
     """Refuse what a group may not have.
 
     Raises:
-        InvalidConfigurationError: an unknown name, or a value that the brokers do not allow.
+        InvalidConfigurationError: An unknown name, or a value that the brokers do not allow.
     """
     for name, value in values.items():
         if name not in GROUP_SETTINGS:
@@ -135,7 +135,7 @@ def check_group_configs(values: Mapping[str, str], brokers: BrokerConfigs) -> No
 
 
 def _check_bounds(name: str, value: str, brokers: BrokerConfigs) -> None:
-    """A group's value lies between the brokers' ``group.*.min.*`` and ``group.*.max.*``."""
+    """A group's value lies between the brokers' `group.*.min.*` and `group.*.max.*`."""
     kind, _, rest = name.partition(".")
     known = brokers.names()
     least, most = (f"group.{kind}.{edge}.{rest}" for edge in ("min", "max"))
@@ -151,8 +151,8 @@ def check_client_metrics(values: Mapping[str, str]) -> None:
     """Refuse what a subscription for client metrics may not have.
 
     Raises:
-        InvalidRequestError: an unknown name, or an interval out of its range.
-        InvalidConfigurationError: no number, or a pattern that matches nothing.
+        InvalidRequestError: An unknown name, or an interval out of its range.
+        InvalidConfigurationError: No number, or a pattern that matches nothing.
     """
     for name, value in values.items():
         if name not in CLIENT_METRICS_SETTINGS:

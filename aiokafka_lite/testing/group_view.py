@@ -19,8 +19,8 @@ class GroupView(NamedTuple):
 
     Attributes:
         kind: "classic" or "consumer" (KIP-848).
-        state: as Kafka names it: "Empty", "Stable", "PreparingRebalance", ...
-        members: the partitions that each member has, by its member id.
+        state: As Kafka names it: "Empty", "Stable", "PreparingRebalance", ...
+        members: The partitions that each member has, by its member id.
     """
 
     kind: str

@@ -4,7 +4,7 @@
     ["topic",["orders"],{"id":"...",...}] 1f0c33a2  a note: kind, key, value; and its CRC-32
     ["topic",["orders"],null] 90bd8c7e              the key is forgotten
 
-A note is in the file (the system's cache of it, that is) when ``note`` returns, so that a process
+A note is in the file (the system's cache of it, that is) when `note` returns, so that a process
 that dies loses none. An end that was written in part, or that the disk had not got when the
 machine died, is dropped when the file is read. What is outdated goes when the file is opened, and
 when too much of it has gathered.
@@ -36,14 +36,14 @@ class DataFolderError(ValueError):
 
 
 class FileJournal(Journal):
-    """Owns its file until ``close``.
+    """Owns its file until `close`.
 
     Args:
-        path: made if it is not there.
-        fsync: wait with every note until the disk has it, so that none is lost with the machine.
+        path: Made if it is not there.
+        fsync: Wait with every note until the disk has it, so that none is lost with the machine.
 
     Raises:
-        DataFolderError: the file is not a journal, or one of another format, or damaged.
+        DataFolderError: The file is not a journal, or one of another format, or damaged.
     """
 
     def __init__(self, path: Path, *, fsync: bool = False) -> None:

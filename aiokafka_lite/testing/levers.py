@@ -1,4 +1,4 @@
-"""The part of ``FakeCluster``'s face that moves what the cluster knows: topics, leaders, time.
+"""The part of `FakeCluster`'s face that moves what the cluster knows: topics, leaders, time.
 
 Each lever is what an operator's command, another client or mere time would do, done at once.
 """
@@ -19,11 +19,11 @@ class Levers(Face):
     # Time
 
     def advance(self, seconds: float) -> None:
-        """Move the cluster's ``VirtualClock`` on, and let happen what falls due on the way.
+        """Move the cluster's `VirtualClock` on, and let happen what falls due on the way.
 
         Raises:
-            RuntimeError: the cluster goes by the machine's clock.
-            ValueError: time does not run backwards.
+            RuntimeError: The cluster goes by the machine's clock.
+            ValueError: Time does not run backwards.
         """
         clock = self.state.clock
         if not isinstance(clock, VirtualClock):
@@ -42,14 +42,14 @@ class Levers(Face):
         """Create a topic at once, known to every broker.
 
         Args:
-            name: its name.
-            partitions: how many, -1 for ``default_partitions``; partition ``i`` is led by broker
-                ``i`` modulo the brokers.
-            replication_factor: replicas of each; -1 for three, or as many brokers as there are.
-            configs: topic configurations by Kafka's names (``message.timestamp.type``, ...).
+            name: Its name.
+            partitions: How many, -1 for `default_partitions`; partition `i` is led by broker
+                `i` modulo the brokers.
+            replication_factor: Replicas of each; -1 for three, or as many brokers as there are.
+            configs: Topic configurations by Kafka's names (`message.timestamp.type`, ...).
 
         Raises:
-            BrokerResponseError: what a client would be answered.
+            BrokerResponseError: What a client would be answered.
         """
         return self._in_loop(
             lambda: self.state.create_topic(name, partitions, replication_factor, configs=configs)
@@ -60,18 +60,18 @@ class Levers(Face):
         self._in_loop(lambda: self.state.delete_topic(self._topic(name).name))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow to ``total`` partitions."""
+        """Let a topic grow to `total` partitions."""
         self._in_loop(lambda: self.state.add_partitions(self._topic(name).name, total))
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Move the log start of a partition to offset ``before``."""
+        """Move the log start of a partition to offset `before`."""
         found = self.partition(topic, partition)
         self._in_loop(lambda: found.delete_before(before))
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> int:
         """Lose the end of a log, as an unclean leader election does.
 
-        What is at ``to_offset`` or after it is gone, and the whole batch that holds it, though it
+        What is at `to_offset` or after it is gone, and the whole batch that holds it, though it
         was acknowledged; a new leader epoch begins there (KIP-101, KIP-320).
 
         Returns:
@@ -101,22 +101,22 @@ class Levers(Face):
     def move_coordinator(
         self, key: str, node_id: int, kind: CoordinatorType = CoordinatorType.GROUP
     ) -> None:
-        """Let another broker coordinate a group (or with ``kind`` a transactional id).
+        """Let another broker coordinate a group (or with `kind` a transactional id).
 
         What waits in the old coordinator is answered with NOT_COORDINATOR. Keys of the same
-        partition of ``__consumer_offsets`` move along, as they do in Kafka.
+        partition of `__consumer_offsets` move along, as they do in Kafka.
 
         Raises:
-            ValueError: there is no such broker, or it is not up.
+            ValueError: There is no such broker, or it is not up.
         """
         self._node(node_id)
         self._in_loop(lambda: self.state.coordinators.move(kind, key, node_id))
 
     def shrink_isr(self, topic: str, partition: int, node_ids: Iterable[int]) -> None:
-        """Let replicas fall behind; with fewer than ``min.insync.replicas`` left, acks=all fails.
+        """Let replicas fall behind; with fewer than `min.insync.replicas` left, acks=all fails.
 
         Raises:
-            ValueError: the leader cannot fall behind; or there is no such broker.
+            ValueError: The leader cannot fall behind; or there is no such broker.
         """
         found, nodes = self.partition(topic, partition), self._checked(node_ids)
         self._in_loop(lambda: found.shrink_isr(nodes))
@@ -132,7 +132,7 @@ class Levers(Face):
     # What time would do
 
     def apply_retention(self) -> None:
-        """Delete what is older than ``retention.ms`` or more than ``retention.bytes``, now.
+        """Delete what is older than `retention.ms` or more than `retention.bytes`, now.
 
         Nothing does so by itself: a test that deletes says when. Time is the cluster's clock's.
         """
@@ -142,12 +142,12 @@ class Levers(Face):
         """Keep the newest record of each key of a compacted topic, now.
 
         Raises:
-            ValueError: there is no such topic, or its ``cleanup.policy`` is another.
+            ValueError: There is no such topic, or its `cleanup.policy` is another.
         """
         self._in_loop(lambda: self.state.compact(self._topic(topic).name))
 
     def expire_offsets(self) -> None:
-        """Forget committed offsets that are older than ``offsets.retention.minutes``, now."""
+        """Forget committed offsets that are older than `offsets.retention.minutes`, now."""
         self._in_loop(lambda: self.state.groups.expire_offsets())
 
     def expire_producer_id(self, producer_id: int) -> None:

@@ -1,9 +1,9 @@
 """Accepts the connections of one listening socket, and can stop doing so at any moment.
 
-``asyncio.Server`` cannot: a socket that it has accepted while it is being closed belongs to nobody.
+`asyncio.Server` cannot: a socket that it has accepted while it is being closed belongs to nobody.
 Here whoever is on the way in is known, and turned away when the listener closes.
 
-Owns the socket and a task for each connection that is being established; ``close`` ends them.
+Owns the socket and a task for each connection that is being established; `close` ends them.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ class Guest(asyncio.BufferedProtocol):
 
     @abstractmethod
     def abort(self) -> None:
-        """End it now; before ``connection_made`` it ends with that."""
+        """End it now; before `connection_made` it ends with that."""
 
 
 class Listener:
     """Listens from its construction on.
 
     Args:
-        listening: bound, not blocking.
-        new_guest: makes the protocol of a connection.
-        ssl_context: for a TLS listener.
+        listening: Bound, not blocking.
+        new_guest: Makes the protocol of a connection.
+        ssl_context: For a TLS listener.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ are written over. A read is a slice of a segment, or one join where it runs over
 A segment never grows, and what was cut off one is never written over, so a slice that someone
 holds stays valid while the log goes on.
 
-What is kept beside memory goes through a ``LogStore``: ``append`` tells it each batch, ``rewrite``
-and ``truncate`` the batches that are left, ``delete_before`` the new start; ``load`` is the way
+What is kept beside memory goes through a `LogStore`: `append` tells it each batch, `rewrite`
+and `truncate` the batches that are left, `delete_before` the new start; `load` is the way
 back.
 """
 
@@ -41,7 +41,7 @@ class FoundOffset(NamedTuple):
 
 
 class LogStore:
-    """What outlives the process of one log. This one keeps nothing; ``storage`` has one that does.
+    """What outlives the process of one log. This one keeps nothing; `storage` has one that does.
 
     Every batch is told with its offsets and its leader epoch in it, so the batches and the start
     offset are the whole log.
@@ -54,17 +54,17 @@ class LogStore:
         """The log was cut or compacted: these batches are all it has."""
 
     def move_start(self, offset: int) -> None:
-        """What lies before ``offset`` may be forgotten."""
+        """What lies before `offset` may be forgotten."""
 
 
 class PartitionLog:
     """The records of one partition.
 
     Attributes:
-        start_offset: first offset that may be read (``log start offset``).
-        end_offset: offset that the next record will get (``log end offset``).
-        epochs: ``(leader epoch, first offset appended in it)``, oldest first.
-        max_timestamp: largest timestamp of any batch, in ms; -1 when there is none. As in Kafka,
+        start_offset: First offset that may be read (`log start offset`).
+        end_offset: Offset that the next record will get (`log end offset`).
+        epochs: `(leader epoch, first offset appended in it)`, oldest first.
+        max_timestamp: Largest timestamp of any batch, in ms; -1 when there is none. As in Kafka,
             whose segments are large, a batch before the log's start may have it.
     """
 
@@ -108,7 +108,7 @@ class PartitionLog:
         self.epochs.append((leader_epoch, self.end_offset))
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch that ``offset`` was, or would be, appended in; -1 if none began yet."""
+        """The leader epoch that `offset` was, or would be, appended in; -1 if none began yet."""
         index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
         return self.epochs[index - 1][0] if index else -1
 
@@ -122,10 +122,10 @@ class PartitionLog:
         """Copy a checked v2 batch to the end of the log and give it its offsets.
 
         Args:
-            batch: exactly the bytes of the batch.
-            header: its header, already read and checked.
-            leader_epoch: epoch of the leader that appends.
-            append_time_ms: replaces the records' timestamps (topics with ``LogAppendTime``).
+            batch: Exactly the bytes of the batch.
+            header: Its header, already read and checked.
+            leader_epoch: Epoch of the leader that appends.
+            append_time_ms: Replaces the records' timestamps (topics with `LogAppendTime`).
 
         Returns:
             The offset of the batch's first record.
@@ -146,10 +146,10 @@ class PartitionLog:
         """Fill an empty log with what a store kept of it, and go on in that store.
 
         Args:
-            batches: as they were told to the store, with their offsets and leader epochs.
-            start_offset: where the log may be read from.
-            end_offset: where it ended at least.
-            store: told every change from now on, but not of these batches.
+            batches: As they were told to the store, with their offsets and leader epochs.
+            start_offset: Where the log may be read from.
+            end_offset: Where it ended at least.
+            store: Told every change from now on, but not of these batches.
         """
         self._store = None
         self._fill(batches)
@@ -167,7 +167,7 @@ class PartitionLog:
         """Cut the end off, as a replica does that has more than its new leader.
 
         Args:
-            to_offset: nothing at or after it is left. The batch that holds it goes as a whole, as
+            to_offset: Nothing at or after it is left. The batch that holds it goes as a whole, as
                 replicas have either all of a batch or nothing.
 
         Returns:
@@ -193,7 +193,7 @@ class PartitionLog:
         """Put other batches in place of all there are, as compaction does.
 
         Args:
-            batches: in order, with their offsets and epochs; there may be gaps between them. The
+            batches: In order, with their offsets and epochs; there may be gaps between them. The
                 log ends where it ended.
         """
         end_offset = self.end_offset
@@ -218,14 +218,14 @@ class PartitionLog:
         at_least_one: bool = True,
         below: int | None = None,
     ) -> memoryview | bytes:
-        """The batches from the one that holds ``offset``; the last one may be cut off.
+        """The batches from the one that holds `offset`; the last one may be cut off.
 
         Args:
-            offset: from ``start_offset`` to ``end_offset``; the first batch may begin before it.
-            max_bytes: what is returned ends there, in the middle of a batch if need be.
-            at_least_one: return the first batch whole even if it is larger (KIP-74); without,
+            offset: From `start_offset` to `end_offset`; the first batch may begin before it.
+            max_bytes: What is returned ends there, in the middle of a batch if need be.
+            at_least_one: Return the first batch whole even if it is larger (KIP-74); without,
                 one that does not fit is held back.
-            below: leave out batches from this offset on (the last stable offset).
+            below: Leave out batches from this offset on (the last stable offset).
         """
         end = self.end_offset if below is None else min(below, self.end_offset)
         if offset >= end or not self._segments:
@@ -234,7 +234,7 @@ class PartitionLog:
         segment = self._segments[index]
         position = segment.position_of(offset)
         if position == segment.size and index + 1 < len(self._segments):
-            index += 1  # compaction left nothing of this segment from ``offset`` on
+            index += 1  # compaction left nothing of this segment from `offset` on
             segment, position = self._segments[index], 0
         first_size = segment.batch_end(position) - position
         if first_size > max_bytes:
@@ -255,7 +255,7 @@ class PartitionLog:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def available_bytes(self, offset: int, below: int | None = None) -> int:
-        """Bytes that a read from ``offset`` without a limit would return; costs no read."""
+        """Bytes that a read from `offset` without a limit would return; costs no read."""
         end = self.end_offset if below is None else min(below, self.end_offset)
         if offset >= end or not self._segments:
             return 0
@@ -268,7 +268,7 @@ class PartitionLog:
         return until - segment.start_position - segment.position_of(offset)
 
     def batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds ``offset``; itself where none does."""
+        """The first offset of the batch that holds `offset`; itself where none does."""
         if offset >= self.end_offset or not self._segments:
             return offset
         segment = self._segments[self._segment_index(offset)]
@@ -278,7 +278,7 @@ class PartitionLog:
         return min(offset, BatchHeader.read(segment.view, segment.positions[index]).base_offset)
 
     def upper_bound(self, offset: int, size: int) -> int:
-        """An offset that is not below any in ``size`` bytes read from ``offset`` on.
+        """An offset that is not below any in `size` bytes read from `offset` on.
 
         Kafka finds it in an index that knows a batch every 4096 bytes, and looks for aborted
         transactions up to there.
@@ -291,7 +291,7 @@ class PartitionLog:
         return self.end_offset
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record that is at least as late as ``timestamp_ms``, if there is one."""
+        """The first record that is at least as late as `timestamp_ms`, if there is one."""
         for segment in self._segments:
             largest = segment.largest_timestamps
             if not largest or largest[-1] < timestamp_ms:
@@ -318,8 +318,8 @@ class PartitionLog:
         """Where a leader epoch ended (KIP-101).
 
         Returns:
-            ``(epoch, end offset)`` with the largest epoch not after ``epoch``; ``(-1, -1)`` when
-            ``epoch`` is after all that are known.
+            `(epoch, end offset)` with the largest epoch not after `epoch`; `(-1, -1)` when
+            `epoch` is after all that are known.
         """
         if not self.epochs or epoch < 0 or epoch > self.epochs[-1][0]:
             return (-1, -1)
@@ -328,11 +328,11 @@ class PartitionLog:
         return (self.epochs[index - 1][0] if index else epoch, end)
 
     def delete_before(self, offset: int, *, forget: bool = False) -> None:
-        """Move the log start to ``offset``; whole segments before it are dropped.
+        """Move the log start to `offset`; whole segments before it are dropped.
 
         Args:
-            offset: up to the log's end.
-            forget: find the largest timestamp again, as if every batch were a segment.
+            offset: Up to the log's end.
+            forget: Find the largest timestamp again, as if every batch were a segment.
         """
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
@@ -398,7 +398,7 @@ class PartitionLog:
             del self._segments[-1]
 
     def _segment_for(self, size: int, base_offset: int) -> Segment:
-        """The segment that has room for ``size`` more bytes: the last, or a new one."""
+        """The segment that has room for `size` more bytes: the last, or a new one."""
         if not self._segments:
             capacity, position = FIRST_SEGMENT_BYTES, 0
         else:
@@ -412,7 +412,7 @@ class PartitionLog:
         return segment
 
     def _segment_index(self, offset: int) -> int:
-        """Index of the segment that holds ``offset``; the log must hold it."""
+        """Index of the segment that holds `offset`; the log must hold it."""
         index = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(index - 1, 0)
 
@@ -421,7 +421,7 @@ class PartitionLog:
     ) -> FoundOffset | None:
         batch = segment.batch(index)
         header = BatchHeader.read(batch)
-        if header.control:  # its one record counts too, but is not one of ``records_of``
+        if header.control:  # its one record counts too, but is not one of `records_of`
             if header.base_offset < first or header.max_timestamp < timestamp_ms:
                 return None
             return FoundOffset(header.base_offset, header.max_timestamp, header.leader_epoch)

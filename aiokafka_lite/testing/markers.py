@@ -1,6 +1,6 @@
 """Control batches that end a transaction: one record, its key COMMIT or ABORT.
 
-Source: Kafka's ``EndTransactionMarker`` and ``ControlRecordType``.
+Source: Kafka's `EndTransactionMarker` and `ControlRecordType`.
 """
 
 from struct import Struct

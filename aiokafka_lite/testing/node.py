@@ -7,10 +7,10 @@ class Node:
     """One broker as the others know it.
 
     Attributes:
-        host: where clients are told that it is.
-        listens_on: the address that it really listens on; ``host`` unless told otherwise.
+        host: Where clients are told that it is.
+        listens_on: The address that it really listens on; `host` unless told otherwise.
         port: 0 until it listens for the first time.
-        registered: the controller knows it, dead or alive, until it is unregistered.
+        registered: The controller knows it, dead or alive, until it is unregistered.
     """
 
     __slots__ = ("alive", "host", "listens_on", "node_id", "port", "rack", "registered")

@@ -1,7 +1,7 @@
 """What a partition's log knows of transactions: those that are open, and those that were aborted.
 
-Source: Kafka's ``ProducerStateManager`` (ongoing transactions, first unstable offset) and
-``TransactionIndex``/``AbortedTxn``. Appends count as replicated at once, so a transaction is
+Source: Kafka's `ProducerStateManager` (ongoing transactions, first unstable offset) and
+`TransactionIndex`/`AbortedTxn`. Appends count as replicated at once, so a transaction is
 decided as soon as its marker is in the log.
 """
 
@@ -22,10 +22,10 @@ class AbortedTransaction(NamedTuple):
     """Records of one producer that a read_committed consumer must not see.
 
     Attributes:
-        producer_id: whose.
-        first_offset: where the transaction began in this partition.
-        last_offset: the marker's.
-        last_stable_offset: everything before it was decided when the marker was written.
+        producer_id: Whose.
+        first_offset: Where the transaction began in this partition.
+        last_offset: The marker's.
+        last_stable_offset: Everything before it was decided when the marker was written.
     """
 
     producer_id: int
@@ -38,7 +38,7 @@ class OpenTransactions:
     """The transactions of one partition.
 
     Attributes:
-        aborted: in the order of their markers.
+        aborted: In the order of their markers.
     """
 
     __slots__ = ("_first_offsets", "aborted")
@@ -58,11 +58,11 @@ class OpenTransactions:
         return self._first_offsets.get(producer_id)
 
     def begin(self, producer_id: int, offset: int) -> None:
-        """A producer's transactional batch went to ``offset``; later ones change nothing."""
+        """A producer's transactional batch went to `offset`; later ones change nothing."""
         self._first_offsets.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, offset: int, *, committed: bool) -> None:
-        """A marker went to ``offset``; one that ends no transaction changes nothing."""
+        """A marker went to `offset`; one that ends no transaction changes nothing."""
         first_offset = self._first_offsets.pop(producer_id, None)
         if first_offset is not None and not committed:
             undecided = self.first_undecided
@@ -71,7 +71,7 @@ class OpenTransactions:
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that reach into
-        ``first <= offset < end``, in the order of their markers."""
+        `first <= offset < end`, in the order of their markers."""
         found = []
         begin = bisect_left(self.aborted, first, key=lambda aborted: aborted.last_offset)
         for aborted in self.aborted[begin:]:

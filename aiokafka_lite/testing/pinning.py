@@ -24,12 +24,12 @@ def offered(
     """The versions to offer: those served, as far as release and caller leave them.
 
     Args:
-        served: all that there is.
-        version: the release; None for all that there is.
-        narrowed: the caller's own ranges; None withdraws an API.
+        served: All that there is.
+        version: The release; None for all that there is.
+        narrowed: The caller's own ranges; None withdraws an API.
 
     Raises:
-        ValueError: an unknown release.
+        ValueError: An unknown release.
     """
     limits: dict[int, tuple[int, int] | None] = {}
     if version is not None:

@@ -16,7 +16,7 @@ from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic
 __all__ = ["check_replicas", "in_sync_as_told", "place", "place_as_told", "place_more"]
 
 MOST_AT_ONCE: Final = 10_000
-"""Partitions of one request, Kafka's own limit (``MAX_PARTITIONS_PER_BATCH``)."""
+"""Partitions of one request, Kafka's own limit (`MAX_PARTITIONS_PER_BATCH`)."""
 
 
 def place(node_ids: Sequence[int], partitions: int, replication_factor: int) -> list[Sequence[int]]:
@@ -142,7 +142,7 @@ def check_replicas(
 def in_sync_as_told(partition: Partition, features: Features) -> tuple[list[int], list[int]]:
     """The replicas in sync, and those that may lead without being so (KIP-966).
 
-    ``Partition`` remembers in ``isr`` the last one that was in sync, though it is down; so did
+    `Partition` remembers in `isr` the last one that was in sync, though it is down; so did
     Kafka, until it came to keep it among the eligible leaders.
     """
     isr = list(partition.isr)

@@ -5,8 +5,8 @@ is answered with its old offset, and any other has to follow the last one withou
 transactional batch needs a transaction that is open in this partition, or one that the coordinator
 has verified (KIP-890).
 
-Source: KIP-98; Kafka's ``ProducerStateEntry``, ``ProducerAppendInfo``, ``VerificationStateEntry``
-and ``UnifiedLog.analyzeAndValidateProducerState``.
+Source: KIP-98; Kafka's `ProducerStateEntry`, `ProducerAppendInfo`, `VerificationStateEntry`
+and `UnifiedLog.analyzeAndValidateProducerState`.
 """
 
 from collections import deque
@@ -50,10 +50,10 @@ class Producer:
     """One producer id on one partition, in its newest epoch.
 
     Attributes:
-        epoch: of its last batch or marker.
-        batches: the last ones of this epoch.
-        coordinator_epoch: of its last marker; -1 when there was none.
-        last_timestamp: of its last batch or marker, in ms.
+        epoch: Of its last batch or marker.
+        batches: The last ones of this epoch.
+        coordinator_epoch: Of its last marker; -1 when there was none.
+        last_timestamp: Of its last batch or marker, in ms.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp")
@@ -88,8 +88,8 @@ class ProducerTable:
     """The producers of one partition, by producer id.
 
     Attributes:
-        transactions: those of them that are open or were aborted in this partition.
-        next_check_ms: when to look again for those that ``expire``; every ten minutes, as a
+        transactions: Those of them that are open or were aborted in this partition.
+        next_check_ms: When to look again for those that `expire`; every ten minutes, as a
             broker does, so that records with old timestamps do not make producers forgotten.
     """
 
@@ -111,11 +111,11 @@ class ProducerTable:
         """Whether the coordinator has to be asked before a transactional batch is appended.
 
         Args:
-            header: the batch's; its base sequence is -1 for offsets of a group.
-            bumps_epoch: the producer has an epoch for each transaction (KIP-890, part 2).
+            header: The batch's; its base sequence is -1 for offsets of a group.
+            bumps_epoch: The producer has an epoch for each transaction (KIP-890, part 2).
 
         Raises:
-            InvalidProducerEpoch: a newer epoch of this producer id has written already.
+            InvalidProducerEpoch: A newer epoch of this producer id has written already.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         producer = self._producers.get(producer_id)
@@ -140,16 +140,16 @@ class ProducerTable:
         """Refuse a producer's batch that may not follow what it wrote, or recognise a repetition.
 
         Args:
-            header: the batch's; a base sequence of -1 (offsets of a group) is not looked at.
-            verified: the coordinator said that the partition is part of the open transaction.
+            header: The batch's; a base sequence of -1 (offsets of a group) is not looked at.
+            verified: The coordinator said that the partition is part of the open transaction.
 
         Returns:
             The remembered batch that this one repeats, or None when it is a new one.
 
         Raises:
-            InvalidProducerEpoch: a newer epoch of this producer id has written already.
-            InvalidTxnState: no transaction is open here, or one is and the batch is no part of it.
-            OutOfOrderSequenceNumber: records between the last batch and this one are missing.
+            InvalidProducerEpoch: A newer epoch of this producer id has written already.
+            InvalidTxnState: No transaction is open here, or one is and the batch is no part of it.
+            OutOfOrderSequenceNumber: Records between the last batch and this one are missing.
         """
         producer = self._producers.get(header.producer_id)
         first, last = header.base_sequence, last_sequence(header)
@@ -194,14 +194,14 @@ class ProducerTable:
         """Refuse a marker of a coordinator, or of an epoch, that is over.
 
         Args:
-            producer_id: whose transaction it ends.
-            epoch: the marker's.
-            coordinator_epoch: the coordinator's.
-            transaction_version: since 2 a marker is written in a new epoch, which no batch had.
+            producer_id: Whose transaction it ends.
+            epoch: The marker's.
+            coordinator_epoch: The coordinator's.
+            transaction_version: Since 2 a marker is written in a new epoch, which no batch had.
 
         Raises:
-            InvalidProducerEpoch: this producer id has gone on to a newer epoch.
-            TransactionCoordinatorFenced: a newer coordinator has written already.
+            InvalidProducerEpoch: This producer id has gone on to a newer epoch.
+            TransactionCoordinatorFenced: A newer coordinator has written already.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -251,7 +251,7 @@ class ProducerTable:
             self._verifying.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Expire the producer ids that have not written for ``producer.id.expiration.ms``."""
+        """Expire the producer ids that have not written for `producer.id.expiration.ms`."""
         self.next_check_ms = now_ms + EXPIRY_CHECK_MS
         for producer_id, producer in list(self._producers.items()):
             if now_ms - producer.last_timestamp >= expiration_ms:

@@ -45,9 +45,9 @@ class Limit(NamedTuple):
     """A quota that a client falls under, and whom it shares it with.
 
     Attributes:
-        bound: bytes, or percent of a thread's time, a second.
-        user: the user whose clients share it; "" if users do not matter.
-        client_id: the client id whose clients share it; "" if client ids do not matter.
+        bound: Bytes, or percent of a thread's time, a second.
+        user: The user whose clients share it; "" if users do not matter.
+        client_id: The client id whose clients share it; "" if client ids do not matter.
     """
 
     bound: float
@@ -59,9 +59,9 @@ class QuotaFilter(NamedTuple):
     """Which entities are meant.
 
     Attributes:
-        exact: parts that an entity has, with these names (None: the default).
-        present: types of parts that it has, whatever the name.
-        strict: whether it has no others.
+        exact: Parts that an entity has, with these names (None: the default).
+        present: Types of parts that it has, whatever the name.
+        strict: Whether it has no others.
     """
 
     exact: Mapping[str, str | None]
@@ -80,8 +80,8 @@ class QuotaFilter(NamedTuple):
         """Refuse what no entity could be.
 
         Raises:
-            InvalidRequestError: addresses are not combined with users or client ids.
-            UnsupportedVersionError: a type that there is not.
+            InvalidRequestError: Addresses are not combined with users or client ids.
+            UnsupportedVersionError: A type that there is not.
         """
         kinds = {*self.exact, *self.present}
         for kind in kinds:
@@ -103,7 +103,7 @@ class QuotaTable:
     """The quotas of a cluster.
 
     Args:
-        journal: what remembers the table over a restart.
+        journal: What remembers the table over a restart.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -127,11 +127,11 @@ class QuotaTable:
 
         Args:
             parts: (type, name) of each part, the name None for the default.
-            changes: new values by quota: bytes a second, or percent.
-            validate_only: check only.
+            changes: New values by quota: bytes a second, or percent.
+            validate_only: Check only.
 
         Raises:
-            InvalidRequestError: an entity or a value that there cannot be; nothing was changed.
+            InvalidRequestError: An entity or a value that there cannot be; nothing was changed.
         """
         entity = entity_of(parts)
         keys = _keys_for(entity)

@@ -21,9 +21,9 @@ def refusal_of(
     """What answers a request to add or remove a voter.
 
     Args:
-        context: who asks.
-        cluster_id: the cluster that the client means; None for whichever it is.
-        directory_id: of the voter.
+        context: Who asks.
+        cluster_id: The cluster that the client means; None for whichever it is.
+        directory_id: Of the voter.
     """
     try:
         context.check()

@@ -1,6 +1,6 @@
 """A batch that is stored otherwise than it was sent: in the topic's own codec, or corrected.
 
-Source: Kafka's ``LogValidator``, which assigns what it computed of the records itself.
+Source: Kafka's `LogValidator`, which assigns what it computed of the records itself.
 """
 
 from struct import Struct
@@ -34,13 +34,13 @@ def sealed(header: BatchHeader, records: bytes) -> memoryview:
 def recompressed(
     batch: memoryview, header: BatchHeader, codec: Compression, level: int | None
 ) -> memoryview:
-    """The same records in another codec (``compression.type`` of a topic).
+    """The same records in another codec (`compression.type` of a topic).
 
     Args:
-        batch: exactly the bytes of a batch that was checked.
-        header: its header.
-        codec: what it shall be compressed with.
-        level: the codec's; None for its default.
+        batch: Exactly the bytes of a batch that was checked.
+        header: Its header.
+        codec: What it shall be compressed with.
+        level: The codec's; None for its default.
     """
     records = batch[HEADER_SIZE:]
     plain = decompress(records, header.codec) if header.codec else bytes(records)

@@ -1,7 +1,7 @@
-"""Which of a log's first batches are too old or too many (``retention.ms``, ``retention.bytes``).
+"""Which of a log's first batches are too old or too many (`retention.ms`, `retention.bytes`).
 
 Kafka deletes whole segment files; here every batch counts as a segment of its own.
-Source: Kafka's ``UnifiedLog.deleteOldSegments``.
+Source: Kafka's `UnifiedLog.deleteOldSegments`.
 """
 
 from typing import Final
@@ -18,11 +18,11 @@ def first_retained(log: PartitionLog, now_ms: int, retention_ms: int, retention_
     """The offset that the log shall begin at.
 
     Args:
-        log: what there is.
-        now_ms: the broker's clock.
-        retention_ms: a batch goes when its largest timestamp is older; -1 for no limit. A batch
+        log: What there is.
+        now_ms: The broker's clock.
+        retention_ms: A batch goes when its largest timestamp is older; -1 for no limit. A batch
             without a timestamp stays.
-        retention_bytes: batches go while as much is left without them; -1 for no limit.
+        retention_bytes: Batches go while as much is left without them; -1 for no limit.
     """
     surplus = log.available_bytes(log.start_offset) - retention_bytes
     first = log.start_offset

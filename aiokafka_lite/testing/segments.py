@@ -34,12 +34,12 @@ class Segment:
         """Largest timestamp of the *log* up to and with this batch, so that it can be bisected."""
 
     def position_of(self, offset: int) -> int:
-        """Where the batch begins that holds ``offset``, or the next one after it."""
+        """Where the batch begins that holds `offset`, or the next one after it."""
         index = bisect_left(self.last_offsets, offset)
         return self.positions[index] if index < len(self.positions) else self.size
 
     def batch(self, index: int) -> memoryview:
-        """The bytes of the batch that was appended as the ``index``-th."""
+        """The bytes of the batch that was appended as the `index`-th."""
         position = self.positions[index]
         return self.view[position : self.batch_end(position)]
 
@@ -55,12 +55,12 @@ class Segment:
         return stored
 
     def cut(self, index: int) -> None:
-        """Take off the batches from the ``index``-th on; the segment takes no others then."""
+        """Take off the batches from the `index`-th on; the segment takes no others then."""
         self.size = self.positions[index]
         self.view = self.view[: self.size]  # a reader may still hold what lies behind
         del self.positions[index:], self.last_offsets[index:], self.largest_timestamps[index:]
 
     def batch_end(self, position: int) -> int:
-        """Where the batch ends that begins at ``position``."""
+        """Where the batch ends that begins at `position`."""
         index = bisect_right(self.positions, position)
         return self.positions[index] if index < len(self.positions) else self.size

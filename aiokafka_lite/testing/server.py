@@ -22,12 +22,12 @@ logger: Final = logging.getLogger(__name__)
 
 
 class BrokerServer(Owner):
-    """One broker's sockets, which it owns; ``kill`` or ``stop`` ends them.
+    """One broker's sockets, which it owns; `kill` or `stop` ends them.
 
     Attributes:
-        node: this broker; ``port`` is set when it first listens, and kept.
-        connections: those that are open.
-        failures: what went wrong in the broker itself, or in a test's function that it called.
+        node: This broker; `port` is set when it first listens, and kept.
+        connections: Those that are open.
+        failures: What went wrong in the broker itself, or in a test's function that it called.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BrokerServer(Owner):
         """Listen: on any free port at first, then always on the same one.
 
         Raises:
-            OSError: the port is taken.
+            OSError: The port is taken.
         """
         listening = self._reserved or self._bind()
         self._reserved = None
@@ -71,7 +71,7 @@ class BrokerServer(Owner):
         self.cut_connections()
         try:
             self._reserved = self._bind()
-        except OSError as error:  # a loop that closes sockets later; ``start`` binds then
+        except OSError as error:  # a loop that closes sockets later; `start` binds then
             logger.debug("port %d is not reserved: %s", self.node.port, error)
 
     def pause(self) -> None:

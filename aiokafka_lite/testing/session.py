@@ -14,10 +14,10 @@ class Session:
     """Lives as long as its connection; handed to every API with each request.
 
     Attributes:
-        connection_id: counts the connections of the cluster, from 0.
-        client_host: the client's address, as in descriptions of groups ("/127.0.0.1").
-        principal: who it is ("User:alice"); ``ANONYMOUS`` without authentication.
-        authentication: how far SASL has come; None on a listener without SASL.
+        connection_id: Counts the connections of the cluster, from 0.
+        client_host: The client's address, as in descriptions of groups ("/127.0.0.1").
+        principal: Who it is ("User:alice"); `ANONYMOUS` without authentication.
+        authentication: How far SASL has come; None on a listener without SASL.
     """
 
     __slots__ = ("authentication", "client_host", "connection_id", "principal")

@@ -50,18 +50,18 @@ class ClusterState:
     """Nodes, topics and counters of one cluster.
 
     Args:
-        nodes: every broker, dead or alive.
-        clock: the time, and timers.
-        random: where ids come from; the same seed gives the same ids.
-        default_partitions: partitions of a topic that does not say (``num.partitions``).
-        auto_create_topics: create a topic that metadata is asked for
-            (``auto.create.topics.enable``).
-        check_records: decode every batch that is produced and refuse what is wrong in it.
-        journal: what remembers over a restart; by default nothing does.
-        storage: what keeps topics and records over a restart, and has the journal.
-        version: the Kafka release that it poses as; None for the newest.
-        features: finalized levels that differ from those of a fresh cluster.
-        broker_configs: what the brokers are started with, by Kafka's names.
+        nodes: Every broker, dead or alive.
+        clock: The time, and timers.
+        random: Where ids come from; the same seed gives the same ids.
+        default_partitions: Partitions of a topic that does not say (`num.partitions`).
+        auto_create_topics: Create a topic that metadata is asked for
+            (`auto.create.topics.enable`).
+        check_records: Decode every batch that is produced and refuse what is wrong in it.
+        journal: What remembers over a restart; by default nothing does.
+        storage: What keeps topics and records over a restart, and has the journal.
+        version: The Kafka release that it poses as; None for the newest.
+        features: Finalized levels that differ from those of a fresh cluster.
+        broker_configs: What the brokers are started with, by Kafka's names.
     """
 
     def __init__(
@@ -185,15 +185,15 @@ class ClusterState:
         """Create a topic, its partitions' leaders going round the brokers from the first one on.
 
         Args:
-            name: its name.
-            partitions: how many; -1 for the default, and with ``assignments``.
-            replication_factor: replicas of each; -1 for the default, and with ``assignments``.
-            assignments: partition -> node ids of its replicas, the leader first.
-            configs: the topic's own configurations.
-            validate_only: check only; what is returned is not part of the cluster.
+            name: Its name.
+            partitions: How many; -1 for the default, and with `assignments`.
+            replication_factor: Replicas of each; -1 for the default, and with `assignments`.
+            assignments: Partition -> node ids of its replicas, the leader first.
+            configs: The topic's own configurations.
+            validate_only: Check only; what is returned is not part of the cluster.
 
         Raises:
-            BrokerResponseError: the error to answer with; nothing was created.
+            BrokerResponseError: The error to answer with; nothing was created.
         """
         check_topic_name(name)
         if name in self.topics:
@@ -244,13 +244,13 @@ class ClusterState:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Let a topic grow to ``total`` partitions.
+        """Let a topic grow to `total` partitions.
 
         Args:
-            name: of the topic.
-            total: how many it shall have.
-            replicas: node ids for each new partition, the leader first; None: go on round.
-            validate_only: check only.
+            name: Of the topic.
+            total: How many it shall have.
+            replicas: Node ids for each new partition, the leader first; None: go on round.
+            validate_only: Check only.
 
         Raises:
             InvalidPartitionsError, InvalidReplicationAssignmentError, PolicyViolationError
@@ -288,7 +288,7 @@ class ClusterState:
         """The topic of an id, or without one of a name.
 
         Raises:
-            UnknownTopicIdError, UnknownTopicOrPartitionError: there is none.
+            UnknownTopicIdError, UnknownTopicOrPartitionError: There is none.
         """
         if topic_id != ZERO_UUID:
             topic = self.topics_by_id.get(topic_id)
@@ -306,15 +306,15 @@ class ClusterState:
         """A partition, for a request to the broker that should lead it.
 
         Args:
-            node_id: the broker that was asked.
-            topic: its topic.
-            index: its number.
-            leader_epoch: the epoch that the client knows (KIP-320); -1 for any.
+            node_id: The broker that was asked.
+            topic: Its topic.
+            index: Its number.
+            leader_epoch: The epoch that the client knows (KIP-320); -1 for any.
 
         Raises:
-            UnknownTopicOrPartitionError: the topic has no such partition.
-            NotLeaderForPartitionError: another broker leads it, or none does.
-            FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer.
+            UnknownTopicOrPartitionError: The topic has no such partition.
+            NotLeaderForPartitionError: Another broker leads it, or none does.
+            FencedLeaderEpochError, UnknownLeaderEpochError: The client's epoch is older, or newer.
         """
         partition = topic.partition(index)
         if node_id in partition.replicas:
@@ -334,8 +334,8 @@ class ClusterState:
         """Compact every partition of a topic, as a broker's log cleaner does.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic.
-            ValueError: its ``cleanup.policy`` is another.
+            UnknownTopicOrPartitionError: There is no such topic.
+            ValueError: Its `cleanup.policy` is another.
         """
         topic = self.topic(name)
         if not topic.is_compacted:
@@ -370,7 +370,7 @@ class ClusterState:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def _end_offsets(self, slot: int, producer_id: int, committed: bool) -> None:
-        """A producer's transaction ended in a partition of ``__consumer_offsets``."""
+        """A producer's transaction ended in a partition of `__consumer_offsets`."""
         for group in self.groups.all():
             if slot_of(group.group_id) == slot:
                 group.offsets.on_marker(producer_id, committed=committed)

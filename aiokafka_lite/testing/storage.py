@@ -6,7 +6,7 @@
 
 Everything is written before it is acknowledged, so SIGKILL loses nothing that was; a batch that
 was written in part is cut off at the next start, as Kafka's recovery does. A log is written anew,
-beside the old file and then in its place, when it was truncated or compacted. Without ``fsync`` a
+beside the old file and then in its place, when it was truncated or compacted. Without `fsync` a
 machine that loses its power may lose what its disk had not got yet.
 """
 
@@ -41,18 +41,18 @@ READABLE: Final = 120  # characters of a topic's name in that of its folder; a f
 
 
 class Storage:
-    """Owns the folder from its making until ``close``.
+    """Owns the folder from its making until `close`.
 
     Args:
-        folder: made if it is not there; otherwise one that a cluster made.
-        fsync: wait with every write until the disk has it.
+        folder: Made if it is not there; otherwise one that a cluster made.
+        fsync: Wait with every write until the disk has it.
 
     Attributes:
-        journal: what the rooms note.
-        run: counts the clusters that ran on the folder, from 0.
+        journal: What the rooms note.
+        run: Counts the clusters that ran on the folder, from 0.
 
     Raises:
-        DataFolderError: it is in use, holds other things, or is of another format.
+        DataFolderError: It is in use, holds other things, or is of another format.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, fsync: bool = False) -> None:
@@ -89,7 +89,7 @@ class Storage:
             self._lock = -1
 
     def cluster_id(self, fresh: str) -> str:
-        """The id that the folder's cluster has; ``fresh`` if it is its first run."""
+        """The id that the folder's cluster has; `fresh` if it is its first run."""
         for _, value in self.journal.entries("cluster"):
             return str(value["id"])
         self.journal.note("cluster", (), {"id": fresh})
@@ -101,11 +101,11 @@ class Storage:
         """Every topic that is kept, with what its partitions held.
 
         Args:
-            make: makes them.
-            nodes: the node ids of the brokers that there are.
+            make: Makes them.
+            nodes: The node ids of the brokers that there are.
 
         Raises:
-            DataFolderError: there are fewer brokers than its replicas are spread over.
+            DataFolderError: There are fewer brokers than its replicas are spread over.
         """
         self._sweep()
         kept = {(key[0], key[1]): value for key, value in self.journal.entries("partition")}
@@ -206,10 +206,10 @@ class PartitionFile(LogStore):
     """What is kept of one partition: its batches in a file, the rest in the journal.
 
     Args:
-        path: of the file; there need be none yet.
-        partition: whose.
-        journal: the cluster's.
-        open_file: opens the file for appending; it may be closed again by ``close_file``.
+        path: Of the file; there need be none yet.
+        partition: Whose.
+        journal: The cluster's.
+        open_file: Opens the file for appending; it may be closed again by `close_file`.
     """
 
     def __init__(
@@ -233,8 +233,8 @@ class PartitionFile(LogStore):
         """The whole batches of the file, from the log's start on; a torn end is cut off.
 
         Args:
-            start_offset: as it was noted.
-            end_offset: where the log ended at least, as it was noted.
+            start_offset: As it was noted.
+            end_offset: Where the log ended at least, as it was noted.
         """
         self._start, self._end = start_offset, end_offset
         if not self.path.exists():
@@ -254,7 +254,7 @@ class PartitionFile(LogStore):
         """Write a batch before it is acknowledged.
 
         Raises:
-            KafkaStorageError: it could not be written, or something before it; a restart goes on
+            KafkaStorageError: It could not be written, or something before it; a restart goes on
                 behind the last batch that was.
         """
         with self._writing():

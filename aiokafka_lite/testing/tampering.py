@@ -1,4 +1,4 @@
-"""Ready-made lies for ``FakeCluster.control(..., tamper=...)``: each changes a response's bytes.
+"""Ready-made lies for `FakeCluster.control(..., tamper=...)`: each changes a response's bytes.
 
 A tampering gets the whole frame as it would be sent, its 4-byte length first, and returns what is
 sent in its place.
@@ -29,7 +29,7 @@ def shift_correlation_id(by: int = 1) -> Tampering:
 
 
 def claim_length(length: int) -> Tampering:
-    """Say that the frame has ``length`` bytes, whatever it has."""
+    """Say that the frame has `length` bytes, whatever it has."""
 
     def tamper(frame: bytearray) -> bytearray:
         _INT32.pack_into(frame, 0, length)
@@ -39,7 +39,7 @@ def claim_length(length: int) -> Tampering:
 
 
 def cut(at: int) -> Tampering:
-    """Leave out the body from byte ``at`` on; the length is honest about it."""
+    """Leave out the body from byte `at` on; the length is honest about it."""
 
     def tamper(frame: bytearray) -> bytearray:
         return _with_length(frame[: _BODY_AT + at])

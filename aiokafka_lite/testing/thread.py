@@ -1,9 +1,9 @@
 """Ways into an event loop from another thread, and a loop in a thread of its own.
 
 A caller without a loop (a sync test, a blocking client), or with a loop of another kind (trio's),
-keeps the cluster in a ``LoopThread`` and waits, blocked, for what it asks of it.
+keeps the cluster in a `LoopThread` and waits, blocked, for what it asks of it.
 
-Invariants: the loop is closed by the thread that ran it; ``stop`` joins that thread.
+Invariants: the loop is closed by the thread that ran it; `stop` joins that thread.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -
     """Run a coroutine in a loop of another thread and wait for what it returns or raises.
 
     Raises:
-        RuntimeError: the loop is closed, or was before it came to that.
+        RuntimeError: The loop is closed, or was before it came to that.
     """
     try:
         future = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -48,7 +48,7 @@ def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
     """Call a function in a loop of another thread and wait for what it returns or raises.
 
     Raises:
-        RuntimeError: the loop is closed, or was before it came to that.
+        RuntimeError: The loop is closed, or was before it came to that.
     """
     future: Future[T] = Future()
 
@@ -71,7 +71,7 @@ def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
 
 
 class LoopThread:
-    """Starts the thread at once; it ends with ``stop``, or with the process."""
+    """Starts the thread at once; it ends with `stop`, or with the process."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()

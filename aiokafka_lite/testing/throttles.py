@@ -1,7 +1,7 @@
 """How long a broker does not listen to a client after a request (KIP-219). No I/O.
 
-A test says so by ``set``; or a quota is exceeded: the rate over the last eleven windows of a second
-is compared with the quota, as Kafka's ``ClientQuotaManager`` does, and the client has to wait until
+A test says so by `set`; or a quota is exceeded: the rate over the last eleven windows of a second
+is compared with the quota, as Kafka's `ClientQuotaManager` does, and the client has to wait until
 the rate would be what the quota allows. The rates go by the cluster's clock.
 """
 
@@ -48,7 +48,7 @@ class _Window:
 
 
 class _Rate:
-    """How much a second, over the last windows (Kafka's ``Rate``)."""
+    """How much a second, over the last windows (Kafka's `Rate`)."""
 
     __slots__ = ("_windows",)
 
@@ -63,7 +63,7 @@ class _Rate:
         windows[-1].last_ms = now_ms
 
     def wait_ms(self, bound: float, now_ms: int) -> int:
-        """After how long the rate is down to ``bound`` if nothing more happens."""
+        """After how long the rate is down to `bound` if nothing more happens."""
         windows = self._windows
         while windows and now_ms - windows[0].last_ms >= WINDOWS * WINDOW_MS:
             windows.popleft()
@@ -77,11 +77,11 @@ class _Rate:
 
 
 class Throttles:
-    """Of one cluster. While ``active`` is False nothing needs to be asked here.
+    """Of one cluster. While `active` is False nothing needs to be asked here.
 
     Args:
-        quotas: the table.
-        clock: the cluster's.
+        quotas: The table.
+        clock: The cluster's.
     """
 
     def __init__(self, quotas: QuotaTable, clock: Clock) -> None:
@@ -105,13 +105,13 @@ class Throttles:
         """Throttle every request that fits, from now on; responses are whole nevertheless.
 
         Args:
-            seconds: how long the broker does not listen to the connection after each; 0 ends it.
-            api_key: only requests of this API.
-            client_id: only of clients that call themselves so.
-            principal: only of this principal ("User:alice").
+            seconds: How long the broker does not listen to the connection after each; 0 ends it.
+            api_key: Only requests of this API.
+            client_id: Only of clients that call themselves so.
+            principal: Only of this principal ("User:alice").
 
         Raises:
-            ValueError: a negative time.
+            ValueError: A negative time.
         """
         if seconds < 0:
             raise ValueError(f"a throttle of {seconds} s")
@@ -120,7 +120,7 @@ class Throttles:
             self._told[api_key, client_id, principal] = round(seconds * 1000)
 
     def clear(self) -> None:
-        """End what ``set`` began; quotas stay."""
+        """End what `set` began; quotas stay."""
         self._told.clear()
 
     def largest_fetch(self, user: str, client_id: str) -> int | None:
@@ -139,11 +139,11 @@ class Throttles:
         """Count a request, and say how long its client has to wait after it.
 
         Args:
-            api_key: its API.
-            principal: who asked.
-            client_id: as it calls itself.
-            size: bytes of a produce request, or of a fetch's response.
-            busy: seconds that the broker worked on it.
+            api_key: Its API.
+            principal: Who asked.
+            client_id: As it calls itself.
+            size: Bytes of a produce request, or of a fetch's response.
+            busy: Seconds that the broker worked on it.
         """
         asked = (api_key, client_id, principal)
         told = max((ms for which, ms in self._told.items() if _fits(which, asked)), default=0)

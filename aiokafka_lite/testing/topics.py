@@ -46,7 +46,7 @@ def check_topic_name(name: str) -> None:
     """Refuse a name that Kafka refuses.
 
     Raises:
-        InvalidTopicError: empty, '.', '..', longer than 249, or with other characters than ASCII
+        InvalidTopicError: Empty, '.', '..', longer than 249, or with other characters than ASCII
             letters, digits, '.', '_' and '-'.
     """
     if name in ("", ".", ".."):
@@ -67,11 +67,11 @@ class Partition:
     """One partition of a topic.
 
     Attributes:
-        leader: node id, or ``NO_LEADER`` while every replica is down.
-        leader_epoch: grows by one at every change of leader, and never falls.
-        replicas: node ids, the preferred leader first.
-        isr: those of the replicas that are in sync.
-        watchers: told after every append and every change of leader.
+        leader: Node id, or `NO_LEADER` while every replica is down.
+        leader_epoch: Grows by one at every change of leader, and never falls.
+        replicas: Node ids, the preferred leader first.
+        isr: Those of the replicas that are in sync.
+        watchers: Told after every append and every change of leader.
     """
 
     __slots__ = (
@@ -110,18 +110,18 @@ class Partition:
         """Check a client's v2 batch and append it, or recognise it as one already appended.
 
         Args:
-            batch: exactly the bytes of the batch.
-            header: its header, already read.
-            acks: the request's acks; -1 (all) asks for ``min.insync.replicas``.
-            now_ms: the broker's clock, ms since the epoch.
-            verified: the coordinator said that the partition is part of the batch's transaction.
+            batch: Exactly the bytes of the batch.
+            header: Its header, already read.
+            acks: The request's acks; -1 (all) asks for `min.insync.replicas`.
+            now_ms: The broker's clock, ms since the epoch.
+            verified: The coordinator said that the partition is part of the batch's transaction.
 
         Returns:
             Where it lies, with its log append time (-1 where the records' own times are kept).
 
         Raises:
-            BrokerResponseError: the error to answer with; nothing was appended.
-            RecordsRefused: the same, for single records.
+            BrokerResponseError: The error to answer with; nothing was appended.
+            RecordsRefused: The same, for single records.
         """
         topic = self.topic
         if acks == ALL_IN_SYNC:
@@ -184,15 +184,15 @@ class Partition:
         """End a producer's transaction in this partition, as its coordinator tells.
 
         Args:
-            producer_id: whose.
-            epoch: the producer epoch that the marker carries.
-            marker: how it ended.
-            transaction_version: since 2 the epoch has to be a new one.
-            now_ms: the broker's clock, ms since the epoch.
+            producer_id: Whose.
+            epoch: The producer epoch that the marker carries.
+            marker: How it ended.
+            transaction_version: Since 2 the epoch has to be a new one.
+            now_ms: The broker's clock, ms since the epoch.
 
         Raises:
-            NotEnoughReplicasError: fewer are in sync than ``min.insync.replicas``.
-            InvalidProducerEpoch, TransactionCoordinatorFenced: it comes too late.
+            NotEnoughReplicasError: Fewer are in sync than `min.insync.replicas`.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: It comes too late.
         """
         from aiokafka_lite.testing.markers import marker_batch  # rare: import late
 
@@ -217,7 +217,7 @@ class Partition:
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that reach into
-        ``first <= offset < end``, in the order in which they were aborted."""
+        `first <= offset < end`, in the order in which they were aborted."""
         return self.producers.transactions.aborted_between(first, end)
 
     def restore_producers(self) -> None:
@@ -235,7 +235,7 @@ class Partition:
         """Refuse a client that knows another leader epoch than this one (KIP-320).
 
         Raises:
-            FencedLeaderEpochError, UnknownLeaderEpochError: the client's epoch is older, or newer;
+            FencedLeaderEpochError, UnknownLeaderEpochError: The client's epoch is older, or newer;
                 -1 is any.
         """
         if leader_epoch not in (ANY_EPOCH, self.leader_epoch):
@@ -245,7 +245,7 @@ class Partition:
             raise UnknownLeaderEpochError(detail)
 
     def delete_before(self, offset: int) -> None:
-        """Let the log begin at ``offset``, or at its end if that is before it."""
+        """Let the log begin at `offset`, or at its end if that is before it."""
         if offset > self.log.start_offset:
             self.log.delete_before(offset)
             self.watchers.notify()
@@ -290,7 +290,7 @@ class Partition:
         """Lose the end of the log in an unclean leader election: a new epoch begins there.
 
         Args:
-            to_offset: what is at or after it is gone, and the batch that it is in the midst of.
+            to_offset: What is at or after it is gone, and the batch that it is in the midst of.
 
         Returns:
             Where the log ends now.
@@ -301,10 +301,10 @@ class Partition:
         return end
 
     def shrink_isr(self, nodes: Collection[int]) -> None:
-        """Let these nodes fall behind; acks=all is refused below ``min.insync.replicas``.
+        """Let these nodes fall behind; acks=all is refused below `min.insync.replicas`.
 
         Raises:
-            ValueError: the leader is always in sync.
+            ValueError: The leader is always in sync.
         """
         if self.leader in nodes:
             raise ValueError(f"{self.leader} leads {self}, so it cannot fall behind")
@@ -317,7 +317,7 @@ class Partition:
         self.watchers.notify()
 
     def lead(self, leader: int) -> None:
-        """Make a node (or ``NO_LEADER``) the leader of a new epoch."""
+        """Make a node (or `NO_LEADER`) the leader of a new epoch."""
         self.leader = leader
         self.leader_epoch += 1
         if leader != NO_LEADER:
@@ -348,11 +348,11 @@ class Topic:
     """A topic; deleted and created again it is another one, with another id.
 
     Args:
-        name: checked before.
-        topic_id: no other topic's.
-        configs: its own configurations, checked before.
-        check_records: decode every batch that is appended and refuse what is wrong in it.
-        defaults: what its configurations are where it says nothing.
+        name: Checked before.
+        topic_id: No other topic's.
+        configs: Its own configurations, checked before.
+        check_records: Decode every batch that is appended and refuse what is wrong in it.
+        defaults: What its configurations are where it says nothing.
     """
 
     __slots__ = (
@@ -426,7 +426,7 @@ class Topic:
         """The partition of a number.
 
         Raises:
-            UnknownTopicOrPartitionError: there is none.
+            UnknownTopicOrPartitionError: There is none.
         """
         if not 0 <= index < len(self.partitions):
             raise UnknownTopicOrPartitionError(f"{self.name} has no partition {index}")

@@ -1,9 +1,9 @@
 """What a broker refuses about single records: keys of compacted topics, timestamps out of range.
 
 It decodes the batch, so it is only done where a topic's configuration needs it, where the header
-shows that something is wrong, or where ``FakeCluster(check_records=True)`` asks for all.
+shows that something is wrong, or where `FakeCluster(check_records=True)` asks for all.
 
-Source: Kafka's ``LogValidator.validateRecord``; KIP-467 (errors of single records), KIP-937
+Source: Kafka's `LogValidator.validateRecord`; KIP-467 (errors of single records), KIP-937
 (timestamps before and after).
 """
 
@@ -29,18 +29,18 @@ def check_records(
     """Refuse a batch with a record that its topic does not take.
 
     Args:
-        batch: exactly the bytes of a batch whose header was checked.
-        record_count: what its header says.
+        batch: Exactly the bytes of a batch whose header was checked.
+        record_count: What its header says.
         earliest: ms; a record before that is refused.
         latest: ms; a record after that is refused.
-        need_keys: whether the topic is compacted.
+        need_keys: Whether the topic is compacted.
 
     Returns:
         The largest timestamp of its records, whatever the header says.
 
     Raises:
-        InvalidRecordError: it does not hold the records that its header says.
-        RecordsRefused: single records are not taken.
+        InvalidRecordError: It does not hold the records that its header says.
+        RecordsRefused: Single records are not taken.
     """
     try:
         records = records_of(batch, 0)

@@ -4,7 +4,7 @@ __all__ = ["read_varint", "write_varint"]
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at``, in data that was checked when it was stored, and where it ends."""
+    """The number at `at`, in data that was checked when it was stored, and where it ends."""
     number = shift = 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""The part of ``FakeCluster``'s face that reads and writes records without any client.
+"""The part of `FakeCluster`'s face that reads and writes records without any client.
 
 A test sets up what its code is to find, and looks at what its code has left, with nothing between
 that could be wrong as well.
@@ -39,20 +39,20 @@ class Views(Face):
         """Append one record to a topic, as if some producer had.
 
         Args:
-            topic: its name; it has to be there.
-            value: the record's value; None is a tombstone.
-            key: the record's key.
-            partition: which; by default that of the key, as Java's producer chooses it, or 0.
-            headers: names and values.
+            topic: Its name; it has to be there.
+            value: The record's value; None is a tombstone.
+            key: The record's key.
+            partition: Which; by default that of the key, as Java's producer chooses it, or 0.
+            headers: Names and values.
             timestamp_ms: ms since the epoch; by default the cluster's now.
-            compression: codec of the batch.
+            compression: Codec of the batch.
 
         Returns:
             The record's offset.
 
         Raises:
-            ValueError: there is no such topic or partition.
-            BrokerResponseError: what a producer would be answered.
+            ValueError: There is no such topic or partition.
+            BrokerResponseError: What a producer would be answered.
         """
         from aiokafka_lite.record.batch import BatchBuilder  # nobody who only starts pays for it
         from aiokafka_lite.record.murmur2 import murmur2
@@ -74,13 +74,13 @@ class Views(Face):
         """The records of a topic as they are now, partition by partition, in order of offset.
 
         Args:
-            topic: its name.
-            partition: only this one.
-            committed_only: leave out what ``read_committed`` consumers do not see: records of
+            topic: Its name.
+            partition: Only this one.
+            committed_only: Leave out what `read_committed` consumers do not see: records of
                 transactions that are open or were aborted.
 
         Raises:
-            ValueError: there is no such topic or partition.
+            ValueError: There is no such topic or partition.
         """
         if partition is None:
             chosen = list(self._topic(topic).partitions)
@@ -112,7 +112,7 @@ class Views(Face):
         """A group's state and what its members have been given.
 
         Raises:
-            ValueError: there is no such group.
+            ValueError: There is no such group.
         """
         from aiokafka_lite.testing.group_view import view_of
 

@@ -38,8 +38,8 @@ def when_answered(
     """Ask for something; the answer if it is there at once, else a wait for it.
 
     Args:
-        ask: fills the reply, now or later.
-        finish: brings the answer into the form of the request's version.
+        ask: Fills the reply, now or later.
+        finish: Brings the answer into the form of the request's version.
     """
     reply: Reply[R] = Reply()
     ask(reply)

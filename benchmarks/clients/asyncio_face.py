@@ -55,7 +55,7 @@ async def produce(producer_class: Client, work: Work) -> dict[str, Any]:
 
 
 async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
-    """``tasks`` coroutines, each waiting for its record before it sends the next; linger 0."""
+    """`tasks` coroutines, each waiting for its record before it sends the next; linger 0."""
     producer = _producer(producer_class, work, 0)
     await producer.start()
     meter = Meter()
@@ -79,7 +79,7 @@ async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
 
 
 async def senders(producer_class: Client, work: Work) -> dict[str, Any]:
-    """``tasks`` coroutines that send in turn; the latency is that of ``send`` itself."""
+    """`tasks` coroutines that send in turn; the latency is that of `send` itself."""
     producer = _producer(producer_class, work, work.linger_ms)
     await producer.start()
     meter = Meter()

@@ -49,7 +49,7 @@ async def in_turn(producer_class: Client, place: Client, work: Work) -> dict[str
 
 
 async def side_by_side(producer_class: Client, work: Work) -> dict[str, Any]:
-    """``tasks`` transactional ids, each with one transaction after the other."""
+    """`tasks` transactional ids, each with one transaction after the other."""
     names = [f"bench-{uuid.uuid4().hex}" for _ in range(work.tasks)]
     producers = [producer_of(producer_class, work, transactional_id=name) for name in names]
     await asyncio.gather(*(producer.start() for producer in producers))

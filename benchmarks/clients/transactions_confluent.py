@@ -56,7 +56,7 @@ def in_turn(work: Work) -> dict[str, Any]:
 
 
 def side_by_side(work: Work) -> dict[str, Any]:
-    """``tasks`` transactional ids, each with one transaction after the other."""
+    """`tasks` transactional ids, each with one transaction after the other."""
     meter, pool = Meter(), values(work.size)
     lock = threading.Lock()
 

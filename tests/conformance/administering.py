@@ -42,13 +42,13 @@ HARNESS: Final[Mapping[str, object]] = {
     "num.network.threads": 2,
     "num.partitions": 4,
 }
-"""What the harness starts its real brokers with; see ``tools.kafka.config``."""
+"""What the harness starts its real brokers with; see `tools.kafka.config`."""
 
 
 def describe(
     kind: int, name: str, *keys: str, synonyms: bool = True, documentation: bool = False
 ) -> DescribeConfigsRequest:
-    """Some configurations of one resource, or without ``keys`` all."""
+    """Some configurations of one resource, or without `keys` all."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     return DescribeConfigsRequest([resource], synonyms, documentation)
 

@@ -26,7 +26,7 @@ class AllowedDifferences:
     """The listed differences of one scenario, and which of them occurred.
 
     Args:
-        scenario: name of the test.
+        scenario: Name of the test.
     """
 
     def __init__(self, scenario: str) -> None:
@@ -60,11 +60,11 @@ def report(
     """What to tell of a comparison, None if both agree.
 
     Args:
-        scenario: name of the test.
-        kafka: the judge, after its run.
-        embedded: the judged, after its run.
-        allowed: differences that are listed.
-        raised: what the scenario raised on each.
+        scenario: Name of the test.
+        kafka: The judge, after its run.
+        embedded: The judged, after its run.
+        allowed: Differences that are listed.
+        raised: What the scenario raised on each.
     """
     told = _of_steps(kafka.steps, embedded.steps, allowed)
     for target, error in zip((kafka, embedded), raised, strict=True):

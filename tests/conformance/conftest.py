@@ -1,4 +1,4 @@
-"""``compare``: one scenario on the embedded broker and on a real Kafka; both must agree.
+"""`compare`: one scenario on the embedded broker and on a real Kafka; both must agree.
 
     async def test_heartbeats(compare: Compare) -> None:
         async def scenario(target: Target) -> None:
@@ -8,7 +8,7 @@
         await compare(scenario)
 
 A failure tells the step, the first field that differs, both values and the request. What may
-differ is listed in ``differences.py``, each entry with its reason.
+differ is listed in `differences.py`, each entry with its reason.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def allowed(request: pytest.FixtureRequest) -> AllowedDifferences:
 async def compare(
     kafka: RealKafka, request: pytest.FixtureRequest, allowed: AllowedDifferences
 ) -> AsyncIterator[Compare]:
-    """``await compare(scenario)``: one embedded broker against the run's Kafka."""
+    """`await compare(scenario)`: one embedded broker against the run's Kafka."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
         async with FakeCluster(**{**DEFAULTS, **options}) as fake:
@@ -123,7 +123,7 @@ def guarded() -> Iterator[KafkaCluster]:
 async def compare_guarded(
     guarded: KafkaCluster, request: pytest.FixtureRequest, allowed: AllowedDifferences
 ) -> AsyncIterator[Compare]:
-    """``compare`` for clusters that ask who their clients are; see ``secured``."""
+    """`compare` for clusters that ask who their clients are; see `secured`."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
         secured = {**DEFAULTS, "users": USERS, "super_users": SUPER_USERS, **options}

@@ -1,7 +1,7 @@
 """Where the embedded broker answers otherwise than Kafka, and why it may.
 
 An entry is (scenario, path, why): the name of the test function, with its parameters in brackets
-if it has any; the path as a failure tells it, ``*`` for anything; and the reason. An entry that
+if it has any; the path as a failure tells it, `*` for anything; and the reason. An entry that
 no longer occurs fails its scenario.
 """
 

@@ -58,7 +58,7 @@ class Facts:
     """Makes facts of one broker's answers, one after another.
 
     Args:
-        blank: whether all ids shall look alike ("#"): to find an order that is not chance.
+        blank: Whether all ids shall look alike ("#"): to find an order that is not chance.
     """
 
     def __init__(self, *, blank: bool = False) -> None:
@@ -66,7 +66,7 @@ class Facts:
         self._seen: dict[str, dict[object, str]] = {}
 
     def of(self, value: object, field: str = "") -> Fact:
-        """The facts of a value; ``field`` is the name of what holds it."""
+        """The facts of a value; `field` is the name of what holds it."""
         if isinstance(value, Struct):
             names = [name for name in value.__slots__ if name not in LEFT_OUT]
             return {name: self.of(getattr(value, name), name) for name in names}

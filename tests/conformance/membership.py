@@ -44,11 +44,11 @@ class Member:
     """One client with a connection of its own.
 
     Args:
-        target: where the group is.
-        group: its id.
-        name: of the connection.
+        target: Where the group is.
+        group: Its id.
+        name: Of the connection.
         protocols: (name, metadata) of each that it supports.
-        version: of JoinGroup; the others go as far as they had come when that came.
+        version: Of JoinGroup; the others go as far as they had come when that came.
     """
 
     def __init__(

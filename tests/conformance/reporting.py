@@ -43,9 +43,9 @@ async def new_group(target: Target, *, interval_ms: int | None = 0, **configs: o
     """A group id whose coordinator is ready.
 
     Args:
-        target: where.
-        interval_ms: between two assignments; None leaves Kafka's second.
-        configs: the group's own, with underscores for points.
+        target: Where.
+        interval_ms: Between two assignments; None leaves Kafka's second.
+        configs: The group's own, with underscores for points.
     """
     group = await membership.new_group(target)
     if interval_ms is not None:
@@ -81,12 +81,12 @@ class Reporter:
     """One member with a connection of its own, which remembers what it was told.
 
     Args:
-        target: where the group is.
-        group: its id.
-        name: of the connection, and the member's id.
-        topics: what it subscribes to by name.
-        version: of ConsumerGroupHeartbeat.
-        fields: of its first report, as they are called there.
+        target: Where the group is.
+        group: Its id.
+        name: Of the connection, and the member's id.
+        topics: What it subscribes to by name.
+        version: Of ConsumerGroupHeartbeat.
+        fields: Of its first report, as they are called there.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Reporter:
         return await self.report(**{"member_epoch": JOINING, **self.first, **fields})
 
     async def report(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """A report of what ``fields`` say, and nothing else."""
+        """A report of what `fields` say, and nothing else."""
         response = await self._send(fields)
         self._enter(fields, response)
         return response
@@ -183,9 +183,9 @@ async def describe(target: Target, group: str, *, by_topic: bool = True) -> Desc
     """Note how a group is described.
 
     Args:
-        target: where.
-        group: its id.
-        by_topic: how many partitions of each topic a member has; else only how many in all, which
+        target: Where.
+        group: Its id.
+        by_topic: How many partitions of each topic a member has; else only how many in all, which
             is what "uniform" promises to members who read several topics.
     """
     response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)

@@ -1,8 +1,8 @@
 """Clusters that ask who their clients are, and scenarios whose connections are somebody.
 
-The name of a connection is its user: ``on="alice"`` authenticates as alice by PLAIN before anything
-else, ``on="alice@0"`` too, and ``on="topics"`` (what makes topics) as admin, a super user.
-``on="-anything"`` stays unknown.
+The name of a connection is its user: `on="alice"` authenticates as alice by PLAIN before anything
+else, `on="alice@0"` too, and `on="topics"` (what makes topics) as admin, a super user.
+`on="-anything"` stays unknown.
 """
 
 from typing import Any, Final
@@ -22,7 +22,7 @@ SUPER_USERS: Final = ("User:admin",)
 
 
 def guarded_kafka(**config: object) -> KafkaCluster:
-    """A real Kafka with SASL and ``StandardAuthorizer``; its own listeners are anonymous."""
+    """A real Kafka with SASL and `StandardAuthorizer`; its own listeners are anonymous."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     return KafkaCluster(
         security=Security(listeners=("SASL_PLAINTEXT",), users=USERS),

@@ -1,7 +1,7 @@
 """One broker (or cluster) as a scenario sees it: named connections, and the transcript they leave.
 
 A scenario is run once on the embedded broker and once on a real Kafka, each time with its own
-``Target``; names that it makes are the same on both.
+`Target`; names that it makes are the same on both.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ class Step(NamedTuple):
     """One line of a transcript.
 
     Attributes:
-        label: the API and its version, or what a note is about.
-        asked: the request, for the reader of a failure.
-        facts: what the broker answered.
+        label: The API and its version, or what a note is about.
+        asked: The request, for the reader of a failure.
+        facts: What the broker answered.
     """
 
     label: str
@@ -92,18 +92,18 @@ class _Connection:
 class Target:
     """A cluster under judgement.
 
-    Connections are named: ``on="main"`` is opened on first use, to the first broker, with its
-    name as the client id; ``on="main@2"`` is one to broker 2.
+    Connections are named: `on="main"` is opened on first use, to the first broker, with its
+    name as the client id; `on="main@2"` is one to broker 2.
 
     Args:
         kind: "embedded" or "Kafka", for failures.
-        bootstrap: ``host:port`` of its brokers, with commas between.
-        suffix: makes names unique; the same for both targets of a comparison.
-        kill: ends a broker at once.
-        restart: starts it again.
+        bootstrap: `host:port` of its brokers, with commas between.
+        suffix: Makes names unique; the same for both targets of a comparison.
+        kill: Ends a broker at once.
+        restart: Starts it again.
 
     Attributes:
-        steps: the transcript so far.
+        steps: The transcript so far.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class Target:
         """Send a request; the answer enters the transcript.
 
         Raises:
-            ConnectionEnded: the broker cut the connection; that enters too.
-            TimeoutError: no answer in half a minute.
+            ConnectionEnded: The broker cut the connection; that enters too.
+            TimeoutError: No answer in half a minute.
         """
         return await self._noted(request, version, self.quietly(request, version, on))
 
@@ -151,10 +151,10 @@ class Target:
     async def until(
         self, request: Request, version: int, accept: Callable[[Any], bool], on: str = "main"
     ) -> Any:
-        """Repeat a request quietly until ``accept`` says True; only that answer enters.
+        """Repeat a request quietly until `accept` says True; only that answer enters.
 
         Raises:
-            TimeoutError: it never did; the last answer enters.
+            TimeoutError: It never did; the last answer enters.
         """
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
@@ -168,9 +168,9 @@ class Target:
             await asyncio.sleep(PAUSE)
 
     def start(self, request: Request, version: int, on: str) -> asyncio.Task[Any]:
-        """Send a request whose answer takes its time (JoinGroup); ``settle`` waits for it.
+        """Send a request whose answer takes its time (JoinGroup); `settle` waits for it.
 
-        Until it is answered, ``on`` has no place for another request.
+        Until it is answered, `on` has no place for another request.
         """
         task = asyncio.ensure_future(self.quietly(request, version, on))
         self._started[task] = (request, version)
@@ -225,7 +225,7 @@ class Target:
         """Create a topic and wait until every leader serves it; nothing of that enters.
 
         Raises:
-            BrokerResponseError: it could not be created.
+            BrokerResponseError: It could not be created.
         """
         name = self.unique("topic")
         settings = [CreatableTopicConfig(key, str(value)) for key, value in configs.items()]

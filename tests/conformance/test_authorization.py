@@ -1,4 +1,4 @@
-"""Who may do what: every API asked by users with other rights; ``StandardAuthorizer`` judges."""
+"""Who may do what: every API asked by users with other rights; `StandardAuthorizer` judges."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Groups in the classic protocol: joining, sharing out, leaving, and all that is refused.
 
-Left out: which member leads after the leader is gone. Kafka takes the first of a ``HashMap`` of
+Left out: which member leads after the leader is gone. Kafka takes the first of a `HashMap` of
 ids that are chance; the embedded broker takes the oldest.
 """
 

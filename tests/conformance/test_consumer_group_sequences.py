@@ -2,7 +2,7 @@
 
 The members are clients of little sense: they join when they are in, leave when they are out, name
 wrong epochs and claim what is not theirs. The assignor is "range", of which Kafka and the embedded
-broker must agree to the partition. Left out is what ``test_consumer_groups`` leaves out.
+broker must agree to the partition. Left out is what `test_consumer_groups` leaves out.
 """
 
 from random import Random
@@ -24,10 +24,10 @@ class Crowd:
     """Four members, of whom two share an instance id, and what happens to them.
 
     Args:
-        target: where.
-        group: its id.
-        topics: what there is to read.
-        random: decides; the same on both clusters.
+        target: Where.
+        group: Its id.
+        topics: What there is to read.
+        random: Decides; the same on both clusters.
     """
 
     def __init__(self, target: Target, group: str, topics: list[str], random: Random) -> None:

@@ -55,12 +55,12 @@ class Writer:
     """Speaks for one transactional id.
 
     Args:
-        target: the cluster.
-        name: the transactional id.
-        on: the connection.
+        target: The cluster.
+        name: The transactional id.
+        on: The connection.
 
     Attributes:
-        producer: (producer id, epoch); -1 before ``init``.
+        producer: (producer id, epoch); -1 before `init`.
     """
 
     def __init__(self, target: Target, name: str, on: str = "main") -> None:
@@ -81,7 +81,7 @@ class Writer:
         It also burns a producer id, so that 0 always stands for none.
 
         Args:
-            anywhere: the connection need not be one to the coordinator.
+            anywhere: The connection need not be one to the coordinator.
         """
         not_ready = NOT_READY.difference({16} if anywhere else ())
         await self.target.coordinator_of(self.name, 1)
@@ -159,7 +159,7 @@ class Writer:
         member: tuple[int, str, str | None] = (-1, "", None),
         partition: int = 0,
     ) -> Any:
-        """TxnOffsetCommit; ``member`` is (generation, member id, instance id)."""
+        """TxnOffsetCommit; `member` is (generation, member id, instance id)."""
         offsets = [TxnOffsetCommitRequestPartition(partition, offset, committed_metadata="meta")]
         request = TxnOffsetCommitRequest(
             self.name,

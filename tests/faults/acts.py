@@ -28,7 +28,7 @@ SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 )
 SMALL_MESSAGES: Final = {"max.message.bytes": "5000"}
 """Of one of the topics: larger batches are refused, and go on in pieces."""
-STOP_GRACE: Final = 2.0  # seconds that ``stop`` takes beyond its timeout, at most, by itself
+STOP_GRACE: Final = 2.0  # seconds that `stop` takes beyond its timeout, at most, by itself
 NOISE: Final = 8.0  # seconds: two cores, three JVMs, a loop that thousands of senders share
 
 
@@ -39,7 +39,7 @@ class Act:
     Attributes:
         settings: Its arguments.
         seconds: How long records flow.
-        stop_timeout: Of its ``stop``, with senders still sending; None delivers everything first.
+        stop_timeout: Of its `stop`, with senders still sending; None delivers everything first.
     """
 
     settings: dict[str, Any]
@@ -104,7 +104,7 @@ async def perform(
         login: The producer's arguments about TLS and SASL.
 
     Raises:
-        AssertionError: Memory or a task is left, or ``stop`` took too long.
+        AssertionError: Memory or a task is left, or `stop` took too long.
     """
     loop = asyncio.get_running_loop()
     before = asyncio.all_tasks()

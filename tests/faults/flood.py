@@ -2,7 +2,7 @@
 
 Arguments: bootstrap servers, topic, bytes of a value, "keep" or "drop" for the acks. It prints
 "ready" once it is connected and waits for a line: the moment to pause the brokers. Then it sends
-until ``send`` has waited for memory for seconds, and prints its figures as JSON.
+until `send` has waited for memory for seconds, and prints its figures as JSON.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ class Outcome(IntEnum):
 
     PENDING = 0
     ACKED = 1
-    NOT_WRITTEN = 2  # an error that says so, or one of ``send`` itself
+    NOT_WRITTEN = 2  # an error that says so, or one of `send` itself
     UNKNOWN = 3  # an error that says that it may have been written, or nobody waited for it
 
 
@@ -90,7 +90,7 @@ class Ledger:
         self.errors[f"{type(error).__name__} ({says})"] += 1
 
     def refused(self, number: int, error: BaseException) -> None:
-        """``send`` raised: it never was in a batch."""
+        """`send` raised: it never was in a batch."""
         self.outcomes[number] = Outcome.NOT_WRITTEN
         self.errors[f"{type(error).__name__} (refused)"] += 1
 

@@ -15,10 +15,10 @@ from tests.faults.ledger import Ledger
 
 __all__ = ["Load"]
 
-WINDOW: Final = 300  # records that a sender of ``send`` has under way
-MANY: Final = 100  # records of a ``send_many``
-BY_HAND: Final = 20  # records of a ``send_batch``
-IMPATIENT: Final = 17  # one in so many ``send_and_wait`` is cancelled if it takes long
+WINDOW: Final = 300  # records that a sender of `send` has under way
+MANY: Final = 100  # records of a `send_many`
+BY_HAND: Final = 20  # records of a `send_batch`
+IMPATIENT: Final = 17  # one in so many `send_and_wait` is cancelled if it takes long
 
 
 class _Pace:
@@ -43,7 +43,7 @@ class Load:
         ledger: Told of everything.
         topics: Where to; a sender keeps to one.
         rate: Records a second, of all together.
-        senders: How many of ``send_and_wait``; there are a twentieth of each other kind.
+        senders: How many of `send_and_wait`; there are a twentieth of each other kind.
         seed: Of what differs between senders.
     """
 

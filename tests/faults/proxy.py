@@ -27,7 +27,7 @@ class _Link:
 
 
 class Proxy:
-    """Listens on a port of loopback for as long as the ``async with`` lasts.
+    """Listens on a port of loopback for as long as the `async with` lasts.
 
     Args:
         port: Where clients come; 0 for any.

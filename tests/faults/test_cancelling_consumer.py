@@ -1,6 +1,6 @@
 """Cancel any await of a consumer at any of its steps: no record is lost or doubled, no task left.
 
-``exhaustively`` an operation is cancelled before its first loop pass, after one, after two, and so
+`exhaustively` an operation is cancelled before its first loop pass, after one, after two, and so
 on, until it ends by itself before it is cancelled: so at each of its awaits. At random, many are
 cancelled at once while brokers misbehave and the group rebalances.
 """

@@ -1,4 +1,4 @@
-"""``stop`` ends within its deadline in every state, and leaves neither memory nor tasks."""
+"""`stop` ends within its deadline in every state, and leaves neither memory nor tasks."""
 
 import asyncio
 import random

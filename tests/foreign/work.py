@@ -39,7 +39,7 @@ def entries() -> list[Entry]:
 
 
 def expected() -> dict[int, list[Read]]:
-    """By partition, what ``entries`` must be read as."""
+    """By partition, what `entries` must be read as."""
     logs: dict[int, list[Read]] = {index: [] for index in range(PARTITIONS)}
     for entry in entries():
         log = logs[entry.partition]
@@ -48,11 +48,11 @@ def expected() -> dict[int, list[Read]]:
 
 
 EXPECTED_OFFSETS: Final = [index // PARTITIONS for index in range(COUNT)]
-"""What the acknowledgements of ``entries`` tell, in order."""
+"""What the acknowledgements of `entries` tell, in order."""
 
 
 def await_true(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for what happens elsewhere; polls, and fails with its name after ``seconds``."""
+    """Wait for what happens elsewhere; polls, and fails with its name after `seconds`."""
     deadline = monotonic() + seconds
     while not condition():
         assert monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"

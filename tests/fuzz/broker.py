@@ -45,11 +45,11 @@ class Fuzz:
     """One cluster, and the requests it gets.
 
     Args:
-        seed: decides all.
-        nodes: how many brokers.
-        oddity: how often a value is absurd.
-        refusing: whether the client has no rights.
-        cpu_limit: seconds of the processor that a request may take; None where nobody measures.
+        seed: Decides all.
+        nodes: How many brokers.
+        oddity: How often a value is absurd.
+        refusing: Whether the client has no rights.
+        cpu_limit: Seconds of the processor that a request may take; None where nobody measures.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Fuzz:
         """Send one request to one broker.
 
         Raises:
-            Failed: it did what it must not.
+            Failed: It did what it must not.
         """
         chance, broker = self._chance, self._broker
         key, version = chance.choice(PAIRS)

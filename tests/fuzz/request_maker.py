@@ -139,9 +139,9 @@ class RequestMaker:
     """Remembers what was answered.
 
     Args:
-        chance: decides all.
-        oddity: how often a value is absurd, from 0 to 1.
-        fitting: values for fields of a name, in place of those of ``FITTING``.
+        chance: Decides all.
+        oddity: How often a value is absurd, from 0 to 1.
+        fitting: Values for fields of a name, in place of those of `FITTING`.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ Parts = tuple[int, bytes | None, bytes | None, list[Header], int]
 def records(
     count: int, partitions: int, seed: int, *, headers: bool = True, timestamps: bool = True
 ) -> Iterator[Parts]:
-    """``count`` seeded (partition, key, value, headers, timestamp ms or -1).
+    """`count` seeded (partition, key, value, headers, timestamp ms or -1).
 
     Null, empty and long keys and values, repeated, null and empty headers, timestamps that go
     back; about half of a value's bytes compress.
@@ -84,9 +84,9 @@ async def send_all(producer: Any, topic: str, sent: Iterator[Parts]) -> dict[int
 async def read_digests(
     consumer: Any, topic_partitions: list[Any], count: int, *, timestamps: bool = True
 ) -> dict[int, Digest]:
-    """Read ``count`` records of the partitions from their start; digests of what came.
+    """Read `count` records of the partitions from their start; digests of what came.
 
-    Without ``timestamps`` they are taken for absent, as message format 0 has none.
+    Without `timestamps` they are taken for absent, as message format 0 has none.
     """
     consumer.assign(topic_partitions)
     digests = {tp.partition: PartitionDigest() for tp in topic_partitions}

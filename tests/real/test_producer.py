@@ -26,7 +26,7 @@ TopicFactory = Callable[..., str]
 async def read_all(
     bootstrap: str, topic: str, partitions: int, least: int = 0
 ) -> dict[int, list[Any]]:
-    """All records of a topic by partition, as aiokafka reads them; waits for ``least`` of them."""
+    """All records of a topic by partition, as aiokafka reads them; waits for `least` of them."""
     consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:

@@ -20,7 +20,7 @@ PLACE = ("topic", "partition", "offset")
 
 
 def options_of(bootstrap: str, topic: str, options: Options) -> dict[str, str]:
-    """``options`` for that broker; TOPIC in a value is the topic's name.
+    """`options` for that broker; TOPIC in a value is the topic's name.
 
     The topic is subscribed to unless the options choose otherwise.
     """

@@ -28,9 +28,9 @@ class Server:
     """A process, and what it says.
 
     Args:
-        command: of Spark's ``bin/spark-class``.
-        folder: for its files.
-        env: beside this process's environment.
+        command: Of Spark's `bin/spark-class`.
+        folder: For its files.
+        env: Beside this process's environment.
     """
 
     def __init__(self, command: list[str], folder: Path, env: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class Server:
         self._reader.start()
 
     def wait_for(self, pattern: str, times: int = 1) -> re.Match[str]:
-        """The newest of ``times`` lines of that pattern."""
+        """The newest of `times` lines of that pattern."""
 
         def found() -> list[re.Match[str]]:
             return [match for line in self._said if (match := re.search(pattern, line))]

@@ -2,7 +2,7 @@
 
 Where no Spark can be had these tests are skipped by name, and the run ends with a line that says so
 loudly; AIOKAFKA_LITE_REQUIRE_SPARK=1 makes that a failure instead. A test that asks for
-``connector`` runs beside Spark's own connector, and is skipped where its jars cannot be had.
+`connector` runs beside Spark's own connector, and is skipped where its jars cannot be had.
 """
 
 import os

@@ -185,7 +185,7 @@ class Kinds:
         self._with_producer(write, **options)
 
     def fill(self, topic: str, partitions: int, each: int, size: int = 100, **options: Any) -> None:
-        """Write ``each`` records with values of ``size`` bytes to each of the partitions."""
+        """Write `each` records with values of `size` bytes to each of the partitions."""
 
         async def write(producer: AIOKafkaProducer) -> None:
             value = bytes(index * 7 % 251 for index in range(size))
@@ -214,7 +214,7 @@ class Kinds:
         self._with_client(delete)
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """Let ``topic`` have ``count`` partitions; returns when the broker leads them."""
+        """Let `topic` have `count` partitions; returns when the broker leads them."""
         request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 30_000)
 
         async def add(client: AIOKafkaClient) -> None:

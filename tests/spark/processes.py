@@ -18,14 +18,14 @@ def jvm() -> int:
 
 
 def workers(root: int) -> list[int]:
-    """Process ids of the Python workers below ``root``: children of pyspark's daemon."""
+    """Process ids of the Python workers below `root`: children of pyspark's daemon."""
     parents = _parents()
     daemons = {pid for pid, parent in parents.items() if parent in (root, *_shells(root, parents))}
     return [pid for pid, parent in parents.items() if parent in daemons and _is_python(pid)]
 
 
 def below(root: int) -> list[int]:
-    """Process ids of all that ``root`` has started, and these, and so on."""
+    """Process ids of all that `root` has started, and these, and so on."""
     parents, found = _parents(), [root]
     for pid in found:  # which grows
         found += [child for child, parent in parents.items() if parent == pid]
@@ -33,7 +33,7 @@ def below(root: int) -> list[int]:
 
 
 def stream_sources(root: int) -> list[int]:
-    """Process ids of the Python sources of streams below ``root``: one a query."""
+    """Process ids of the Python sources of streams below `root`: one a query."""
     return [pid for pid in below(root) if b"python_streaming_source_runner" in _command(pid)]
 
 

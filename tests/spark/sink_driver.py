@@ -3,7 +3,7 @@
     python -m tests.spark.sink_driver '{"servers": ..., "from": ..., "to": ..., "folder": ...,
         "crash": "committed"}'
 
-``crash`` names the point of `tests.spark.crashing` at which the whole driver, JVM and workers and
+`crash` names the point of `tests.spark.crashing` at which the whole driver, JVM and workers and
 all, is killed by SIGKILL; None lets it come to the end.
 """
 
@@ -20,7 +20,7 @@ EPOCH = "60"  # records
 
 
 def main(asked: dict[str, Any]) -> None:
-    """Stream all that is there, or die as ``asked``."""
+    """Stream all that is there, or die as `asked`."""
     folder = Path(asked["folder"])
     servers = {"kafka.bootstrap.servers": asked["servers"]}
     written = {"topic": asked["to"], "deliveryGuarantee": "exactly_once"}

@@ -2,7 +2,7 @@
 
     python -m tests.spark.stream_driver '{"options": {...}, "folder": ..., "kill": [1, "after"]}'
 
-Each micro-batch leaves a file with the places of its records. ``kill`` names the batch and the
+Each micro-batch leaves a file with the places of its records. `kill` names the batch and the
 moment at which the whole driver, JVM and all, is killed by SIGKILL: "before" its records are read,
 "within" their reading, or "after" they were stored.
 """
@@ -28,7 +28,7 @@ def _die() -> None:
 
 
 def main(asked: dict[str, Any]) -> None:
-    """Stream all that is there, or die as ``asked``."""
+    """Stream all that is there, or die as `asked`."""
     folder = Path(asked["folder"])
     batch, moment = asked.get("kill") or (-1, "")
     (folder / "found").mkdir(parents=True, exist_ok=True)

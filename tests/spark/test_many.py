@@ -1,6 +1,6 @@
 """Many partitions, and many records: neither may cost more than it is worth.
 
-SPARK_JUDGE=1 (``make spark-judge``) reads twenty million records.
+SPARK_JUDGE=1 (`make spark-judge`) reads twenty million records.
 """
 
 import os

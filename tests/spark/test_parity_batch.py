@@ -17,7 +17,7 @@ ALL = {"plain": 340, "odd": 100, "compressed": 1360, "trimmed": 30, "stamped_by_
 
 
 def places(**offsets: int) -> str:
-    """JSON of offsets: ``places(p0=10)`` is partition 0 of TOPIC from 10 on."""
+    """JSON of offsets: `places(p0=10)` is partition 0 of TOPIC from 10 on."""
     return json.dumps({"TOPIC": {name[1:]: offset for name, offset in offsets.items()}})
 
 

@@ -1,6 +1,6 @@
 """Streams beside Spark's own connector: the same options, the same rows in the same batches.
 
-SPARK_JUDGE=1 (``make spark-judge``) compares by more options.
+SPARK_JUDGE=1 (`make spark-judge`) compares by more options.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`pipeline run` is killed, and run again: with an exactly-once sink every row is there once.
 
-SPARK_JUDGE=1 (``make spark-judge``) kills it more often, and in both ways.
+SPARK_JUDGE=1 (`make spark-judge`) kills it more often, and in both ways.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def said(folder: Path) -> str:
 async def written(
     kafka: RealKafka, topic: str, least: int, process: subprocess.Popen[bytes]
 ) -> int:
-    """Where the topic's partitions end, all together, once that is ``least`` or more."""
+    """Where the topic's partitions end, all together, once that is `least` or more."""
     servers = kafka.bootstrap_servers
     async with AIOKafkaConsumer(topic, bootstrap_servers=servers) as consumer:
         while process.poll() is None:

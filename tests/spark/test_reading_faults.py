@@ -1,6 +1,6 @@
 """What may die while Spark reads: the driver, a Python worker, the stream's own process, a broker.
 
-SPARK_JUDGE=1 (``make spark-judge``) kills the driver at more moments.
+SPARK_JUDGE=1 (`make spark-judge`) kills the driver at more moments.
 """
 
 import json
@@ -170,7 +170,7 @@ def totals(frame: Any) -> "Row":
 
 
 def asked_while(ask: "Callable[[], Row]", act: Callable[[], bool]) -> "Row":
-    """The answer, asked for in a thread while ``act`` is tried until it did what it was to do."""
+    """The answer, asked for in a thread while `act` is tried until it did what it was to do."""
     answers: list[Row] = []
     errors: list[BaseException] = []
 

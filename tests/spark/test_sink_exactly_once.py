@@ -4,7 +4,7 @@ Each crash has a stream, a checkpoint and a topic of its own. A task that crashe
 Spark; a query that fails is started again, and replays its epoch. In the end Java's console
 consumer reads all topics together: every value has to be there once.
 
-SPARK_JUDGE=1 (``make spark-judge``) crashes in more ways.
+SPARK_JUDGE=1 (`make spark-judge`) crashes in more ways.
 """
 
 import os

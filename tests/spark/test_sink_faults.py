@@ -1,6 +1,6 @@
 """What may die while Spark writes: the driver with all its processes, and brokers.
 
-SPARK_JUDGE=1 (``make spark-judge``) kills the driver at every step of a write.
+SPARK_JUDGE=1 (`make spark-judge`) kills the driver at every step of a write.
 """
 
 import json

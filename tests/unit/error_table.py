@@ -1,7 +1,7 @@
 """Tables of what a client does about each error code: every code of Kafka 4.4 has its reaction.
 
-A table names the codes by Kafka's own names; what it does not name reacts ``otherwise``. So a code
-that a later Kafka adds is walked, too, as soon as ``aiokafka_lite.errors`` knows it.
+A table names the codes by Kafka's own names; what it does not name reacts `otherwise`. So a code
+that a later Kafka adds is walked, too, as soon as `aiokafka_lite.errors` knows it.
 """
 
 from aiokafka_lite.errors import kafka_errors
@@ -31,8 +31,8 @@ def reactions(*, otherwise: str, **named: str) -> dict[int, str]:
     """A table: code -> reaction, for every code but NONE.
 
     Args:
-        otherwise: the reaction to codes that are not named.
-        **named: codes by Kafka's names, by their reaction; each may be named once.
+        otherwise: The reaction to codes that are not named.
+        **named: Codes by Kafka's names, by their reaction; each may be named once.
     """
     codes = {kind.message: code for code, kind in kafka_errors.items() if code}
     table = dict.fromkeys(sorted(codes.values()), otherwise)

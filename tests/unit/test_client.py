@@ -1,4 +1,4 @@
-"""``AIOKafkaClient`` and ``producer.client``: aiokafka's names over our cluster."""
+"""`AIOKafkaClient` and `producer.client`: aiokafka's names over our cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator

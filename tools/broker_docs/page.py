@@ -99,7 +99,7 @@ def _releases() -> Iterator[str]:
 
 
 def _arguments(function: object, documentation: str | None) -> Iterator[str]:
-    """The ``Args`` of a docstring, in its own words."""
+    """The `Args` of a docstring, in its own words."""
     text = inspect.cleandoc(documentation or "")
     found = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:

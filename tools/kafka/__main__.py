@@ -1,4 +1,4 @@
-"""``python -m tools.kafka``: a real Kafka in the foreground, until Ctrl-C.
+"""`python -m tools.kafka`: a real Kafka in the foreground, until Ctrl-C.
 
 The bootstrap address is the only line on standard output, so that a script can read it.
 """

@@ -1,4 +1,4 @@
-"""``python -m tools.kafka.archive``: make the archive of classes by which a Kafka starts sooner.
+"""`python -m tools.kafka.archive`: make the archive of classes by which a Kafka starts sooner.
 
 It takes some seconds, once, which a dozen brokers gain back.
 """
@@ -20,8 +20,8 @@ def make() -> Path:
     """Let a broker live a short life, and write down at its end what it has loaded.
 
     Raises:
-        KafkaNotAvailable: when Java, Maven or the jars cannot be had.
-        BrokerFailed: when the broker does not come up, or leaves nothing behind.
+        KafkaNotAvailable: When Java, Maven or the jars cannot be had.
+        BrokerFailed: When the broker does not come up, or leaves nothing behind.
     """
     jars.resolve(NEWEST)
     target = jvm.archive(NEWEST)

@@ -23,7 +23,7 @@ class RealKafka(Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of each broker, comma-separated."""
+        """`host:port` of each broker, comma-separated."""
 
     def create_topic(
         self,
@@ -61,7 +61,7 @@ class OwnCluster(RealKafka, Protocol):
 
 
 class GivenKafka:
-    """The Kafka that ``KAFKA_BOOTSTRAP`` names. It is somebody's: it is only talked to."""
+    """The Kafka that `KAFKA_BOOTSTRAP` names. It is somebody's: it is only talked to."""
 
     version = NEWEST
 
@@ -81,7 +81,7 @@ class GivenKafka:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """See :class:`RealKafka`."""
+        """See `RealKafka`."""
         settings = {name: str(value) for name, value in (config or {}).items()}
         create_topic_at([self.address], topic, partitions, replication_factor, settings, timeout)
 
@@ -94,11 +94,11 @@ def create_topic_at(
     settings: dict[str, str],
     timeout: float,
 ) -> None:
-    """Create a topic on a KRaft cluster reached at ``addresses``; wait for its leaders.
+    """Create a topic on a KRaft cluster reached at `addresses`; wait for its leaders.
 
     Raises:
-        WireError: when the cluster refuses.
-        BrokerFailed: when it has no leaders in time.
+        WireError: When the cluster refuses.
+        BrokerFailed: When it has no leaders in time.
     """
     members = wire.ask_metadata(addresses[0], "", version=1).brokers
     replicas = replication_factor or min(3, len(members))
@@ -137,8 +137,8 @@ def open_kafka() -> Iterator[RealKafka]:
     """The newest Kafka that can be had, one node: given, in Docker, or from jars.
 
     Raises:
-        KafkaNotAvailable: when none can be had; the message says what each way lacks.
-        BrokerFailed: when it should be there, and is not.
+        KafkaNotAvailable: When none can be had; the message says what each way lacks.
+        BrokerFailed: When it should be there, and is not.
     """
     bootstrap_servers = os.environ.get("KAFKA_BOOTSTRAP")
     if bootstrap_servers:
@@ -153,8 +153,8 @@ def open_cluster(nodes: int) -> Iterator[OwnCluster]:
     """A cluster of our own that may be killed: in Docker, or from jars.
 
     Raises:
-        KafkaNotAvailable: when none can be had.
-        BrokerFailed: when it does not come up.
+        KafkaNotAvailable: When none can be had.
+        BrokerFailed: When it does not come up.
     """
     if docker.missing() is None:
         with docker.DockerCluster(nodes) as in_docker:
@@ -168,10 +168,10 @@ def open_cluster(nodes: int) -> Iterator[OwnCluster]:
 
 
 def _answering(kafka: GivenKafka, timeout: float = 30.0) -> GivenKafka:
-    """``kafka`` once it answers.
+    """`kafka` once it answers.
 
     Raises:
-        BrokerFailed: when it does not within ``timeout`` seconds.
+        BrokerFailed: When it does not within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:

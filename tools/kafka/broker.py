@@ -54,7 +54,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def await_condition(condition: Callable[[], bool], timeout: float) -> bool:
-    """Poll until ``condition()`` holds or ``timeout`` seconds have passed; whether it held."""
+    """Poll until `condition()` holds or `timeout` seconds have passed; whether it held."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -92,7 +92,7 @@ class JavaProcess:
         """Its process id.
 
         Raises:
-            BrokerFailed: when it does not run.
+            BrokerFailed: When it does not run.
         """
         return self._running_child().pid
 
@@ -100,7 +100,7 @@ class JavaProcess:
         """Start it and return at once.
 
         Raises:
-            BrokerFailed: when it runs already.
+            BrokerFailed: When it runs already.
         """
         if self.running:
             raise BrokerFailed(f"{self._arguments[0]} runs already (pid {self.pid})")
@@ -109,11 +109,11 @@ class JavaProcess:
         self._child = Child(command, self.log)
 
     def await_answer(self, answered: Callable[[], bool], timeout: float = START_TIMEOUT) -> None:
-        """Wait until ``answered()``; an OSError of it means not yet.
+        """Wait until `answered()`; an OSError of it means not yet.
 
         Raises:
-            PortTaken: when it ended because its port was taken.
-            BrokerFailed: when it ended otherwise, or did not answer in time.
+            PortTaken: When it ended because its port was taken.
+            BrokerFailed: When it ended otherwise, or did not answer in time.
         """
 
         def ended_or_answered() -> bool:
@@ -149,7 +149,7 @@ class JavaProcess:
             self._child = None
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> bool:
-        """SIGTERM, SIGKILL after ``timeout`` seconds; False when it had to be killed."""
+        """SIGTERM, SIGKILL after `timeout` seconds; False when it had to be killed."""
         child, self._child = self._child, None
         return child is None or child.terminate(timeout)
 

@@ -40,12 +40,12 @@ class KafkaCluster:
     count from 0. Everything listens on 127.0.0.1 only.
 
     Args:
-        version: Kafka's release, such as ``"4.4.0"`` or ``"0.8.2.2"``.
+        version: Kafka's release, such as `"4.4.0"` or `"0.8.2.2"`.
         nodes: How many brokers.
         config: Broker settings added to, or set over, the harness's own; None removes one.
         port: The first broker's port; chosen when None.
         security: TLS and SASL listeners beside the plain one (KRaft releases only).
-        heap: Each broker's maximum heap, as ``-Xmx`` takes it.
+        heap: Each broker's maximum heap, as `-Xmx` takes it.
         advertised_ports: Where clients are told to find each node's plain listener, such as a
             proxy's (KRaft releases only); None: where it is. The brokers go on talking directly.
         quick: Start soon rather than run fast: for tests, not for measurements.
@@ -53,9 +53,9 @@ class KafkaCluster:
             of classes then.
 
     Raises:
-        KafkaNotAvailable: on entering, when Java, Maven or the jars cannot be had.
-        BrokerFailed: on entering, when a broker does not come up; tells its last words.
-        ValueError: for a release the harness does not know.
+        KafkaNotAvailable: On entering, when Java, Maven or the jars cannot be had.
+        BrokerFailed: On entering, when a broker does not come up; tells its last words.
+        ValueError: For a release the harness does not know.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class KafkaCluster:
         """Wait until every broker that was started answers and knows of all the others.
 
         Raises:
-            BrokerFailed: when one ends, or the time does.
+            BrokerFailed: When one ends, or the time does.
         """
         deadline = time.monotonic() + timeout
         launched = {node_id for node_id, broker in self._brokers.items() if broker.running}
@@ -163,11 +163,11 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of the plain listeners of all nodes: ``"127.0.0.1:1234,127.0.0.1:1235"``."""
+        """Addresses of the plain listeners of all nodes: `"127.0.0.1:1234,127.0.0.1:1235"`."""
         return self.bootstrap_of("PLAINTEXT")
 
     def bootstrap_of(self, listener: str) -> str:
-        """The addresses of a listener (``"SSL"``, ``"SASL_SSL"``, ...) of all nodes."""
+        """The addresses of a listener (`"SSL"`, `"SASL_SSL"`, ...) of all nodes."""
         ports = [self._brokers[node_id].node.ports[listener] for node_id in self.node_ids]
         return ",".join(f"127.0.0.1:{port}" for port in ports)
 
@@ -184,10 +184,10 @@ class KafkaCluster:
         return self._brokers[node_id].running
 
     def zookeeper(self) -> str:
-        """``host:port`` of ZooKeeper.
+        """`host:port` of ZooKeeper.
 
         Raises:
-            BrokerFailed: on a KRaft cluster.
+            BrokerFailed: On a KRaft cluster.
         """
         if self._zookeeper is None:
             raise BrokerFailed(f"Kafka {self.version} runs without ZooKeeper here")
@@ -207,7 +207,7 @@ class KafkaCluster:
         """Start a node that was killed or stopped, on its old port and data; wait until it answers.
 
         Raises:
-            BrokerFailed: when it runs already, or does not come up.
+            BrokerFailed: When it runs already, or does not come up.
         """
         broker = self._brokers[node_id]
         remembered_until = time.monotonic() + _ZOOKEEPER_MEMORY
@@ -249,12 +249,12 @@ class KafkaCluster:
             topic: Its name.
             partitions: How many.
             replication_factor: Copies of each; up to three, as many as there are nodes, when None.
-            config: Topic settings (``{"cleanup.policy": "compact"}``).
+            config: Topic settings (`{"cleanup.policy": "compact"}`).
             timeout: Seconds for all of it.
 
         Raises:
-            WireError: when the cluster refuses.
-            BrokerFailed: when not every broker knows of it in time.
+            WireError: When the cluster refuses.
+            BrokerFailed: When not every broker knows of it in time.
         """
         replicas = replication_factor or min(3, self._count)
         settings = {name: str(value) for name, value in (config or {}).items()}

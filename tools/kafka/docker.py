@@ -43,7 +43,7 @@ def missing() -> str | None:
 
 
 class DockerCluster:
-    """The Docker counterpart of :class:`tools.kafka.KafkaCluster`, same names.
+    """The Docker counterpart of `tools.kafka.KafkaCluster`, same names.
 
     Args:
         nodes: How many brokers; ids count from 0.
@@ -137,7 +137,7 @@ class DockerCluster:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """See :meth:`tools.kafka.KafkaCluster.create_topic`."""
+        """See `tools.kafka.KafkaCluster.create_topic`."""
         from tools.kafka.backends import create_topic_at  # it chooses between us and the jars
 
         settings = {name: str(value) for name, value in (config or {}).items()}

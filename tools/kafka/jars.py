@@ -1,6 +1,6 @@
 """Kafka's jars, resolved by Maven once and kept in a cache outside the tree.
 
-The cache is ``$AIOKAFKA_LITE_CACHE``, else ``~/.cache/aiokafka_lite``. A release is a folder named
+The cache is `$AIOKAFKA_LITE_CACHE`, else `~/.cache/aiokafka_lite`. A release is a folder named
 after its version and a hash of what was asked for, so a changed pin is resolved anew. Processes
 that need the same release at the same time wait for the one that resolves it.
 """
@@ -62,7 +62,7 @@ def java() -> str:
     """The path of a Java that can run Kafka.
 
     Raises:
-        KafkaNotAvailable: when there is none, or only an older one.
+        KafkaNotAvailable: When there is none, or only an older one.
     """
     home = os.environ.get("JAVA_HOME")
     path = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
@@ -92,8 +92,8 @@ def resolve(version: str = NEWEST) -> Path:
     """The folder with the jars of one Kafka release: broker, clients and command-line tools.
 
     Raises:
-        KafkaNotAvailable: when Maven is not there or cannot resolve it.
-        ValueError: when the harness knows no such release.
+        KafkaNotAvailable: When Maven is not there or cannot resolve it.
+        ValueError: When the harness knows no such release.
     """
     folder = _folder(version)
     if folder.is_dir():
@@ -121,7 +121,7 @@ def resolve_artifact(group: str, name: str, version: str) -> Path:
     """The path of one jar alone, without its dependencies.
 
     Raises:
-        KafkaNotAvailable: when Maven is not there or cannot resolve it.
+        KafkaNotAvailable: When Maven is not there or cannot resolve it.
     """
     folder = cache_dir() / "artifacts" / f"{name}-{version}"
     jar = folder / f"{name}-{version}.jar"
@@ -134,7 +134,7 @@ def resolve_artifact(group: str, name: str, version: str) -> Path:
 
 
 def class_path(version: str = NEWEST) -> str:
-    """A class path of every jar of that release, for ``java -cp``."""
+    """A class path of every jar of that release, for `java -cp`."""
     return f"{resolve(version)}/*"
 
 
@@ -180,7 +180,7 @@ def _exclusion(group: str, name: str) -> str:
 
 
 def _copy_dependencies(pom: str, folder: Path, what: str) -> None:
-    """Let Maven copy the jars that ``pom`` asks for into ``folder``, which appears whole or not."""
+    """Let Maven copy the jars that `pom` asks for into `folder`, which appears whole or not."""
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaNotAvailable("Maven is not installed (no `mvn` on the PATH)")

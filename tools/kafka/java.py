@@ -1,6 +1,6 @@
 """Java programs on a Kafka release's class path: its own tools, and our readers and writers.
 
-``dump`` and ``load`` (java/Dump.java, java/Load.java) show and make every part of a record:
+`dump` and `load` (java/Dump.java, java/Load.java) show and make every part of a record:
 null keys and values, headers, timestamps. Brokers before 0.10 answer no Java client younger than
 themselves; there the same is done by java/OldDump.java and java/OldLoad.java, which know only
 keys and values, as message format 0 does.
@@ -114,17 +114,17 @@ class JavaTools:
         return release(self.version).number < (0, 10)
 
     def dump(self, topic: str) -> list[Record]:
-        """Every record of ``topic`` up to its end now, by partition and offset."""
+        """Every record of `topic` up to its end now, by partition and offset."""
         lines = self._read(topic, "json")
         records = [Record.from_json(line) for line in lines]
         return sorted(records, key=lambda record: (record.partition or 0, record.offset))
 
     def digest(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, Digest]:
-        """Partition to the digest of what it holds now (see :mod:`tools.kafka.canonical`)."""
+        """Partition to the digest of what it holds now (see `tools.kafka.canonical`)."""
         return _digests(self._read(topic, "digest", isolation))
 
     def load(self, topic: str, records: Iterable[Record], **settings: object) -> list[int]:
-        """Write ``records`` in order; the offsets they got. ``settings`` are the producer's."""
+        """Write `records` in order; the offsets they got. `settings` are the producer's."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "records"
             path.write_text("".join(record.to_json() + "\n" for record in records))
@@ -134,7 +134,7 @@ class JavaTools:
     def generate(
         self, topic: str, partitions: int, count: int, seed: int = 0, **settings: object
     ) -> dict[int, Digest]:
-        """Write ``count`` seeded random records; the digests of what was acknowledged.
+        """Write `count` seeded random records; the digests of what was acknowledged.
 
         About one key in eight and one value in sixty-four is null; headers are repeated, empty
         and null; half of the values' bytes compress. Before 0.11 there are no headers, before 0.10
@@ -177,8 +177,8 @@ def run(
         given: What it reads from its standard input.
 
     Raises:
-        KafkaNotAvailable: when Java or the jars cannot be had.
-        JavaFailed: when it ends with an error or not within ``timeout`` seconds.
+        KafkaNotAvailable: When Java or the jars cannot be had.
+        JavaFailed: When it ends with an error or not within `timeout` seconds.
     """
     class_path = jars.class_path(version)
     if "." not in program:
@@ -202,7 +202,7 @@ def create_topic_by_zookeeper(
     """Create a topic on a broker too old for a CreateTopics request, by its own tool.
 
     Raises:
-        JavaFailed: when it refuses; that the topic is there already is no refusal.
+        JavaFailed: When it refuses; that the topic is there already is no refusal.
     """
     arguments = ["--zookeeper", cluster.zookeeper(), "--create", "--topic", topic]
     arguments += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
@@ -216,16 +216,16 @@ def create_topic_by_zookeeper(
 
 
 def _digests(lines: list[str]) -> dict[int, Digest]:
-    """The lines ``partition count sha256``."""
+    """The lines `partition count sha256`."""
     parts = [line.split() for line in lines if line]
     return {int(number): Digest(int(count), sha256) for number, count, sha256 in parts}
 
 
 def _compiled(program: str, version: str) -> Path:
-    """The folder with the class files of one of our sources, compiled against ``version`` once.
+    """The folder with the class files of one of our sources, compiled against `version` once.
 
     Raises:
-        JavaFailed: when it does not compile, or this Java is a bare runtime.
+        JavaFailed: When it does not compile, or this Java is a bare runtime.
     """
     source = _SOURCES / f"{program}.java"
     sources = [source, _SOURCES / "Canonical.java"]

@@ -2,9 +2,9 @@
 
 A broker of a test lives for seconds. With one compiler tier and the archive it takes 1.4 s of CPU
 until it answers rather than 3.9 s, a reader or writer in Java 0.8 s rather than 1.8 s, and the
-cores are few. A measurement wants the optimizing compiler: ``quick=False``.
+cores are few. A measurement wants the optimizing compiler: `quick=False`.
 
-``python -m tools.kafka.archive`` makes the archive, for the newest release; without it all works,
+`python -m tools.kafka.archive` makes the archive, for the newest release; without it all works,
 only later.
 """
 

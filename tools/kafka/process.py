@@ -3,8 +3,8 @@
 Each child leads a session and process group of its own, so a Ctrl-C meant for the test run does
 not take a broker down half-way through a test's clean-up. What ends it:
 
-- ``terminate``/``kill`` of its owner, in the ordinary case;
-- ``atexit``, when the owner never got to it;
+- `terminate`/`kill` of its owner, in the ordinary case;
+- `atexit`, when the owner never got to it;
 - the guard, when this process was killed: one small process that holds the read end of a pipe
   and kills what it was told about, and removes what it was told of, when the pipe closes.
 
@@ -49,7 +49,7 @@ class Guard:
         self._owner = 0  # pid: a forked copy of this process owns no guard
 
     def tell(self, verb: str, what: int | Path) -> None:
-        """``watch-group`` or ``forget-group`` a process group; ``-folder`` a folder."""
+        """`watch-group` or `forget-group` a process group; `-folder` a folder."""
         with self._lock:
             if self._process is None or self._owner != os.getpid():
                 self._process = subprocess.Popen(
@@ -78,18 +78,18 @@ _guard = Guard()
 
 
 def remove_at_exit(folder: Path) -> None:
-    """Have ``folder`` removed if this process ends without having removed it."""
+    """Have `folder` removed if this process ends without having removed it."""
     _guard.tell("watch-folder", folder)
 
 
 def remove(folder: Path) -> None:
-    """Remove ``folder`` now."""
+    """Remove `folder` now."""
     shutil.rmtree(folder, ignore_errors=True)
     _guard.tell("forget-folder", folder)
 
 
 def keep(folder: Path) -> None:
-    """Leave ``folder`` where it is, even at the end."""
+    """Leave `folder` where it is, even at the end."""
     _guard.tell("forget-folder", folder)
 
 
@@ -131,7 +131,7 @@ class Child:
         return self._process.poll()
 
     def wait(self, timeout: float) -> int | None:
-        """Its exit status once it ends; killed and None when ``timeout`` seconds were too few."""
+        """Its exit status once it ends; killed and None when `timeout` seconds were too few."""
         try:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -158,7 +158,7 @@ class Child:
         _guard.tell("forget-group", self.pid)
 
     def terminate(self, timeout: float) -> bool:
-        """SIGTERM, then SIGKILL after ``timeout`` seconds; True when it ended by itself."""
+        """SIGTERM, then SIGKILL after `timeout` seconds; True when it ended by itself."""
         self._signal(signal.SIGCONT)  # a stopped process does not see a SIGTERM
         self._signal(signal.SIGTERM)
         try:

@@ -13,15 +13,15 @@ NEWEST = "4.4.0"
 """The release that tests run against unless they ask for another."""
 
 FALLBACK = "4.3.1"
-"""Used, loudly, when :data:`NEWEST` cannot be resolved whole."""
+"""Used, loudly, when `NEWEST` cannot be resolved whole."""
 
 OLD_RELEASES = ("2.8.2", "1.1.1", "0.11.0.3", "0.10.2.2", "0.9.0.1", "0.8.2.2")
-"""One broker of every protocol generation; ``make test-brokers`` runs the round trip on each."""
+"""One broker of every protocol generation; `make test-brokers` runs the round trip on each."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One Maven coordinate; ``alone`` leaves its dependencies out."""
+    """One Maven coordinate; `alone` leaves its dependencies out."""
 
     group: str
     name: str
@@ -34,7 +34,7 @@ class Release:
     """How one Kafka release is resolved and started.
 
     Attributes:
-        version: Kafka's version, such as ``"4.4.0"``.
+        version: Kafka's version, such as `"4.4.0"`.
         scala: The Scala version in the name of the broker's artifact.
         extra: Artifacts put on the class path beside the broker's own.
         pins: Artifacts whose version is forced wherever they appear.
@@ -47,7 +47,7 @@ class Release:
 
     @cached_property
     def number(self) -> tuple[int, ...]:
-        """The version as a tuple that compares: ``(0, 11, 0, 3)``."""
+        """The version as a tuple that compares: `(0, 11, 0, 3)`."""
         return tuple(int(part) for part in self.version.split("."))
 
     @property
@@ -98,7 +98,7 @@ def release(version: str) -> Release:
     """The release of that version; one that is not in the table is taken to need nothing special.
 
     Raises:
-        ValueError: when the version is not of the form ``1.2.3``, or known not to run here.
+        ValueError: When the version is not of the form `1.2.3`, or known not to run here.
     """
     known = _RELEASES.get(version)
     if known is not None:

@@ -1,7 +1,7 @@
 """TLS and SASL listeners beside the plain one: certificates made on the spot, users named.
 
-Certificates come from the ``openssl`` program: a CA, and signed by it one certificate for the
-brokers and one for a client, both good for ``localhost`` and 127.0.0.1.
+Certificates come from the `openssl` program: a CA, and signed by it one certificate for the
+brokers and one for a client, both good for `localhost` and 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Security:
     """What a cluster offers beside its plain listener.
 
     Attributes:
-        listeners: Any of ``SSL``, ``SASL_PLAINTEXT``, ``SASL_SSL``.
+        listeners: Any of `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`.
         users: Name to password, for PLAIN and for SCRAM-SHA-256 and -512.
         client_auth: Whether a TLS client must show a certificate.
         folder: Where the certificates are, once the cluster is up.
@@ -54,10 +54,10 @@ class Security:
         return self.folder / "client.key"
 
     def settings(self, cluster_folder: Path) -> dict[str, object]:
-        """Make the certificates below ``cluster_folder``; the broker settings that use them.
+        """Make the certificates below `cluster_folder`; the broker settings that use them.
 
         Raises:
-            KafkaNotAvailable: when there is no ``openssl`` program.
+            KafkaNotAvailable: When there is no `openssl` program.
         """
         settings: dict[str, object] = {}
         if any(name.endswith("SSL") for name in self.listeners):

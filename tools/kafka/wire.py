@@ -86,12 +86,12 @@ def ask_metadata(
     version: int = 0,
     timeout: float = 5.0,
 ) -> ClusterView:
-    """What the broker at ``address`` says of the cluster and of ``topics``.
+    """What the broker at `address` says of the cluster and of `topics`.
 
     In version 0 no topic means all; a named topic that is not there may be created by it.
 
     Raises:
-        OSError: when it cannot be reached or closes the connection.
+        OSError: When it cannot be reached or closes the connection.
     """
     body = struct.pack(">i", len(topics)) + b"".join(map(_text, topics))
     reader = _Reader(_ask(address, _METADATA, version, body, timeout))
@@ -129,14 +129,14 @@ def create_topic(
     kafka: str = NEWEST,
     timeout: float = 30.0,
 ) -> None:
-    """Ask the controller, at ``address``, for a topic. It may take a moment to be everywhere.
+    """Ask the controller, at `address`, for a topic. It may take a moment to be everywhere.
 
     Args:
         kafka: The broker's release: 0.10.2 at least, the first that takes this request well.
 
     Raises:
-        WireError: when the broker refuses; that the topic is there already is no refusal.
-        OSError: when the broker cannot be reached.
+        WireError: When the broker refuses; that the topic is there already is no refusal.
+        OSError: When the broker cannot be reached.
     """
     number = release(kafka).number
     version = 2 if number >= (1,) else 1 if number >= (0, 10, 2) else 0

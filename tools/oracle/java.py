@@ -21,7 +21,7 @@ def class_path(release: str) -> str:
     """The jars that one release's oracle needs.
 
     Raises:
-        JarsUnavailable: they are not cached and Maven cannot bring them.
+        JarsUnavailable: They are not cached and Maven cannot bring them.
     """
     group = "com.fasterxml.jackson.core"
     jars = [clients_jar(release)]
@@ -36,7 +36,7 @@ def java() -> str:
     """The java command.
 
     Raises:
-        JarsUnavailable: there is none, or only one too old for Oracle.java.
+        JarsUnavailable: There is none, or only one too old for Oracle.java.
     """
     command = shutil.which("java")
     if command is None:

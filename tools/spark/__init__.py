@@ -1,7 +1,7 @@
 """Spark for tests and benchmarks: a session with flags for small machines, and its own connector.
 
-:func:`missing` tells why no Spark can be had on this machine; :func:`open_session` starts one and
-ends its JVM with it; :func:`connector` brings Spark's own ``kafka`` connector from Maven Central,
+`missing` tells why no Spark can be had on this machine; `open_session` starts one and
+ends its JVM with it; `connector` brings Spark's own `kafka` connector from Maven Central,
 to be judged beside.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m tools.spark``: make the archive of classes by which tests start sooner.
+"""`python -m tools.spark`: make the archive of classes by which tests start sooner.
 
 It is worth its half minute on a machine that runs the tests more than once.
 """

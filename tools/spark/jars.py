@@ -25,9 +25,9 @@ _PARTS = (
 
 
 def connector() -> list[Path]:
-    """The jars that make ``format("kafka")`` work; fetched once, then kept in the cache.
+    """The jars that make `format("kafka")` work; fetched once, then kept in the cache.
 
     Raises:
-        KafkaNotAvailable: when Maven is not there or cannot resolve them.
+        KafkaNotAvailable: When Maven is not there or cannot resolve them.
     """
     return [resolve_artifact(part.group, part.name, part.version) for part in _PARTS]

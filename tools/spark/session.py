@@ -74,7 +74,7 @@ def open_session(
         jvm_options: Added to the harness's own.
 
     Raises:
-        RuntimeError: a session is there already; one process has one.
+        RuntimeError: A session is there already; one process has one.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ def open_session(
 def archive(jars: Sequence[Path] = ()) -> Path:
     """Where the archive of classes for quick JVMs of that class path lies, if it was made.
 
-    A JVM starts several seconds sooner with it; ``python -m tools.spark`` makes it.
+    A JVM starts several seconds sooner with it; `python -m tools.spark` makes it.
     """
     names = " ".join(map(str, jars))
     digest = hashlib.sha256(f"{version('pyspark')} {java()} {names}".encode()).hexdigest()[:10]

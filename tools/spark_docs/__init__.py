@@ -1,6 +1,6 @@
 """The options of the Spark page, made from the code that takes them.
 
-``python -m tools.spark_docs`` writes the tables into docs/spark.md, between the lines
-``<!-- NAME -->`` and ``<!-- /NAME -->`` for each NAME of `tables.TABLES`, and leaves the rest of
-the page as it is; with ``--check`` it only says whether they are stale. Needs no pyspark.
+`python -m tools.spark_docs` writes the tables into docs/spark.md, between the lines
+`<!-- NAME -->` and `<!-- /NAME -->` for each NAME of `tables.TABLES`, and leaves the rest of
+the page as it is; with `--check` it only says whether they are stale. Needs no pyspark.
 """

@@ -17,7 +17,7 @@ def fresh(page: str) -> str:
     """The page with its tables as they should be.
 
     Raises:
-        ValueError: it has no place for one of them.
+        ValueError: It has no place for one of them.
     """
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"

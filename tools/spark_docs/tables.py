@@ -15,7 +15,7 @@ __all__ = ["TABLES"]
 
 
 def reading() -> str:
-    """Every option of a reader but ``kafka.*``."""
+    """Every option of a reader but `kafka.*`."""
     return _table(
         ("Option", "Default", "Queries", "Meaning"),
         (
@@ -26,14 +26,14 @@ def reading() -> str:
 
 
 def writing() -> str:
-    """Every option of a writer but ``kafka.*``."""
+    """Every option of a writer but `kafka.*`."""
     return _table(
         ("Option", "Meaning"), ((f"`{name}`", text) for name, text in WRITE_OPTIONS.items())
     )
 
 
 def reading_clients() -> str:
-    """What becomes of ``kafka.*`` in a reader."""
+    """What becomes of `kafka.*` in a reader."""
     return _clients(
         client_options.CONSUMER_OPTIONS,
         client_options.LEFT_BY_CONSUMERS,
@@ -42,7 +42,7 @@ def reading_clients() -> str:
 
 
 def writing_clients() -> str:
-    """What becomes of ``kafka.*`` in a writer."""
+    """What becomes of `kafka.*` in a writer."""
     return _clients(
         client_options.PRODUCER_OPTIONS,
         client_options.LEFT_BY_PRODUCERS | {"retries"},

@@ -17,7 +17,7 @@ __all__ = ["AbstractPartitionAssignor"]
 class AbstractPartitionAssignor(abc.ABC):
     """Decides which member of a group gets which partition; for the classic protocol.
 
-    An application's own is a subclass with a ``name`` and the three class methods. All members of
+    An application's own is a subclass with a `name` and the three class methods. All members of
     a group need one of the same name. It is told of its own member only what `on_assignment`
     gives it, so its groups rebalance eagerly.
     """
@@ -25,7 +25,7 @@ class AbstractPartitionAssignor(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What members and the coordinator call it: a plain ``name = "..."`` of the class."""
+        """What members and the coordinator call it: a plain `name = "..."` of the class."""
 
     @classmethod
     @abc.abstractmethod

@@ -58,7 +58,7 @@ class LeadingAssignor(Assignor, Protocol):
             By member id, of all of them, what `on_assignment` reads.
 
         Raises:
-            KafkaProtocolError: a member's subscription cannot be read.
+            KafkaProtocolError: A member's subscription cannot be read.
         """
 
 
@@ -119,7 +119,7 @@ def choose_rebalance_protocol(assignors: Iterable[Assignor]) -> RebalanceProtoco
     late to give partitions back.
 
     Raises:
-        KafkaConfigurationError: there are none, they have none in common, or share a name.
+        KafkaConfigurationError: There are none, they have none in common, or share a name.
     """
     names: set[str] = set()
     common = set(RebalanceProtocol)

@@ -1,4 +1,4 @@
-"""aiokafka's ``sasl_*`` arguments, checked as aiokafka checks them, made into a mechanism."""
+"""aiokafka's `sasl_*` arguments, checked as aiokafka checks them, made into a mechanism."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,14 +17,14 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     """The mechanism that a client's arguments ask for; None without SASL.
 
     Args:
-        security_protocol: one of the four, checked before.
-        arguments: every ``sasl_`` argument, by name.
+        security_protocol: One of the four, checked before.
+        arguments: Every `sasl_` argument, by name.
 
     Raises:
-        ValueError: no name or password where one is needed, in aiokafka's words.
+        ValueError: No name or password where one is needed, in aiokafka's words.
         KafkaConfigurationError: (a ValueError) an unknown mechanism, no token provider, or
             GSSAPI, which is not there yet.
-        TypeError: a name or password that is no str.
+        TypeError: A name or password that is no str.
     """
     mechanism = arguments["sasl_mechanism"]
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:

@@ -29,7 +29,7 @@ class OAuthBearer:
         """An exchange with a token of now.
 
         Raises:
-            KafkaConfigurationError: what the provider gave is no token, or no extensions.
+            KafkaConfigurationError: What the provider gave is no token, or no extensions.
         """
         token = await self._provider.token()
         return self._exchange(first_message(token, self._provider.extensions()))
@@ -51,7 +51,7 @@ def first_message(token: object, extensions: Mapping[str, str]) -> bytes:
     """What is said with a token and its extensions.
 
     Raises:
-        KafkaConfigurationError: what cannot be said so.
+        KafkaConfigurationError: What cannot be said so.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise KafkaConfigurationError("the token provider gave something that is no bearer token")

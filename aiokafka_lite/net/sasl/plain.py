@@ -11,7 +11,7 @@ class Plain:
     """Says name and password.
 
     Raises:
-        KafkaConfigurationError: a NUL in either, which would end it in the middle.
+        KafkaConfigurationError: A NUL in either, which would end it in the middle.
     """
 
     name = "PLAIN"

@@ -24,8 +24,8 @@ class Scram:
 
     Args:
         algorithm: "SHA-256" or "SHA-512".
-        username: as the broker knows it.
-        password: never sent.
+        username: As the broker knows it.
+        password: Never sent.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Scram:
 
 
 def _attributes(message: bytes) -> dict[str, str]:
-    """``a=1,b=2`` by letter; what comes twice counts once, the first time."""
+    """`a=1,b=2` by letter; what comes twice counts once, the first time."""
     attributes: dict[str, str] = {}
     try:
         parts = message.decode().split(",")

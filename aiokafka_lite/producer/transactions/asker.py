@@ -6,8 +6,8 @@ the next: those were most of what a transaction cost. Only finding a coordinator
 it, which are rare, take a task.
 
 Non-obvious:
-- What came of a step is told once, and never from inside ``ask``. A failure is told in a pass of
-  its own: a connection fails its requests from anywhere, from inside ``ask`` too.
+- What came of a step is told once, and never from inside `ask`. A failure is told in a pass of
+  its own: a connection fails its requests from anywhere, from inside `ask` too.
 - In the newer generation a broker has the transaction's coordinator asked about whatever comes
   first to a partition, or of a group, and gives one such question up for the next of the same
   producer: both have to be asked again, after a pause. So offsets take the connection of the
@@ -61,7 +61,7 @@ class Asker:
     Args:
         cluster: Where the coordinators are.
         transactional_id: The producer's.
-        timeout_ms: ``transaction_timeout_ms``.
+        timeout_ms: `transaction_timeout_ms`.
         request_timeout: Seconds one step may take, connecting included.
         listener: Told what came of them.
         tasks: Owner of those who find and connect.

@@ -1,6 +1,6 @@
 """What the open transaction is to hold, and what its coordinator knows of that: sans-IO.
 
-``machine`` owns one, for one transaction after the other.
+`machine` owns one, for one transaction after the other.
 """
 
 from collections import deque

@@ -7,7 +7,7 @@ There is no task: whatever happens (a call, an answer, a timer) looks for the ne
 Non-obvious:
 - A wait that was cancelled, or ran out of time, leaves what was waited for under way: the same call
   made again waits on, or tells how it ended meanwhile.
-- State changes between awaits, never across one: whoever changes the machine calls ``_settle``
+- State changes between awaits, never across one: whoever changes the machine calls `_settle`
   before it awaits anything.
 - What the sender tells is looked at in the next pass of the event loop: it may be in the middle of
   something, and has more partitions to tell of, which are added by one request.
@@ -191,7 +191,7 @@ class TransactionDriver:
             self.times.commit += self._loop.time() - began
 
     async def abort(self, deadline: float) -> None:
-        """Abort, and wait until that is done; see ``commit``."""
+        """Abort, and wait until that is done; see `commit`."""
         began = self._loop.time()
         try:
             await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
@@ -246,7 +246,7 @@ class TransactionDriver:
     # What the sender tells
 
     def admit(self, partition: TopicPartition) -> bool:
-        """Whether a partition may be sent to now; if not yet, ``on_added`` tells when."""
+        """Whether a partition may be sent to now; if not yet, `on_added` tells when."""
         if self.machine.admit(partition):
             return True
         if self._opening is None:

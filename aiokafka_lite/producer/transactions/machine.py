@@ -7,7 +7,7 @@ clock, handed in.
 
 There are two generations of the protocol. In the older one a partition (or a group, for its
 offsets) is added to the transaction before anything is written there, and the epoch stays from one
-transaction to the next. With ``transaction.version`` 2 (KIP-890) the first batch itself adds its
+transaction to the next. With `transaction.version` 2 (KIP-890) the first batch itself adds its
 partition, and each end gives a new epoch, so that what comes late is told from the next
 transaction. A transaction is ended in the generation that it was begun in.
 
@@ -20,7 +20,7 @@ Non-obvious:
   2.5 cannot do that, and the producer is at its end. Java is laxer there, at the price of guessing
   whether the batch was stored.
 - An abort that a coordinator will not hear of ends the producer: there is nothing left to try.
-- ``drained`` means that no batch waits and no request with one is in flight, overdue ones included:
+- `drained` means that no batch waits and no request with one is in flight, overdue ones included:
   so nothing of a transaction can arrive after its end.
 """
 
@@ -68,7 +68,7 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 __all__ = ["TransactionMachine", "soon"]
 
 IMPLICIT_FROM: Final = 2
-"""Level of ``transaction.version`` that the newer generation begins with."""
+"""Level of `transaction.version` that the newer generation begins with."""
 
 _SOON: Final = 0.005
 """Seconds until the first add of a transaction is tried again, while the one before is still being
@@ -181,7 +181,7 @@ class TransactionMachine:
         return order
 
     def hold(self) -> None:
-        """Let nothing of the transaction that was just begun be asked or sent until ``release``:
+        """Let nothing of the transaction that was just begun be asked or sent until `release`:
         the brokers are still ending the one before."""
         self._held = True
 
@@ -190,7 +190,7 @@ class TransactionMachine:
         self._held = False
 
     def check_open(self, what: str) -> None:
-        """Raise as ``add_offsets`` does, and do nothing else."""
+        """Raise as `add_offsets` does, and do nothing else."""
         self._check(what, _S.IN_TRANSACTION)
 
     # What the sender tells
@@ -233,7 +233,7 @@ class TransactionMachine:
 
     def next_step(self, now: float, *, drained: bool) -> Step | None:
         """What is to be asked at this moment, if anything. It is under way then, until one of
-        ``on_answer``, ``on_found`` and ``on_error`` is called.
+        `on_answer`, `on_found` and `on_error` is called.
 
         Args:
             drained: Nothing of the transaction waits to be sent, or is in flight.
@@ -249,7 +249,7 @@ class TransactionMachine:
         return step
 
     def next_wakeup(self) -> float | None:
-        """When ``next_step`` may have more to say though nothing happened; None: never."""
+        """When `next_step` may have more to say though nothing happened; None: never."""
         return self._retry_at if self._under_way is None and self._retry_at else None
 
     def _wanted(self, drained: bool) -> Step | None:
@@ -272,7 +272,7 @@ class TransactionMachine:
         """What the transactional id's coordinator knows; tell it with each connection to it.
 
         Args:
-            level: Of the finalized feature ``transaction.version``; 0 without.
+            level: Of the finalized feature `transaction.version`; 0 without.
             can_bump: It takes InitProducerId with an epoch (v3, KIP-360).
         """
         self._level = level

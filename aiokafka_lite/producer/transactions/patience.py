@@ -1,6 +1,6 @@
 """How long to wait after a transaction's end before the next one's first request: sans-IO.
 
-With ``transaction.version`` 2 a transaction's end is answered before its markers are written. What
+With `transaction.version` 2 a transaction's end is answered before its markers are written. What
 comes meanwhile of the next transaction is kept by the broker, which looks again after 20 ms
 (add.partitions.to.txn.retry.backoff.ms), though the markers take a few. So this learns how many,
 from answers that came so late, and has the first request wait that long: from one transaction to

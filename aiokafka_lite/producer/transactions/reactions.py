@@ -107,7 +107,7 @@ DEFAULTS: Final[dict[_StepKind, Reaction]] = {
     CommitOffsets: _R.FATAL,
     EndTransaction: _R.FATAL,
 }
-"""What any other code means that does not pass by itself (those that do are ``RETRY``)."""
+"""What any other code means that does not pass by itself (those that do are `RETRY`)."""
 
 
 def reaction(step: Step, code: int) -> Reaction:

@@ -74,7 +74,7 @@ def question(step: Step, transactional_id: str, timeout_ms: int, ids: TopicIds) 
     """Put a step into a request.
 
     Args:
-        timeout_ms: ``transaction_timeout_ms``.
+        timeout_ms: `transaction_timeout_ms`.
         ids: Of all topics of a CommitOffsets, or of none.
     """
     oldest, latest = 0, None

@@ -1,7 +1,7 @@
 """Leaving a coordinator that keeps silent, when another one has taken its place.
 
 A broker that hangs, or is cut off, answers nothing and closes nothing; its requests would wait for
-``request_timeout_ms``. The cluster replaces it far sooner. So after some seconds of silence others
+`request_timeout_ms`. The cluster replaces it far sooner. So after some seconds of silence others
 are asked who coordinates; while that is the silent one still, its answer is waited for.
 
 Non-obvious: the steps of a transaction are many and short. So one timer serves them all: it looks

@@ -1,7 +1,7 @@
 """What a transactional producer asks of coordinators, one step at a time: sans-IO.
 
-A step says what is asked, not in which version: ``requests`` puts it into bytes. Each goes to the
-coordinator of its ``place``.
+A step says what is asked, not in which version: `requests` puts it into bytes. Each goes to the
+coordinator of its `place`.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class OffsetsOrder:
     Attributes:
         group: Whose, and who has read up to there (KIP-447).
         left: What the coordinator has not accepted yet.
-        done: It came to an end: all are part of the transaction, or ``error`` says why not.
+        done: It came to an end: all are part of the transaction, or `error` says why not.
     """
 
     group: GroupMetadata
@@ -85,7 +85,7 @@ class AddOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets:
-    """Commit offsets with the transaction; of ``order``, what was left when this was made."""
+    """Commit offsets with the transaction; of `order`, what was left when this was made."""
 
     place: Place
     identity: Identity

@@ -12,10 +12,10 @@ class TransactionTimes:
 
     Attributes:
         init: Getting the producer id.
-        begin: ``begin_transaction``.
-        send_offsets: ``send_offsets_to_transaction``.
-        commit: ``commit_transaction``.
-        abort: ``abort_transaction``.
+        begin: `begin_transaction`.
+        send_offsets: `send_offsets_to_transaction`.
+        commit: `commit_transaction`.
+        abort: `abort_transaction`.
     """
 
     __slots__ = ("abort", "begin", "commit", "init", "send_offsets")

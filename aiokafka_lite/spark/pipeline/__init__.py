@@ -13,7 +13,7 @@ The same in Python, without a file::
         sink=Sink("parquet", {"path": "orders"}, checkpoint="checkpoints/orders"),
     )
 
-On the command line: ``python -m aiokafka_lite pipeline run orders.toml``. Nothing here imports
+On the command line: `python -m aiokafka_lite pipeline run orders.toml`. Nothing here imports
 pyspark before a pipeline is run.
 """
 

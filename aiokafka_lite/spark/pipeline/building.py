@@ -24,7 +24,7 @@ def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
     """The pipeline's rows, up to its sink.
 
     Raises:
-        SpecError: a step that does not fit what comes before it.
+        SpecError: A step that does not fit what comes before it.
     """
     if "kafka_lite" in {source.format for source in pipeline.sources} | {pipeline.sink.format}:
         know_format(spark)
@@ -38,7 +38,7 @@ def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
 
 
 def stream_writer(pipeline: Pipeline, records: DataFrame, *, once: bool) -> DataStreamWriter:
-    """The stream's sink, ready to be started; ``once`` ends it with what is there now."""
+    """The stream's sink, ready to be started; `once` ends it with what is there now."""
     sink = pipeline.sink
     writer = records.writeStream.queryName(pipeline.name).outputMode(sink.mode).format(sink.format)
     writer = writer.options(**sink.options)

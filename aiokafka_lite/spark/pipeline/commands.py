@@ -1,4 +1,4 @@
-"""``pipeline run | doctor | pack | list | show``: what the command line calls."""
+"""`pipeline run | doctor | pack | list | show`: what the command line calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:
-    """Give ``parser`` the commands; more can be added to what is returned."""
+    """Give `parser` the commands; more can be added to what is returned."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     running = commands.add_parser("run", help="run a pipeline until SIGTERM or Ctrl-C")
     _add_specification(running, "SPEC")

@@ -53,8 +53,8 @@ def examine(
     """Check Python, Java, the packages, Kafka, a session and its executors, in this order.
 
     Args:
-        pipeline: its Kafka is asked, too, and its session's settings are taken.
-        master, remote, archive: as a run would have them.
+        pipeline: Its Kafka is asked, too, and its session's settings are taken.
+        master, remote, archive: As a run would have them.
     """
     yield _python()
     yield _native()

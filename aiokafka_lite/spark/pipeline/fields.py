@@ -1,6 +1,6 @@
 """Reads a specification's tables: each value by its name and type, and nothing left unread.
 
-A mistake is told with its place (``sink.checkpoint``) and, where a name was nearly right, with the
+A mistake is told with its place (`sink.checkpoint`) and, where a name was nearly right, with the
 name that was probably meant: a specification is written by hand, and what is not understood must
 not be passed over. What stands in a table is never told: it may hold a password.
 """
@@ -22,8 +22,8 @@ class Fields:
     """One table of a specification, read field by field.
 
     Args:
-        table: what the file has there.
-        where: its place, for messages: ``source``, ``steps[2]``.
+        table: What the file has there.
+        where: Its place, for messages: `source`, `steps[2]`.
     """
 
     def __init__(self, table: object, where: str) -> None:
@@ -118,7 +118,7 @@ class Fields:
 def flattened(table: Mapping[str, object], where: str) -> dict[str, str]:
     """Spark's options out of a table.
 
-    TOML reads ``kafka.bootstrap.servers = "..."`` as three tables in each other: they are one name
+    TOML reads `kafka.bootstrap.servers = "..."` as three tables in each other: they are one name
     again. Numbers and truth values become the text that Spark expects, a list of strings a list
     with commas.
     """

@@ -37,7 +37,7 @@ def find_java() -> Java:
     """The Java that Spark's scripts will take: that of JAVA_HOME, else the first on the PATH.
 
     Raises:
-        JavaMissing: there is none, it does not answer, or it is too old.
+        JavaMissing: There is none, it does not answer, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")

@@ -1,8 +1,8 @@
 """A pipeline from a file, or one of the ready ones by its name.
 
-Texts of a specification may hold ``${name}``, which is taken from what the caller sets, else from
-the file's ``[variables]`` table, and ``${env:NAME}``, which is taken from the environment alone: so
-a password stays out of the file. ``$${`` is a plain ``${``. What the file gives a variable may be
+Texts of a specification may hold `${name}`, which is taken from what the caller sets, else from
+the file's `[variables]` table, and `${env:NAME}`, which is taken from the environment alone: so
+a password stays out of the file. `$${` is a plain `${`. What the file gives a variable may be
 of the environment, too; what the caller sets is taken as it stands.
 """
 
@@ -37,7 +37,7 @@ def find_specification(name: str) -> Path:
     """The file of a specification: a path, or the name of a ready one.
 
     Raises:
-        SpecError: there is neither.
+        SpecError: There is neither.
     """
     path = Path(name)
     if path.is_file():
@@ -53,11 +53,11 @@ def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
     """Read a pipeline's specification.
 
     Args:
-        name: a .toml, .yaml or .json file, or the name of a ready pipeline.
-        variables: values for the ``${name}`` in it.
+        name: A .toml, .yaml or .json file, or the name of a ready pipeline.
+        variables: Values for the `${name}` in it.
 
     Raises:
-        SpecError: what is wrong with it, and where.
+        SpecError: What is wrong with it, and where.
     """
     path = find_specification(str(name))
     mapping = _read(path)

@@ -1,11 +1,11 @@
 """Packs aiokafka_lite and what it needs into one archive for Spark's executors.
 
-Spark unpacks it beside each executor (``spark.archives``), and its folder goes on PYTHONPATH: so
-native modules can be loaded, which no zip given by ``--py-files`` allows. The archive fits machines
+Spark unpacks it beside each executor (`spark.archives`), and its folder goes on PYTHONPATH: so
+native modules can be loaded, which no zip given by `--py-files` allows. The archive fits machines
 like the one it was made on: the same Python minor version, operating system and processor.
 
 pyspark comes with the cluster; pyarrow and pandas are a hundred megabytes and belong into the
-cluster's Python, too, but ``with_distributions`` may name them.
+cluster's Python, too, but `with_distributions` may name them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def pack(
     """Write the archive.
 
     Args:
-        target: a .tar.gz or .tgz file; one that is there is replaced.
-        with_modules: modules or packages of your own, by import name: a pipeline's functions.
-        with_distributions: installed distributions, by the name pip knows, with what they need.
+        target: A .tar.gz or .tgz file; one that is there is replaced.
+        with_modules: Modules or packages of your own, by import name: a pipeline's functions.
+        with_distributions: Installed distributions, by the name pip knows, with what they need.
 
     Raises:
-        ValueError: the target's name is of another kind, or something named is not installed.
+        ValueError: The target's name is of another kind, or something named is not installed.
     """
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"the archive is a .tar.gz file, not {target.name}")

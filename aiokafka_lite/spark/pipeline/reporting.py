@@ -21,12 +21,12 @@ class Summary:
     """A run's end, in figures.
 
     Args:
-        name: of the pipeline.
-        ended: why it did: ``stopped``, ``all read``, ...
-        rows: read from its source; None where nobody counted.
-        batches: that had rows.
-        seconds: from the query's start to its end.
-        last: the last batch's progress; None where there was none.
+        name: Of the pipeline.
+        ended: Why it did: `stopped`, `all read`, ...
+        rows: Read from its source; None where nobody counted.
+        batches: That had rows.
+        seconds: From the query's start to its end.
+        last: The last batch's progress; None where there was none.
     """
 
     name: str
@@ -85,8 +85,8 @@ class ProgressLine:
     """Shows progress: rewritten in place on a terminal, else a line now and then.
 
     Args:
-        out: where it goes; standard error without, as the rows of a console sink go to the other.
-        clock: seconds; for tests.
+        out: Where it goes; standard error without, as the rows of a console sink go to the other.
+        clock: Seconds; for tests.
     """
 
     def __init__(

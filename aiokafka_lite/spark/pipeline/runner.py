@@ -48,22 +48,22 @@ def run(
     """Run a pipeline to its end.
 
     Args:
-        pipeline: what to run.
-        spark: the session to run in. Without it one is opened, and stopped again; or, where this
+        pipeline: What to run.
+        spark: The session to run in. Without it one is opened, and stopped again; or, where this
             process has one already, that one is taken, with the pipeline's settings.
-        once: a stream reads what is there now, and ends.
-        master, remote, archive: for the session, where one is opened; see `open_session`.
-        stop: once it is set, from any thread or signal handler, the stream ends after the batch
+        once: A stream reads what is there now, and ends.
+        master, remote, archive: For the session, where one is opened; see `open_session`.
+        stop: Once it is set, from any thread or signal handler, the stream ends after the batch
             that runs. A bounded pipeline is one batch.
-        hurry: once it is set, that batch is not waited for. A bounded pipeline fails then: it is
+        hurry: Once it is set, that batch is not waited for. A bounded pipeline fails then: it is
             not all written.
-        report: given every batch's progress once; mostly on another thread.
+        report: Given every batch's progress once; mostly on another thread.
 
     Returns:
         What was read, in how long, and why it ended.
 
     Raises:
-        SpecError: the pipeline does not fit its data.
+        SpecError: The pipeline does not fit its data.
         StreamingQueryException, AnalysisException: Spark's own words for what failed.
     """
     stop = stop or threading.Event()
@@ -83,7 +83,7 @@ def start(pipeline: Pipeline, spark: SparkSession, *, once: bool = False) -> Str
     """Start a stream in a session, a notebook's say, and leave it running.
 
     Raises:
-        SpecError: the pipeline does not fit its data, or its source is bounded.
+        SpecError: The pipeline does not fit its data, or its source is bounded.
     """
     return stream_writer(pipeline, build(pipeline, spark), once=once).start()
 

@@ -39,8 +39,8 @@ def need_spark(*, remote: bool = False) -> None:
     """Make sure that a session can be opened at all.
 
     Raises:
-        SparkMissing: something of Python's is not installed.
-        JavaMissing: there is no Java for Spark; a remote session needs none here.
+        SparkMissing: Something of Python's is not installed.
+        JavaMissing: There is no Java for Spark; a remote session needs none here.
     """
     if not remote:
         find_java()
@@ -74,15 +74,15 @@ def open_session(
     What the pipeline itself configures stands above everything chosen here.
 
     Args:
-        pipeline: gives the name, the configuration, and the master where none is given.
-        master: ``local[4]``, ``spark://host:7077``, ...
-        remote: ``sc://host:15002``: the session is that of a Connect server.
-        archive: what ``pipeline pack`` made, for executors that have no aiokafka_lite.
+        pipeline: Gives the name, the configuration, and the master where none is given.
+        master: `local[4]`, `spark://host:7077`, ...
+        remote: `sc://host:15002`: the session is that of a Connect server.
+        archive: What `pipeline pack` made, for executors that have no aiokafka_lite.
 
     Raises:
-        SparkMissing: something of Python's is not installed.
-        JavaMissing: there is no Java for Spark.
-        ValueError: a Connect server's session is asked for and a master, or an archive, too.
+        SparkMissing: Something of Python's is not installed.
+        JavaMissing: There is no Java for Spark.
+        ValueError: A Connect server's session is asked for and a master, or an archive, too.
     """
     if remote is not None and (master is not None or archive is not None):
         raise ValueError(
@@ -111,7 +111,7 @@ def open_session(
 
 
 def know_format(session: SparkSession) -> None:
-    """Make sure that the session knows ``kafka_lite``.
+    """Make sure that the session knows `kafka_lite`.
 
     Spark finds it by itself where aiokafka_lite stands in a folder on Python's path; what an import
     hook finds (as some tools make editable installations) it does not see.

@@ -16,7 +16,7 @@ from aiokafka_lite.spark.pipeline.steps import Step, Window, parse_step
 __all__ = ["KAFKA_FORMATS", "Pipeline", "Sink", "Source", "SpecError"]
 
 KAFKA_FORMATS = ("kafka_lite", "kafka")
-"""Formats that are given the options of the specification's ``[kafka]`` table."""
+"""Formats that are given the options of the specification's `[kafka]` table."""
 
 OUTPUT_MODES = ("append", "update", "complete")
 WITHOUT_CHECKPOINT = ("console", "memory", "noop")
@@ -28,11 +28,11 @@ class Source:
     """Where rows come from: any format that Spark can read.
 
     Args:
-        format: ``kafka_lite``, ``parquet``, ``json``, ``rate``, ...
-        options: the format's options by Spark's names.
-        schema: the columns as DDL (``id LONG, name STRING``), for file formats that have none
+        format: `kafka_lite`, `parquet`, `json`, `rate`, ...
+        options: The format's options by Spark's names.
+        schema: The columns as DDL (`id LONG, name STRING`), for file formats that have none
             of their own. Parquet's is read from its files.
-        bounded: read what is there once, as one batch, and end; a stream otherwise.
+        bounded: Read what is there once, as one batch, and end; a stream otherwise.
     """
 
     format: str
@@ -59,13 +59,13 @@ class Sink:
     """Where rows go: any format that Spark can write.
 
     Args:
-        format: ``kafka_lite``, ``parquet``, ``console``, ...
-        options: the format's options by Spark's names.
-        mode: ``append``, ``update`` or ``complete``, as Spark's output modes.
-        checkpoint: the folder from which a stream goes on after it was ended, by whatever.
-        trigger: seconds between two batches as Spark writes them (``10 seconds``),
-            ``available_now``, or None for one batch after the other.
-        partition_by: columns that name the folders of a file sink.
+        format: `kafka_lite`, `parquet`, `console`, ...
+        options: The format's options by Spark's names.
+        mode: `append`, `update` or `complete`, as Spark's output modes.
+        checkpoint: The folder from which a stream goes on after it was ended, by whatever.
+        trigger: Seconds between two batches as Spark writes them (`10 seconds`),
+            `available_now`, or None for one batch after the other.
+        partition_by: Columns that name the folders of a file sink.
     """
 
     format: str
@@ -92,7 +92,7 @@ class Sink:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether the sink was asked to write each row once (``deliveryGuarantee``)."""
+        """Whether the sink was asked to write each row once (`deliveryGuarantee`)."""
         return any(
             name.lower() == "deliveryguarantee" and value.lower() == "exactly_once"
             for name, value in self.options.items()
@@ -104,16 +104,16 @@ class Pipeline:
     """One pipeline, ready to be run by `aiokafka_lite.spark.pipeline.run`.
 
     Args:
-        name: the query's name in Spark, and in what is printed.
-        source: where rows come from.
-        sink: where they go.
-        steps: what happens in between, in this order.
-        tables: further sources, read whole, that SQL steps may join with, by their names.
-        conf: configuration of the Spark session, by Spark's names.
-        master: Spark's master, where none is given when it is run; ``local[*]`` without.
+        name: The query's name in Spark, and in what is printed.
+        source: Where rows come from.
+        sink: Where they go.
+        steps: What happens in between, in this order.
+        tables: Further sources, read whole, that SQL steps may join with, by their names.
+        conf: Configuration of the Spark session, by Spark's names.
+        master: Spark's master, where none is given when it is run; `local[*]` without.
 
     Raises:
-        SpecError: parts that do not go together.
+        SpecError: Parts that do not go together.
     """
 
     name: str
@@ -162,7 +162,7 @@ class Pipeline:
         """A pipeline out of what a specification's file holds.
 
         Raises:
-            SpecError: naming the place, and what is wrong there.
+            SpecError: Naming the place, and what is wrong there.
         """
         fields = Fields(mapping, "")
         kafka = {f"kafka.{name}": value for name, value in fields.options("kafka").items()}

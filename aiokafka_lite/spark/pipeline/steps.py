@@ -1,7 +1,7 @@
 """The steps between a pipeline's source and its sink, as plain data.
 
-Each says what it does by one name: ``sql``, ``python``, ``decode``, ``window`` or ``session``,
-``deduplicate``, ``encode``. What Spark makes of them is in `transforms`.
+Each says what it does by one name: `sql`, `python`, `decode`, `window` or `session`,
+`deduplicate`, `encode`. What Spark makes of them is in `transforms`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ON_ERROR = ("fail", "drop", "null")
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A query over the view ``records``, which holds what the step before gave."""
+    """A query over the view `records`, which holds what the step before gave."""
 
     query: str
 
@@ -38,8 +38,8 @@ class PythonFunction:
     """A function from DataFrame to DataFrame.
 
     Args:
-        path: ``package.module:function``; modules beside the specification are found, too.
-        arguments: given to it by keyword; one may be a password, so `repr` does not show them.
+        path: `package.module:function`; modules beside the specification are found, too.
+        arguments: Given to it by keyword; one may be a password, so `repr` does not show them.
     """
 
     path: str
@@ -56,13 +56,13 @@ class Decode:
     """Columns out of one column's text.
 
     Args:
-        codec: ``json`` or ``csv``.
-        schema: the columns as DDL: ``order_id STRING, price DOUBLE``.
-        column: what is decoded.
-        keep: columns of the row that stay beside the new ones; expressions like
-            ``timestamp AS sent_at`` rename them.
-        on_error: a text that is not of that schema fails the pipeline (``fail``), is left out
-            (``drop``), or leaves its columns null (``null``).
+        codec: `json` or `csv`.
+        schema: The columns as DDL: `order_id STRING, price DOUBLE`.
+        column: What is decoded.
+        keep: Columns of the row that stay beside the new ones; expressions like
+            `timestamp AS sent_at` rename them.
+        on_error: A text that is not of that schema fails the pipeline (`fail`), is left out
+            (`drop`), or leaves its columns null (`null`).
     """
 
     codec: str
@@ -76,16 +76,16 @@ class Decode:
 class Window:
     """Rows grouped by time (and by more), each group one row.
 
-    The result has ``window_start``, ``window_end``, the columns of ``by`` and the aggregates.
+    The result has `window_start`, `window_end`, the columns of `by` and the aggregates.
 
     Args:
-        time: the column that tells when a row happened; text is cast to a timestamp.
-        aggregates: name and SQL expression of each: ``revenue = "sum(price)"``.
-        length: of a window: ``1 minute``. None for sessions.
-        slide: from one window's begin to the next; the length without it.
-        gap: a session ends when nothing came for this long. None for windows.
-        by: further columns or expressions that make groups.
-        watermark: how late a row may come; a window is over that long after its end.
+        time: The column that tells when a row happened; text is cast to a timestamp.
+        aggregates: Name and SQL expression of each: `revenue = "sum(price)"`.
+        length: Of a window: `1 minute`. None for sessions.
+        slide: From one window's begin to the next; the length without it.
+        gap: A session ends when nothing came for this long. None for windows.
+        by: Further columns or expressions that make groups.
+        watermark: How late a row may come; a window is over that long after its end.
     """
 
     time: str
@@ -108,9 +108,9 @@ class Deduplicate:
     """Each row once, by its columns, within the watermark.
 
     Args:
-        columns: what makes two rows the same.
-        time: the column that tells when a row happened.
-        watermark: how far apart two of them may come.
+        columns: What makes two rows the same.
+        time: The column that tells when a row happened.
+        watermark: How far apart two of them may come.
     """
 
     columns: tuple[str, ...]
@@ -120,12 +120,12 @@ class Deduplicate:
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """A row for a Kafka sink: ``value`` out of the columns, and what Kafka needs beside it.
+    """A row for a Kafka sink: `value` out of the columns, and what Kafka needs beside it.
 
     Args:
-        codec: ``json`` or ``csv``.
+        codec: `json` or `csv`.
         key: SQL expression of the record's key; without it records have none.
-        columns: those that go into the value; all without it.
+        columns: Those that go into the value; all without it.
         topic: SQL expression of the topic, where the sink's option does not name one.
         partition: SQL expression of the partition; the partitioner chooses without it.
         headers: SQL expression of the headers, an array of (key, value).
@@ -146,7 +146,7 @@ def parse_step(table: object, where: str) -> Step:
     """One step out of a specification's table.
 
     Raises:
-        SpecError: naming the place, and what is wrong there.
+        SpecError: Naming the place, and what is wrong there.
     """
     fields = Fields(table, where)
     named = [name for name in _PARSERS if name in fields]

@@ -1,13 +1,13 @@
 """Ending a stream after the batch that runs, not in the middle of it.
 
-``StreamingQuery.stop()`` interrupts: a batch half written is written again at the next start, and
+`StreamingQuery.stop()` interrupts: a batch half written is written again at the next start, and
 an at-least-once sink has those rows twice. So the query's own loop is told to end, as Spark itself
-does when an ``AvailableNow`` query has no more to read: its state becomes TERMINATED, which the
+does when an `AvailableNow` query has no more to read: its state becomes TERMINATED, which the
 loop looks at between two batches.
 
 The loop looks at it once more, right before a batch is written, and then interrupts itself and
 leaves the batch's job running: so the state is set while that job runs, which is behind that look.
-Where nothing runs (between two triggers, or while a source waits for data) ``stop()`` is right.
+Where nothing runs (between two triggers, or while a source waits for data) `stop()` is right.
 
 State and job are reached through the JVM. Spark Connect gives neither: there the query is stopped
 when it waits, or in the moment that a batch has ended.
@@ -35,11 +35,11 @@ def end_after_batch(query: StreamingQuery, hurry: threading.Event | None = None)
     """End the query when the batch that runs, if any, is done and committed.
 
     Args:
-        query: a streaming query of a classic or of a Connect session.
-        hurry: once it is set, the batch is not waited for any longer.
+        query: A streaming query of a classic or of a Connect session.
+        hurry: Once it is set, the batch is not waited for any longer.
 
     Raises:
-        StreamingQueryException: what that last batch failed with.
+        StreamingQueryException: What that last batch failed with.
     """
     from pyspark.errors import StreamingQueryException
 

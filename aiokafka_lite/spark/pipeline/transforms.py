@@ -35,7 +35,7 @@ def apply_step(step: Step, records: DataFrame, spark: SparkSession, where: str) 
     """One step's result.
 
     Raises:
-        SpecError: the step does not fit the rows, with its place.
+        SpecError: The step does not fit the rows, with its place.
     """
     from pyspark.errors import PySparkException
 

@@ -1,10 +1,10 @@
 """The APIs that the embedded broker serves: one module each, imported when it is first asked.
 
-A module is named like its message module in ``protocol.messages`` and has
+A module is named like its message module in `protocol.messages` and has
 
     def handle(request, context) -> response | Delayed | None
 
-An API that is not in ``SERVED`` is not offered by ApiVersions, and a request of it ends the
+An API that is not in `SERVED` is not offered by ApiVersions, and a request of it ends the
 connection, as on a real broker.
 """
 
@@ -35,7 +35,7 @@ NOT_ENABLED: Final[ApiRanges] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: (0, 0),
 }
-"""Offered but refused: ``not_enabled`` answers for all of them."""
+"""Offered but refused: `not_enabled` answers for all of them."""
 
 SERVED: Final[ApiRanges] = {
     ApiKey.PRODUCE: (0, 13),

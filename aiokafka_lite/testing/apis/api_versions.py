@@ -1,7 +1,7 @@
 """ApiVersions, v0-v5: which APIs this broker speaks, and in which versions.
 
 - a version that is not spoken is answered in v0 with UNSUPPORTED_VERSION and the range of
-  ApiVersions alone (KIP-511); the dispatcher asks for ``unsupported_version`` then;
+  ApiVersions alone (KIP-511); the dispatcher asks for `unsupported_version` then;
 - v3 checks the client's software name and version (KIP-511), and tells the features (KIP-584),
   but only v4 those whose lowest level is 0 (KIP-1022);
 - v5 checks that the client reached the cluster and the broker that it meant (KIP-1242).

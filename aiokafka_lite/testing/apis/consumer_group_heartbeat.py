@@ -112,7 +112,7 @@ def _group(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> M
     """The group that is meant, perhaps a new one that is not yet registered.
 
     Raises:
-        GroupIdNotFound: there is none, or it is one of another kind that has to stay one.
+        GroupIdNotFound: There is none, or it is one of another kind that has to stay one.
     """
     state = context.state
     group_id = request.group_id

@@ -1,6 +1,6 @@
 """CreateTopics, v0-v7: any broker takes it, as in KRaft.
 
-v1 adds ``validate_only``; v4 lets partitions and replication factor be the defaults (-1); v5
+v1 adds `validate_only`; v4 lets partitions and replication factor be the defaults (-1); v5
 answers what was made, with its configurations (KIP-525), as far as the client may see them; v6
 may be throttled (KIP-599), which it never is here; v7 answers the topic's id.
 """

@@ -1,6 +1,6 @@
 """DeleteTopics, v0-v6: by name, since v6 also by id (KIP-516); v5 adds the error message.
 
-Before v3 there was no word for brokers that delete no topics (``delete.topic.enable``).
+Before v3 there was no word for brokers that delete no topics (`delete.topic.enable`).
 """
 
 from collections import Counter

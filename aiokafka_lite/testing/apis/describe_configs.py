@@ -124,7 +124,7 @@ def _entries(kind: ConfigResource, name: str, context: RequestContext) -> Iterab
     """Everything that a resource has.
 
     Raises:
-        BrokerResponseError: there is no such resource, or it may not be seen.
+        BrokerResponseError: There is no such resource, or it may not be seen.
     """
     operation = Operation.DESCRIBE_CONFIGS
     if kind is ConfigResource.TOPIC:

@@ -58,7 +58,7 @@ def _names_from(asked: list[str], request: DescribeTopicPartitionsRequest) -> li
     """The topics from the cursor on.
 
     Raises:
-        InvalidRequestError: the cursor is at no topic that was asked for, or at no partition.
+        InvalidRequestError: The cursor is at no topic that was asked for, or at no partition.
     """
     cursor = request.cursor
     if cursor is None:
@@ -80,7 +80,7 @@ def _refusal(name: str, error: BrokerResponseError) -> DescribeTopicPartitionsRe
 
 
 class _Page:
-    """Takes topics until it is full; then ``next_cursor`` tells where the next one begins."""
+    """Takes topics until it is full; then `next_cursor` tells where the next one begins."""
 
     def __init__(self, limit: int) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -88,7 +88,7 @@ class _Page:
         self._left = limit
 
     def add(self, name: str, first: int, context: RequestContext) -> bool:
-        """Add a topic's partitions from ``first`` on; whether more topics may be added."""
+        """Add a topic's partitions from `first` on; whether more topics may be added."""
         if self._left == 0:
             self.next_cursor = Cursor(name, 0)
             return False

@@ -1,7 +1,7 @@
 """ElectLeaders, v0-v2: let the preferred replica lead again, or any one that is up.
 
 v1 adds unclean elections (KIP-460). They lose nothing here: whoever leads has the one log; let
-``FakeCluster.truncate`` lose its end.
+`FakeCluster.truncate` lose its end.
 """
 
 from collections.abc import Iterable, Iterator

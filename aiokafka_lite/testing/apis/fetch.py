@@ -53,7 +53,7 @@ def _begin(request: FetchRequest, context: RequestContext) -> "_Fetch":
     """Take a request into its session; a full one begins a session of its own.
 
     Raises:
-        FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: it goes on with
+        FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: It goes on with
             a session that is not there, or not so.
     """
     cache = context.state.fetch_sessions[context.node_id]
@@ -92,10 +92,10 @@ class _Fetch(Delayed, ABC):
     """One fetch request: read at once, or when there is enough in its session's partitions.
 
     Args:
-        request: what is asked.
-        context: by whom, and of which broker.
-        reader: reads for it.
-        session: its partitions.
+        request: What is asked.
+        context: By whom, and of which broker.
+        reader: Reads for it.
+        session: Its partitions.
     """
 
     def __init__(

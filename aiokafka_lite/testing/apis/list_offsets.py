@@ -1,6 +1,6 @@
 """ListOffsets, v0-v11: the offset that belongs to a timestamp, or to an end of the log.
 
-- v0 answers a list of offsets (``max_num_offsets`` of them); since v1 one, with its timestamp;
+- v0 answers a list of offsets (`max_num_offsets` of them); since v1 one, with its timestamp;
 - v2: isolation level; v4: leader epochs, checked and answered;
 - v5: a leader that may not tell yet says so (never here); v10: a timeout, for tiered storage;
 - -1 latest, -2 earliest; v7: -3 the record with the largest timestamp (KIP-734); v8: -4 earliest
@@ -33,7 +33,7 @@ from aiokafka_lite.testing.topics import Partition
 _LEADER_EPOCH_SINCE: Final = 4
 _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
-_DEBUGGER: Final = -2  # ``replica_id``; others are followers
+_DEBUGGER: Final = -2  # `replica_id`; others are followers
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2

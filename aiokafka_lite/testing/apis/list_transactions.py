@@ -1,6 +1,6 @@
 """ListTransactions, v0-v2: the transactional ids that this broker coordinates (KIP-664).
 
-- v1: only those that have been open for longer than ``duration_filter`` (KIP-994);
+- v1: only those that have been open for longer than `duration_filter` (KIP-994);
 - v2: only those whose whole id matches a pattern (KIP-1152).
 """
 

@@ -1,8 +1,8 @@
 """The APIs of share groups (KIP-932) and streams groups (KIP-1071): offered, as a release offers
 them, and refused with UNSUPPORTED_VERSION, as by a cluster that has not enabled them
-(``share.version`` and ``streams.version`` at level 0).
+(`share.version` and `streams.version` at level 0).
 
-``NOT_ENABLED`` is all that there is to say about them; the documentation is made from it.
+`NOT_ENABLED` is all that there is to say about them; the documentation is made from it.
 """
 
 import sys

@@ -52,7 +52,7 @@ def _group(group_id: str, context: RequestContext) -> Group:
 
     Raises:
         GroupIdNotFound, InvalidGroupIdError, NotCoordinatorForGroupError
-        NonEmptyGroup: it has members of which nobody here knows what they read.
+        NonEmptyGroup: It has members of which nobody here knows what they read.
     """
     group = context.group(group_id)
     if group is None:

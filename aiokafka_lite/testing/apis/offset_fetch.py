@@ -4,7 +4,7 @@
 - v2: null asks for all partitions; an error of the group stands at the top, before at each
   partition;
 - v5: leader epochs (KIP-320);
-- v7: ``require_stable``: UNSTABLE_OFFSET_COMMIT while a transaction may change an offset (KIP-447);
+- v7: `require_stable`: UNSTABLE_OFFSET_COMMIT while a transaction may change an offset (KIP-447);
 - v8: several groups (KIP-709);
 - v9: the member and its epoch, checked in KIP-848's groups;
 - v10: topics by id (KIP-848).

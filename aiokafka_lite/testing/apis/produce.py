@@ -107,7 +107,7 @@ def _parse(data: PartitionProduceData, version: int) -> _Parsed:
     """A partition's batch, or the error that only this partition is answered.
 
     Raises:
-        CorruptRecordException: the whole request is refused, as a real broker looks through it
+        CorruptRecordException: The whole request is refused, as a real broker looks through it
             before it appends anything.
     """
     if version < _BATCHES_SINCE:
@@ -130,8 +130,8 @@ def _verdicts(
     """Ask the coordinator about the partitions that the transaction has not written to yet.
 
     Raises:
-        TransactionalIdAuthorizationFailed: no transactional id, or one that is not allowed.
-        InvalidProducerIdMapping: batches of more than one producer.
+        TransactionalIdAuthorizationFailed: No transactional id, or one that is not allowed.
+        InvalidProducerIdMapping: Batches of more than one producer.
     """
     headers = [
         batch[1]
@@ -272,7 +272,7 @@ def _produce(
 def _refused(
     index: int, error: BrokerResponseError, partition: Partition | None = None
 ) -> PartitionProduceResponse:
-    """``partition`` is given if its log refused the batch; most of those answers tell its start."""
+    """`partition` is given if its log refused the batch; most of those answers tell its start."""
     tells_start = partition is not None and not isinstance(error, _START_UNTOLD)
     return PartitionProduceResponse(
         index=index,

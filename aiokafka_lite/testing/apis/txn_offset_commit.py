@@ -80,7 +80,7 @@ class _Commit:
         """Commit what may be; the error codes of what may not.
 
         Raises:
-            BrokerResponseError: none of the partitions that are there is committed.
+            BrokerResponseError: None of the partitions that are there is committed.
         """
         codes: dict[TopicPartitionKey, int] = {}
         found = []
@@ -153,7 +153,7 @@ class _Commit:
         """Whether the coordinator was asked, and found the group in the transaction.
 
         Raises:
-            BrokerResponseError: it did not.
+            BrokerResponseError: It did not.
         """
         transactions, version = self._context.state.transactions, self._context.version
         asker = Asker.OLD if version < _ABORTABLE_SINCE else Asker.KNOWS_ABORTABLE

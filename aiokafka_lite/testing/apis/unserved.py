@@ -1,6 +1,6 @@
 """What is not done, and why: APIs that are only refused, and those that are not offered at all.
 
-``docs/embedded-broker.md`` is made from it; a test holds that nothing is left out.
+`docs/embedded-broker.md` is made from it; a test holds that nothing is left out.
 """
 
 from collections.abc import Mapping

@@ -26,9 +26,9 @@ class Candidate:
     """What an assignor knows of a member.
 
     Attributes:
-        topic_ids: topics that it subscribed to and that exist.
-        previous: what the last target assignment gave it.
-        instance_id: of a static member; range sorts by it, so that a restart changes nothing.
+        topic_ids: Topics that it subscribed to and that exist.
+        previous: What the last target assignment gave it.
+        instance_id: Of a static member; range sorts by it, so that a restart changes nothing.
     """
 
     topic_ids: Set[UUID]
@@ -42,9 +42,9 @@ def assign(
     """A new target assignment.
 
     Args:
-        name: one of ``ASSIGNORS``.
-        members: by member id, in the order in which they joined.
-        partition_counts: partitions of each topic that anyone subscribed to.
+        name: One of `ASSIGNORS`.
+        members: By member id, in the order in which they joined.
+        partition_counts: Partitions of each topic that anyone subscribed to.
 
     Returns:
         What each member shall have, by member id.
@@ -197,4 +197,4 @@ ASSIGNORS: Final[Mapping[str, Callable[[Mapping[str, Candidate], Mapping[UUID, i
     "uniform": _uniform,
     "range": _range,
 }
-"""By the names of ``group.consumer.assignors``, in its default order."""
+"""By the names of `group.consumer.assignors`, in its default order."""

@@ -1,7 +1,7 @@
 """A group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. No I/O.
 
-What is asked is checked here and set going; ``classic_rebalance`` has the course that it takes.
-Answers that wait are ``Reply``s.
+What is asked is checked here and set going; `classic_rebalance` has the course that it takes.
+Answers that wait are `Reply`s.
 
 Non-obvious, and as in Kafka: whoever closes the connection while its join waits is still in the
 group, because a broker does not look at a connection that waits for an answer. A new member is
@@ -280,7 +280,7 @@ class ClassicGroup(ClassicRebalance):
         self._drop(member)
         return 0
 
-    # From and to a consumer group (KIP-848); ``migration`` decides when
+    # From and to a consumer group (KIP-848); `migration` decides when
 
     def begin_with(self, generation: int, members: Iterable[ClassicMember]) -> None:
         """Go on where a consumer group was whose members are all of this protocol."""

@@ -2,10 +2,10 @@
 
 PreparingRebalance, until every member has joined or the longest rebalance timeout is over;
 CompletingRebalance, until the leader has shared out; Stable. What has a time limit is a timer of
-the cluster's clock. Who may ask for what is in ``classic``.
+the cluster's clock. Who may ask for what is in `classic`.
 
 Non-obvious, and as in Kafka:
-- a first member does not wait for all, but for ``group.initial.rebalance.delay.ms``, prolonged by
+- a first member does not wait for all, but for `group.initial.rebalance.delay.ms`, prolonged by
   each member who comes in that time; here that is 0 by default, so it is alone at first;
 - a rebalance that nobody joins is never completed: it is looked at again after another timeout.
 """

@@ -1,6 +1,6 @@
 """The members of a classic group: who is in, what each supports, which protocol they agree on.
 
-``ClassicRoster`` only keeps and checks; who joins when, and what that sets off, is in ``classic``.
+`ClassicRoster` only keeps and checks; who joins when, and what that sets off, is in `classic`.
 """
 
 from collections import Counter
@@ -60,18 +60,18 @@ class ClassicMember:
     """One member.
 
     Attributes:
-        member_id: given by the broker.
-        instance_id: the name of a static member, or None.
-        client_id, client_host: as when it joined.
-        rebalance_timeout_ms: how long the others wait for it to join again.
-        session_timeout_ms: how long it may be silent.
-        protocol_type: what kind of group it takes this for.
-        protocols: what it supports, what it likes best first.
-        assignment: its share, in the words of the leader.
-        joining: its JoinGroup that waits.
-        syncing: its SyncGroup that waits.
-        is_new: it has not had an answer to its first join, so cannot send heartbeats.
-        session: runs out when it is silent.
+        member_id: Given by the broker.
+        instance_id: The name of a static member, or None.
+        client_id, client_host: As when it joined.
+        rebalance_timeout_ms: How long the others wait for it to join again.
+        session_timeout_ms: How long it may be silent.
+        protocol_type: What kind of group it takes this for.
+        protocols: What it supports, what it likes best first.
+        assignment: Its share, in the words of the leader.
+        joining: Its JoinGroup that waits.
+        syncing: Its SyncGroup that waits.
+        is_new: It has not had an answer to its first join, so cannot send heartbeats.
+        session: Runs out when it is silent.
     """
 
     def __init__(
@@ -120,23 +120,23 @@ class ClassicRoster(Group):
     """What a classic group knows of itself.
 
     Args:
-        group_id: its name.
-        offsets: what it committed.
-        environment: what it lives in.
+        group_id: Its name.
+        offsets: What it committed.
+        environment: What it lives in.
 
     Attributes:
-        generation: counts the rebalances; members have to name it.
+        generation: Counts the rebalances; members have to name it.
         protocol_type: "consumer", "connect", ...; None until the first member, and of a group
             that only keeps offsets.
-        protocol_name: what the members agreed on; None while nobody is in.
-        leader: member id of who shares out.
-        members: by member id, in the order in which they came.
-        static_members: member id by instance id.
-        pending_members: ids that were given out (KIP-394) to who has not come back yet, with the
+        protocol_name: What the members agreed on; None while nobody is in.
+        leader: Member id of who shares out.
+        members: By member id, in the order in which they came.
+        static_members: Member id by instance id.
+        pending_members: Ids that were given out (KIP-394) to who has not come back yet, with the
             timers that forget them.
-        pending_syncs: ids of members who have had their JoinGroup answered and not yet sent a
+        pending_syncs: Ids of members who have had their JoinGroup answered and not yet sent a
             SyncGroup; some may be gone since.
-        state_since_ms: when it got into its state.
+        state_since_ms: When it got into its state.
     """
 
     kind = "classic"
@@ -237,8 +237,8 @@ class ClassicRoster(Group):
         """The member of an id.
 
         Raises:
-            FencedInstanceIdError: a newer incarnation of a static member has taken its place.
-            UnknownMemberIdError: there is no such member.
+            FencedInstanceIdError: A newer incarnation of a static member has taken its place.
+            UnknownMemberIdError: There is no such member.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
@@ -265,7 +265,7 @@ class ClassicRoster(Group):
         """The protocol that all support and most like best.
 
         Raises:
-            RuntimeError: nobody is in.
+            RuntimeError: Nobody is in.
         """
         if not self.members:
             raise RuntimeError(f"nobody is in {self.group_id} who could vote")
@@ -362,7 +362,7 @@ class ClassicRoster(Group):
 
 
 def _place_in_hash_map(name: str) -> int:
-    """Kafka counts the votes in a ``HashMap``, and of equals takes the first in its order."""
+    """Kafka counts the votes in a `HashMap`, and of equals takes the first in its order."""
     code = 0
     for character in name:
         code = (31 * code + ord(character)) & 0xFFFFFFFF

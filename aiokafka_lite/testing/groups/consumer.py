@@ -1,10 +1,10 @@
-"""A group of the consumer protocol (KIP-848), as Kafka's ``GroupMetadataManager`` runs it. No I/O.
+"""A group of the consumer protocol (KIP-848), as Kafka's `GroupMetadataManager` runs it. No I/O.
 
 Each change of who is subscribed to what begins a group epoch; a heartbeat that comes when the
 target assignment is older computes a new one; and each heartbeat of a member takes it as far
 towards its target as other members have made way. Nothing waits: members ask again.
 
-Members of the classic protocol are ``migration``'s.
+Members of the classic protocol are `migration`'s.
 """
 
 import base64
@@ -71,11 +71,11 @@ class ConsumerGroup(ConsumerRoster):
 
         Args:
             report: ConsumerGroupHeartbeat, checked for what cannot be.
-            reporter: who sent it.
-            sees: which topics it may describe.
+            reporter: Who sent it.
+            sees: Which topics it may describe.
 
         Raises:
-            BrokerResponseError: what it is answered; nothing has changed.
+            BrokerResponseError: What it is answered; nothing has changed.
         """
         if report.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._on_leaving(report)
@@ -119,7 +119,7 @@ class ConsumerGroup(ConsumerRoster):
         )
 
     def new_member_id(self) -> str:
-        """As Kafka's ``Uuid`` writes it."""
+        """As Kafka's `Uuid` writes it."""
         encoded = base64.urlsafe_b64encode(self._environment.new_uuid().bytes)
         return encoded.rstrip(b"=").decode()
 
@@ -135,17 +135,17 @@ class ConsumerGroup(ConsumerRoster):
         """Take in what a member said of itself, and take it towards its target.
 
         Args:
-            before: as it stood, or would have.
-            updated: with what it said.
-            reported: the partitions that it says it owns.
-            sees: which topics it may describe; None to leave regular expressions as they are.
-            replaced: the static member in whose place it steps.
+            before: As it stood, or would have.
+            updated: With what it said.
+            reported: The partitions that it says it owns.
+            sees: Which topics it may describe; None to leave regular expressions as they are.
+            replaced: The static member in whose place it steps.
 
         Returns:
             The member as it stands from now on.
 
         Raises:
-            InvalidRegularExpressionError: nothing has changed.
+            InvalidRegularExpressionError: Nothing has changed.
         """
         may_resolve = not self._subscriptions.were_just_resolved
         if self.take_in(before, updated, replaced):
@@ -167,7 +167,7 @@ class ConsumerGroup(ConsumerRoster):
         """Let a member be as it says, perhaps in the place of another; whether an epoch begins.
 
         Raises:
-            InvalidRegularExpressionError: nothing has changed.
+            InvalidRegularExpressionError: Nothing has changed.
         """
         regex_changed = updated.subscribed_regex != before.subscribed_regex
         regex_known = self._subscriptions.is_resolved(updated.subscribed_regex)

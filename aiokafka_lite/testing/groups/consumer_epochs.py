@@ -28,12 +28,12 @@ def check_heartbeat_epoch(member: ConsumerMember, epoch: int, reported: Partitio
     """Refuse a member that is not where the group thinks it is.
 
     Args:
-        member: as the group has it.
-        epoch: that it names; ``JOINING_EPOCH`` is always welcome.
-        reported: the partitions that it says it owns.
+        member: As the group has it.
+        epoch: That it names; `JOINING_EPOCH` is always welcome.
+        reported: The partitions that it says it owns.
 
     Raises:
-        FencedMemberEpochError: it has to give up everything and join again.
+        FencedMemberEpochError: It has to give up everything and join again.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return
@@ -62,12 +62,12 @@ def check_commit_epoch(
     """Refuse the commit of a member that is ahead, or that does not know epochs.
 
     Returns:
-        Whether ``check_assignment_epoch`` has to allow each partition, as the epoch is an older.
+        Whether `check_assignment_epoch` has to allow each partition, as the epoch is an older.
 
     Raises:
-        StaleMemberEpochError: the epoch is one to come.
-        IllegalGenerationError: the same, to a member of the classic protocol.
-        UnsupportedVersionError: before OffsetCommit v9 there were no epochs.
+        StaleMemberEpochError: The epoch is one to come.
+        IllegalGenerationError: The same, to a member of the classic protocol.
+        UnsupportedVersionError: Before OffsetCommit v9 there were no epochs.
     """
     if not transactional and member.classic is None and version < EPOCHS_SINCE:
         raise UnsupportedVersionError(
@@ -85,8 +85,8 @@ def check_assignment_epoch(
     """Allow an older epoch to commit what the member has owned ever since (KIP-1251).
 
     Raises:
-        StaleMemberEpochError: it was not the member's in that epoch.
-        IllegalGenerationError: the same, to a member of the classic protocol.
+        StaleMemberEpochError: It was not the member's in that epoch.
+        IllegalGenerationError: The same, to a member of the classic protocol.
     """
     since = None if topic_id is None else member.assignment_epoch(topic_id, partition)
     if since is None or epoch < since:
@@ -97,8 +97,8 @@ def check_fetch_epoch(member: ConsumerMember, epoch: int) -> None:
     """Refuse to tell offsets to a member in another epoch.
 
     Raises:
-        StaleMemberEpochError: it names another.
-        IllegalGenerationError: the same, to a member of the classic protocol.
+        StaleMemberEpochError: It names another.
+        IllegalGenerationError: The same, to a member of the classic protocol.
     """
     if epoch != member.epoch:
         raise _stale(member, f"{epoch} is not the member's epoch {member.epoch}")

@@ -38,8 +38,8 @@ class ClassicMembership:
     """What a member that speaks the classic protocol said when it joined.
 
     Attributes:
-        session_timeout_ms: its own, instead of the group's.
-        protocols: name and subscription of each assignor that it could use, preferred first.
+        session_timeout_ms: Its own, instead of the group's.
+        protocols: Name and subscription of each assignor that it could use, preferred first.
     """
 
     session_timeout_ms: int
@@ -51,13 +51,13 @@ class ConsumerMember:
     """One member.
 
     Attributes:
-        epoch: of its current assignment; ``STATIC_LEAVE_EPOCH`` while a static member is away.
-        previous_epoch: the one before: a member that never got the last answer still names it.
+        epoch: Of its current assignment; `STATIC_LEAVE_EPOCH` while a static member is away.
+        previous_epoch: The one before: a member that never got the last answer still names it.
         subscribed_regex: "" without one.
-        server_assignor: the assignor that it asks for; None: it does not mind.
-        assigned: what it owns, or was told to.
-        revoking: what it must give up before it gets on.
-        classic: of a member that speaks the classic protocol.
+        server_assignor: The assignor that it asks for; None: it does not mind.
+        assigned: What it owns, or was told to.
+        revoking: What it must give up before it gets on.
+        classic: Of a member that speaks the classic protocol.
     """
 
     member_id: str

@@ -35,7 +35,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     """What a member subscribes to.
 
     Raises:
-        KafkaProtocolError: it is not a consumer's metadata.
+        KafkaProtocolError: It is not a consumer's metadata.
     """
     reader = Reader(metadata)
     return ConsumerProtocolSubscription.decode(reader, _version(reader))
@@ -45,7 +45,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
     """What a leader gave a member; nothing of empty bytes.
 
     Raises:
-        KafkaProtocolError: it is not a consumer's assignment.
+        KafkaProtocolError: It is not a consumer's assignment.
     """
     if not assignment:
         return ConsumerProtocolAssignment()
@@ -59,7 +59,7 @@ def write_assignment(
     """An assignment in the version of a member's own metadata.
 
     Raises:
-        KafkaProtocolError: that has no version.
+        KafkaProtocolError: That has no version.
     """
     version = _version(Reader(metadata))
     out = bytearray(INT16.pack(version))

@@ -1,6 +1,6 @@
 """The members of a consumer group (KIP-848): who is in, what each has and shall have. No I/O.
 
-``ConsumerRoster`` only keeps and checks; how members come, advance and go is in ``consumer``.
+`ConsumerRoster` only keeps and checks; how members come, advance and go is in `consumer`.
 """
 
 from collections.abc import Mapping
@@ -35,16 +35,16 @@ class ConsumerRoster(Group):
     """What a consumer group knows of itself.
 
     Args:
-        group_id: its name.
-        offsets: what it committed.
-        environment: the cluster's time and topics.
-        settings: what it goes by.
+        group_id: Its name.
+        offsets: What it committed.
+        environment: The cluster's time and topics.
+        settings: What it goes by.
 
     Attributes:
-        epoch: of who is subscribed to what.
-        target_epoch: of ``targets``.
-        members: by id, in the order in which they joined.
-        targets: what each member shall have in the end.
+        epoch: Of who is subscribed to what.
+        target_epoch: Of `targets`.
+        members: By id, in the order in which they joined.
+        targets: What each member shall have in the end.
     """
 
     kind: ClassVar[GroupKind] = "consumer"
@@ -113,7 +113,7 @@ class ConsumerRoster(Group):
         """The member of an id.
 
         Raises:
-            UnknownMemberIdError: there is none.
+            UnknownMemberIdError: There is none.
         """
         member = self.members.get(member_id)
         if member is None:
@@ -130,8 +130,8 @@ class ConsumerRoster(Group):
         """The static member of an instance id.
 
         Raises:
-            UnknownMemberIdError: there is none.
-            FencedInstanceIdError: another member has that instance id now.
+            UnknownMemberIdError: There is none.
+            FencedInstanceIdError: Another member has that instance id now.
         """
         member = self.static_member(instance_id)
         if member is None:
@@ -147,7 +147,7 @@ class ConsumerRoster(Group):
         """Refuse a new member when the group is full.
 
         Raises:
-            GroupMaxSizeReachedError: it is.
+            GroupMaxSizeReachedError: It is.
         """
         if self.static_member(instance_id) is not None or member_id in self.members:
             return

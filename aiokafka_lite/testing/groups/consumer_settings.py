@@ -12,9 +12,9 @@ class ConsumerSettings:
     """Looked up at each use, as they may be changed while the group lives.
 
     Args:
-        group_id: the group.
-        brokers: the configurations of the brokers.
-        groups: those of groups that have their own.
+        group_id: The group.
+        brokers: The configurations of the brokers.
+        groups: Those of groups that have their own.
     """
 
     def __init__(self, group_id: str, brokers: BrokerConfigs, groups: GroupConfigs) -> None:
@@ -76,8 +76,8 @@ def check_enabled(features: Features, brokers: BrokerConfigs) -> None:
     """Refuse the protocol where the cluster has not enabled it.
 
     Raises:
-        UnsupportedVersionError: ``group.version`` is at level 0, or the brokers leave it out of
-            ``group.coordinator.rebalance.protocols``.
+        UnsupportedVersionError: `group.version` is at level 0, or the brokers leave it out of
+            `group.coordinator.rebalance.protocols`.
     """
     protocols = brokers.members("group.coordinator.rebalance.protocols")
     if not features.level("group.version") or "consumer" not in protocols:

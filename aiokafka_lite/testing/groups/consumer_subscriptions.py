@@ -23,8 +23,8 @@ class ConsumerSubscriptions:
     more often than every ten seconds.
 
     Args:
-        environment: the cluster's time and topics.
-        members: the group's, as they change.
+        environment: The cluster's time and topics.
+        members: The group's, as they change.
     """
 
     def __init__(self, environment: Environment, members: Mapping[str, ConsumerMember]) -> None:
@@ -55,7 +55,7 @@ class ConsumerSubscriptions:
 
     @property
     def have_topics_changed(self) -> bool:
-        """Whether any topic that was read when ``watch`` was called came, went or grew since."""
+        """Whether any topic that was read when `watch` was called came, went or grew since."""
         return any(self._look_at(name) != seen for name, seen in self._watched.items())
 
     def watch(self) -> None:
@@ -99,7 +99,7 @@ class ConsumerSubscriptions:
         """Look the expressions up; whether any of them means other topics than before.
 
         Args:
-            sees: whether the member that is heard now may describe a topic.
+            sees: Whether the member that is heard now may describe a topic.
         """
         visible = [name for name in self._environment.topics if sees(name)]
         before = self._resolved

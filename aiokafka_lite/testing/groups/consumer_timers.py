@@ -21,7 +21,7 @@ class MemberTimers:
     """At most one of each kind for a member.
 
     Args:
-        clock: what they go by.
+        clock: What they go by.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -14,11 +14,11 @@ class Environment:
     """Shared by all groups of a cluster.
 
     Attributes:
-        clock: the time, and timers.
-        journal: what remembers over a restart.
-        topics: the cluster's topics by name.
-        new_uuid: where member ids come from.
-        config: the value of a broker configuration that is a number.
+        clock: The time, and timers.
+        journal: What remembers over a restart.
+        topics: The cluster's topics by name.
+        new_uuid: Where member ids come from.
+        config: The value of a broker configuration that is a number.
     """
 
     __slots__ = ("clock", "config", "journal", "new_uuid", "topics")

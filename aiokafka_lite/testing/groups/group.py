@@ -36,11 +36,11 @@ class Joiner:
     """Who asks to join, as the broker sees the connection.
 
     Attributes:
-        client_id: of the request's header; "" without.
-        client_host: as descriptions show it ("/127.0.0.1").
-        knows_member_id: the client joins again with the id that it is given (JoinGroup v4+,
+        client_id: Of the request's header; "" without.
+        client_host: As descriptions show it ("/127.0.0.1").
+        knows_member_id: The client joins again with the id that it is given (JoinGroup v4+,
             KIP-394).
-        skips_assignment: the client knows of ``skip_assignment`` (JoinGroup v9+, KIP-814).
+        skips_assignment: The client knows of `skip_assignment` (JoinGroup v9+, KIP-814).
     """
 
     __slots__ = ("client_host", "client_id", "knows_member_id", "skips_assignment")
@@ -63,8 +63,8 @@ class Group(ABC):
     """One group.
 
     Args:
-        group_id: its name.
-        offsets: what it committed; ``Groups.offsets_of`` has it, as it outlives a group's kind.
+        group_id: Its name.
+        offsets: What it committed; `Groups.offsets_of` has it, as it outlives a group's kind.
     """
 
     kind: ClassVar[GroupKind]
@@ -111,16 +111,16 @@ class Group(ABC):
 
         Args:
             member_id: "" of a client outside of the group.
-            generation_or_epoch: a classic member's generation, another's epoch; -1 outside.
-            instance_id: a static member's name.
-            transactional: it came by TxnOffsetCommit.
-            version: of the request; before OffsetCommit v9 nobody knows epochs.
+            generation_or_epoch: A classic member's generation, another's epoch; -1 outside.
+            instance_id: A static member's name.
+            transactional: It came by TxnOffsetCommit.
+            version: Of the request; before OffsetCommit v9 nobody knows epochs.
 
         Returns:
             A check that has to be passed by each partition beside, if there is one.
 
         Raises:
-            BrokerResponseError: what the client is answered.
+            BrokerResponseError: What the client is answered.
         """
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Group(ABC):
         """Refuse to tell offsets to who is not a member of now; epoch -1: anybody may ask.
 
         Raises:
-            BrokerResponseError: what the client is answered.
+            BrokerResponseError: What the client is answered.
         """
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> bool:
@@ -143,18 +143,18 @@ class Group(ABC):
     def on_join(
         self, request: JoinGroupRequest, joiner: Joiner, reply: Reply[JoinGroupResponse]
     ) -> None:
-        """JoinGroup; ``reply`` may stay open until the others have joined."""
+        """JoinGroup; `reply` may stay open until the others have joined."""
         reply.send(refused_join(InconsistentGroupProtocolError.errno))
 
     def on_sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
-        """SyncGroup; ``reply`` may stay open until the leader has shared out."""
+        """SyncGroup; `reply` may stay open until the leader has shared out."""
         reply.send(SyncGroupResponse(error_code=UnknownMemberIdError.errno))
 
     def on_heartbeat(self, request: HeartbeatRequest) -> None:
         """Heartbeat.
 
         Raises:
-            BrokerResponseError: what the member is answered.
+            BrokerResponseError: What the member is answered.
         """
         raise UnknownMemberIdError(f"group {self.group_id!r} has no classic members")
 
@@ -162,7 +162,7 @@ class Group(ABC):
         """LeaveGroup of one member or of several; an answer for each.
 
         Raises:
-            BrokerResponseError: what the client is answered for all of it.
+            BrokerResponseError: What the client is answered for all of it.
         """
         return LeaveGroupResponse(
             members=[

@@ -1,11 +1,11 @@
 """Whether a regular expression matches a whole name, in a time that the name's length bounds.
 
-Python's ``re`` tries one way after the other: "(a|a)*b" keeps it busy for years, and with it the
+Python's `re` tries one way after the other: "(a|a)*b" keeps it busy for years, and with it the
 loop that the brokers live in. RE2, which Kafka's brokers use, follows all ways at once. So does
 this: for each part of the expression and each place in the name it finds the places where the part
 may end, once.
 
-Non-obvious: the expression is taken apart by ``re`` itself, whose parser has no public name.
+Non-obvious: the expression is taken apart by `re` itself, whose parser has no public name.
 """
 
 import re
@@ -20,14 +20,14 @@ _parse: Final[Callable[[str], Any]] = import_module("re._parser").parse
 _Places: TypeAlias = int
 """Some places in a name, before its first character (bit 0) to behind its last."""
 
-_Part: TypeAlias = tuple[Any, Any]  # an operation of ``re``, and what it works on
+_Part: TypeAlias = tuple[Any, Any]  # an operation of `re`, and what it works on
 
 
 class Pattern:
-    """An expression that ``re`` takes, without look-around, references and atomic groups.
+    """An expression that `re` takes, without look-around, references and atomic groups.
 
     Raises:
-        re.error, OverflowError: it is none.
+        re.error, OverflowError: It is none.
     """
 
     def __init__(self, expression: str) -> None:

@@ -64,9 +64,9 @@ class MixedGroup(ConsumerGroup):
     """A consumer group that members of either protocol may be in.
 
     Args:
-        group_id: its name.
-        groups: the registry, in which a classic group takes its place one day.
-        settings: what it goes by.
+        group_id: Its name.
+        groups: The registry, in which a classic group takes its place one day.
+        settings: What it goes by.
     """
 
     def __init__(self, group_id: str, groups: Groups, settings: ConsumerSettings) -> None:
@@ -220,7 +220,7 @@ class MixedGroup(ConsumerGroup):
         """The member that asks, and what it said in the classic protocol.
 
         Raises:
-            UnknownMemberIdError: there is none, or it speaks the new protocol.
+            UnknownMemberIdError: There is none, or it speaks the new protocol.
             FencedInstanceIdError, IllegalGenerationError
         """
         if instance_id is None:
@@ -337,8 +337,8 @@ def upgrade(group: ClassicGroup, groups: Groups, settings: ConsumerSettings) -> 
     """The consumer group that a classic group with members can become; nothing is replaced yet.
 
     Raises:
-        GroupIdNotFound: it cannot: not consumers, too many, an assignor that nobody here knows, or
-            the brokers do not want it (``group.consumer.migration.policy``).
+        GroupIdNotFound: It cannot: not consumers, too many, an assignor that nobody here knows, or
+            the brokers do not want it (`group.consumer.migration.policy`).
     """
 
     def refusal(reason: str) -> GroupIdNotFound:

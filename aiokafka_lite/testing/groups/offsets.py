@@ -1,6 +1,6 @@
 """The offsets that a group committed: those in force, and those of transactions still open.
 
-Kafka keeps them as records of one log and lets the later one win; ``CommittedOffset.order`` is the
+Kafka keeps them as records of one log and lets the later one win; `CommittedOffset.order` is the
 place in that log. So what a transaction wrote before a plain commit does not replace it, however
 late the transaction ends.
 """
@@ -23,12 +23,12 @@ class CommittedOffset(NamedTuple):
     """What is kept of a commit.
 
     Attributes:
-        offset: the next one to read.
-        leader_epoch: of the record before; -1 if the client did not tell.
-        metadata: the client's own words, never None.
-        commit_ms: when, in ms since the epoch.
-        expire_ms: when it goes by the wish of an old client (v2-v4); -1 for the broker's rule.
-        order: grows with every commit; set by ``GroupOffsets``.
+        offset: The next one to read.
+        leader_epoch: Of the record before; -1 if the client did not tell.
+        metadata: The client's own words, never None.
+        commit_ms: When, in ms since the epoch.
+        expire_ms: When it goes by the wish of an old client (v2-v4); -1 for the broker's rule.
+        order: Grows with every commit; set by `GroupOffsets`.
     """
 
     offset: int
@@ -50,12 +50,12 @@ def check_metadata(metadata: str | None, limit: int) -> str:
     """The client's words of a commit, "" for none.
 
     Args:
-        metadata: as they came.
-        limit: how many characters (UTF-16 units, as Java counts) they may be
-            (``offset.metadata.max.bytes``).
+        metadata: As they came.
+        limit: How many characters (UTF-16 units, as Java counts) they may be
+            (`offset.metadata.max.bytes`).
 
     Raises:
-        OffsetMetadataTooLargeError: more than that.
+        OffsetMetadataTooLargeError: More than that.
     """
     text = metadata or ""
     length = len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -68,8 +68,8 @@ class GroupOffsets:
     """Of one group; they outlive its members and its kind.
 
     Args:
-        group_id: the group's.
-        journal: told of every change.
+        group_id: The group's.
+        journal: Told of every change.
     """
 
     def __init__(self, group_id: str, journal: Journal) -> None:
@@ -148,10 +148,10 @@ class GroupOffsets:
         """Forget what nobody reads any more and was kept long enough.
 
         Args:
-            now_ms: the time, in ms since the epoch.
-            retention_ms: how long an offset is kept (``offsets.retention.minutes``).
-            is_subscribed: whether members read a topic, so that its offsets stay.
-            kept_since_ms: count from this instant; None: from each commit.
+            now_ms: The time, in ms since the epoch.
+            retention_ms: How long an offset is kept (`offsets.retention.minutes`).
+            is_subscribed: Whether members read a topic, so that its offsets stay.
+            kept_since_ms: Count from this instant; None: from each commit.
 
         Returns:
             Whether nothing is left, neither in force nor pending.
@@ -170,7 +170,7 @@ class GroupOffsets:
     def restore(
         self, topic: str, partition: int, producer_id: int, value: Mapping[str, Any]
     ) -> None:
-        """Take back what the journal remembers; ``producer_id`` -1: it is in force."""
+        """Take back what the journal remembers; `producer_id` -1: it is in force."""
         committed = CommittedOffset(**value)
         self._next_order = max(self._next_order, committed.order + 1)
         if producer_id < 0:

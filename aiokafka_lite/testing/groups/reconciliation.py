@@ -1,4 +1,4 @@
-"""One step of a member to its target assignment (Kafka's ``CurrentAssignmentBuilder``). No I/O.
+"""One step of a member to its target assignment (Kafka's `CurrentAssignmentBuilder`). No I/O.
 
 A partition changes hands in two steps: its owner gives it up and says so, then the other gets it.
 So at no time two members own it.
@@ -34,13 +34,13 @@ def reconcile(
     """The member after as much of the way as is free.
 
     Args:
-        member: as it stands.
-        target_epoch: of the target assignment.
-        target: what it shall have in the end.
-        subscribed_ids: topics that it subscribed to and that exist; nothing else is given to it.
-        reported: the partitions that it says it owns; None: it does not say.
+        member: As it stands.
+        target_epoch: Of the target assignment.
+        target: What it shall have in the end.
+        subscribed_ids: Topics that it subscribed to and that exist; nothing else is given to it.
+        reported: The partitions that it says it owns; None: it does not say.
         is_owned: (topic id, partition) -> whether any member of the group owns it now.
-        subscription_changed: take away at once what it is no longer subscribed to.
+        subscription_changed: Take away at once what it is no longer subscribed to.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         if subscription_changed:

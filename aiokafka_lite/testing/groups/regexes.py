@@ -1,9 +1,9 @@
 """Subscriptions by regular expression (KIP-848): checked as RE2 takes them, parsed by Python's.
 
 The brokers of Kafka use RE2/J, which knows neither look-around nor back references and refuses
-repetitions of repetitions. Where Python's ``re`` writes a thing differently it is translated:
-``\\z``, ``\\Q...\\E``, ``\\pL`` and POSIX classes for ASCII. What ``re`` cannot say at all
-(``\\p`` of a script, flags that begin in the middle) is refused here though RE2 takes it, as are
+repetitions of repetitions. Where Python's `re` writes a thing differently it is translated:
+`\\z`, `\\Q...\\E`, `\\pL` and POSIX classes for ASCII. What `re` cannot say at all
+(`\\p` of a script, flags that begin in the middle) is refused here though RE2 takes it, as are
 groups nested deeper than anybody writes them.
 """
 
@@ -63,7 +63,7 @@ def compile_regex(regex: str) -> Pattern:
     """A pattern that has to match a topic's whole name.
 
     Raises:
-        InvalidRegularExpressionError: RE2 does not take it, or ``re`` cannot say it.
+        InvalidRegularExpressionError: RE2 does not take it, or `re` cannot say it.
     """
     try:
         return Pattern(_translate(regex))
@@ -78,10 +78,10 @@ class _Refused(Exception):
 
 
 def _translate(regex: str) -> str:
-    """The same in the words of ``re``.
+    """The same in the words of `re`.
 
     Raises:
-        _Refused: it has what RE2 lacks.
+        _Refused: It has what RE2 lacks.
     """
     out: list[str] = []
     in_class = False
@@ -130,7 +130,7 @@ def _opening(text: str, in_class: bool) -> str:
 
 
 def _character(text: str, in_class: bool) -> str:
-    """What means something to ``re`` and nothing to RE2: set operations, "{,5}"."""
+    """What means something to `re` and nothing to RE2: set operations, "{,5}"."""
     return f"\\{text}" if text in ("&|~" if in_class else "{") else text
 
 

@@ -28,8 +28,8 @@ class Groups:
     """All groups by id. Owns the timer that expires offsets, which runs while there are groups.
 
     Args:
-        environment: what groups live in.
-        coordinators: which broker coordinates which group.
+        environment: What groups live in.
+        coordinators: Which broker coordinates which group.
     """
 
     def __init__(self, environment: Environment, coordinators: Coordinators) -> None:
@@ -62,7 +62,7 @@ class Groups:
         """The classic group of an id; made if there is none, or an empty one of another kind.
 
         Raises:
-            GroupIdNotFound: it is a group of another kind, and has members.
+            GroupIdNotFound: It is a group of another kind, and has members.
         """
         from aiokafka_lite.testing.groups.classic import ClassicGroup
 
@@ -87,7 +87,7 @@ class Groups:
         that only keeps offsets is made for it.
 
         Raises:
-            BrokerResponseError: ``unknown``; the member's group does not exist.
+            BrokerResponseError: `unknown`; the member's group does not exist.
         """
         group = self.get(group_id)
         if group is None and generation_or_epoch >= 0:

@@ -14,7 +14,7 @@ class Reply(Generic[T]):
 
     Attributes:
         answer: None until it is known.
-        watchers: told when it is.
+        watchers: Told when it is.
     """
 
     __slots__ = ("answer", "watchers")
@@ -27,7 +27,7 @@ class Reply(Generic[T]):
         """Answer; a second time would be a defect.
 
         Raises:
-            RuntimeError: it was answered before.
+            RuntimeError: It was answered before.
         """
         if self.answer is not None:
             raise RuntimeError("a request is answered once")

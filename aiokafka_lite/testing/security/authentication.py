@@ -37,9 +37,9 @@ class Verdict(NamedTuple):
     """What a client's message led to.
 
     Attributes:
-        challenge: what it is answered.
-        user: who it is; None while the exchange goes on.
-        lifetime_ms: how long that is believed; 0 for ever.
+        challenge: What it is answered.
+        user: Who it is; None while the exchange goes on.
+        lifetime_ms: How long that is believed; 0 for ever.
     """
 
     challenge: bytes
@@ -51,15 +51,15 @@ class Sasl:
     """What a cluster's listeners ask of their clients.
 
     Args:
-        users: who may come in.
-        mechanisms: those offered.
-        session_lifetime: seconds after which a client has to authenticate again
-            (``connections.max.reauth.ms``); None for never.
-        clock: sessions end by it.
-        new_nonce: gives the server's half of SCRAM nonces.
+        users: Who may come in.
+        mechanisms: Those offered.
+        session_lifetime: Seconds after which a client has to authenticate again
+            (`connections.max.reauth.ms`); None for never.
+        clock: Sessions end by it.
+        new_nonce: Gives the server's half of SCRAM nonces.
 
     Raises:
-        ValueError: a mechanism that is not there, or none at all.
+        ValueError: A mechanism that is not there, or none at all.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Sasl:
         """A new exchange.
 
         Raises:
-            UnsupportedSaslMechanismError: of a mechanism that is not offered.
+            UnsupportedSaslMechanismError: Of a mechanism that is not offered.
         """
         if mechanism not in self.mechanisms:
             raise UnsupportedSaslMechanismError(f"Unsupported SASL mechanism {mechanism}")
@@ -125,7 +125,7 @@ class _Stage(Enum):
 
 
 class Authentication:
-    """Of one connection. ``admit`` comes before each request, the rest as the client asks."""
+    """Of one connection. `admit` comes before each request, the rest as the client asks."""
 
     __slots__ = ("_again_ms", "_exchange", "_expires_ms", "_known", "_sasl", "_stage")
 
@@ -156,8 +156,8 @@ class Authentication:
         """Whether a request of that API may come now.
 
         Raises:
-            NotAdmitted: no; the connection ends without an answer.
-            IllegalSaslStateError: no; an error is answered, and then the connection ends.
+            NotAdmitted: No; the connection ends without an answer.
+            IllegalSaslStateError: No; an error is answered, and then the connection ends.
         """
         if self._stage is _Stage.DONE:
             self._admit_known(api_key)
@@ -181,9 +181,9 @@ class Authentication:
         """The client chose a mechanism.
 
         Raises:
-            UnsupportedSaslMechanismError: it is not offered; the connection ends.
-            IllegalSaslStateError: this client is known already; nothing else happens.
-            NotAdmitted: it is not offered, to a client that authenticates again.
+            UnsupportedSaslMechanismError: It is not offered; the connection ends.
+            IllegalSaslStateError: This client is known already; nothing else happens.
+            NotAdmitted: It is not offered, to a client that authenticates again.
         """
         if self._stage not in (_Stage.FIRST, _Stage.HANDSHAKE):
             raise IllegalSaslStateError("SaslHandshake after authentication")
@@ -203,8 +203,8 @@ class Authentication:
         """A token of the client's.
 
         Raises:
-            SaslAuthenticationFailed: it is refused; the connection ends.
-            IllegalSaslStateError: no token belongs here; nothing else happens.
+            SaslAuthenticationFailed: It is refused; the connection ends.
+            IllegalSaslStateError: No token belongs here; nothing else happens.
         """
         exchange = self._exchange
         if exchange is None or self._stage not in (_Stage.TOKENS, _Stage.REQUESTS):

@@ -22,7 +22,7 @@ _SPECIAL: Final = re.compile(r'([,=+<>#;"\\]|^ | $)')
 
 
 def principal_of(certificate: dict[str, Any]) -> str:
-    """From what ``SSLSocket.getpeercert`` tells of a certificate: ``User:CN=alice,O=example``."""
+    """From what `SSLSocket.getpeercert` tells of a certificate: `User:CN=alice,O=example`."""
     parts = [
         "+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in relative_name)
         for relative_name in reversed(certificate.get("subject", ()))

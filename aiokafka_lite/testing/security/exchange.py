@@ -11,7 +11,7 @@ class SaslRefused(Exception):
     """The client is not who it says, or says it wrongly; the exchange is over.
 
     Attributes:
-        told: what the client is told; None for nothing but that its credentials are invalid, so
+        told: What the client is told; None for nothing but that its credentials are invalid, so
             that it does not learn whether the user exists.
     """
 
@@ -24,9 +24,9 @@ class SaslExchange(ABC):
     """From the client's first message until it is known, or refused.
 
     Attributes:
-        mechanism: by its registered name.
-        user: who the client is; None until that is proven.
-        expires_ms: when its credentials do, in ms since the epoch; None for never.
+        mechanism: By its registered name.
+        user: Who the client is; None until that is proven.
+        expires_ms: When its credentials do, in ms since the epoch; None for never.
     """
 
     mechanism: str
@@ -38,7 +38,7 @@ class SaslExchange(ABC):
         """Take what the client sends; what it is answered, maybe nothing.
 
         Raises:
-            SaslRefused: it is over.
+            SaslRefused: It is over.
         """
 
 

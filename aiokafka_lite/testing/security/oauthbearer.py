@@ -1,7 +1,7 @@
 """OAUTHBEARER as a server speaks it (RFC 7628, KIP-255), with unsecured tokens: JWTs that nobody
 signed, as a Kafka that is not configured otherwise takes them. For tests they are as good.
 
-A token needs a ``sub``, which becomes the user, and an ``exp`` that lies ahead by the cluster's
+A token needs a `sub`, which becomes the user, and an `exp` that lies ahead by the cluster's
 clock, which ends the session.
 """
 
@@ -37,7 +37,7 @@ class OAuthBearerExchange(SaslExchange):
     """One message; or, if the token is not good, the reason, its acknowledgement, and the end.
 
     Args:
-        clock: tokens expire by it.
+        clock: Tokens expire by it.
     """
 
     mechanism = OAUTHBEARER

@@ -35,8 +35,8 @@ class ScramExchange(SaslExchange):
 
     Args:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        users: whose credentials are looked up.
-        new_nonce: gives the server's half of the nonce.
+        users: Whose credentials are looked up.
+        new_nonce: Gives the server's half of the nonce.
     """
 
     def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:

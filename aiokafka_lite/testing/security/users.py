@@ -40,8 +40,8 @@ class Users:
     """By name and mechanism.
 
     Args:
-        new_salt: gives salts; the cluster's seed decides which.
-        journal: what remembers the users over a restart.
+        new_salt: Gives salts; the cluster's seed decides which.
+        journal: What remembers the users over a restart.
     """
 
     def __init__(self, new_salt: Callable[[], bytes], journal: Journal | None = None) -> None:
@@ -56,12 +56,12 @@ class Users:
         """Add a user, or change a password.
 
         Args:
-            name: without the "User:" of its principal.
-            password: in clear.
-            mechanisms: those that the password is good for.
+            name: Without the "User:" of its principal.
+            password: In clear.
+            mechanisms: Those that the password is good for.
 
         Raises:
-            ValueError: no name, no password, or a mechanism without passwords.
+            ValueError: No name, no password, or a mechanism without passwords.
         """
         if not name or not password:
             raise ValueError("a user has a name and a password")

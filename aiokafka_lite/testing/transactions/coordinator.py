@@ -4,7 +4,7 @@ A request is decided at once and its outcome stored at once, so that no transiti
 Markers too are written at once, as far as partitions have a leader; a transaction whose partitions
 have none is found in PrepareCommit or PrepareAbort until they have.
 
-Source: Kafka's ``TransactionCoordinator`` and ``TransactionStateManager``.
+Source: Kafka's `TransactionCoordinator` and `TransactionStateManager`.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -48,18 +48,18 @@ class Transactions:
     """All transactional ids, whichever broker coordinates them.
 
     Args:
-        clock: the time, and the timers that abort what stays open too long.
-        journal: remembers over a restart.
-        coordinators: who coordinates what.
-        config: the value of a broker configuration that is a number.
-        version: the finalized ``transaction.version``.
-        partition_of: a partition by topic and number; None if there is none.
-        partitions: every partition.
-        end_offsets: told of each marker in ``__consumer_offsets``.
+        clock: The time, and the timers that abort what stays open too long.
+        journal: Remembers over a restart.
+        coordinators: Who coordinates what.
+        config: The value of a broker configuration that is a number.
+        version: The finalized `transaction.version`.
+        partition_of: A partition by topic and number; None if there is none.
+        partitions: Every partition.
+        end_offsets: Told of each marker in `__consumer_offsets`.
 
     Attributes:
-        producer_ids: gives new ones.
-        offsets: what transactions write into ``__consumer_offsets``.
+        producer_ids: Gives new ones.
+        offsets: What transactions write into `__consumer_offsets`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Transactions:
         return [transaction for transaction in found if transaction is not None]
 
     def expire_producer_id(self, producer_id: int) -> None:
-        """Let every partition forget a producer, as after ``producer.id.expiration.ms``.
+        """Let every partition forget a producer, as after `producer.id.expiration.ms`.
 
         Its transactional id, if it has one, stays; so do transactions that are open.
         """
@@ -126,8 +126,8 @@ class Transactions:
         """Refuse what no coordinator takes.
 
         Raises:
-            InvalidRequestError: the id is empty.
-            InvalidTransactionTimeout: not positive, or above ``transaction.max.timeout.ms``.
+            InvalidRequestError: The id is empty.
+            InvalidTransactionTimeout: Not positive, or above `transaction.max.timeout.ms`.
         """
         if not transactional_id:
             raise InvalidRequestError("a transactional id is not empty")
@@ -140,13 +140,13 @@ class Transactions:
         """Give a producer its identity, and fence whoever had the transactional id before.
 
         Args:
-            transactional_id: the producer's name, checked before.
-            timeout_ms: after which its transactions are aborted, checked before.
-            expected: what it had until now, if it goes on after an error (KIP-360).
+            transactional_id: The producer's name, checked before.
+            timeout_ms: After which its transactions are aborted, checked before.
+            expected: What it had until now, if it goes on after an error (KIP-360).
 
         Raises:
-            ProducerFenced: ``expected`` is over.
-            ConcurrentTransactions: a transaction is open or ending; it is aborted, ask again.
+            ProducerFenced: `expected` is over.
+            ConcurrentTransactions: A transaction is open or ending; it is aborted, ask again.
         """
         transaction = self.get(transactional_id)
         if transaction is None:
@@ -173,10 +173,10 @@ class Transactions:
         """Make partitions part of a transaction, which begins if none is open.
 
         Raises:
-            InvalidRequestError: the id is empty.
-            InvalidProducerIdMapping: it is unknown, or another producer's.
-            ProducerFenced: another epoch is in force.
-            ConcurrentTransactions: the transaction before is still ending.
+            InvalidRequestError: The id is empty.
+            InvalidProducerIdMapping: It is unknown, or another producer's.
+            ProducerFenced: Another epoch is in force.
+            ConcurrentTransactions: The transaction before is still ending.
         """
         transaction = self._checked(transactional_id, producer)
         is_open = transaction.state is TransactionState.ONGOING
@@ -193,9 +193,9 @@ class Transactions:
         """Refuse what a producer writes outside of its transaction (KIP-890, part 1).
 
         Raises:
-            TransactionAbortableError: the partition is not part of the transaction.
+            TransactionAbortableError: The partition is not part of the transaction.
             InvalidRequestError, InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions:
-                as for ``add_partitions``.
+                as for `add_partitions`.
         """
         transaction = self._checked(transactional_id, producer)
         if partition not in transaction.partitions:
@@ -209,18 +209,18 @@ class Transactions:
         """Commit or abort.
 
         Args:
-            transactional_id: the producer's name.
-            producer: who asks.
+            transactional_id: The producer's name.
+            producer: Who asks.
             committed: True to commit.
-            bumps: by EndTxn v5 or later, which ends in a new epoch.
+            bumps: By EndTxn v5 or later, which ends in a new epoch.
 
         Returns:
-            The identity to go on with; ``NO_PRODUCER`` if it stays the same.
+            The identity to go on with; `NO_PRODUCER` if it stays the same.
 
         Raises:
-            InvalidRequestError: the id is empty.
-            InvalidProducerIdMapping: it is unknown.
-            BrokerResponseError: see ``must_end``.
+            InvalidRequestError: The id is empty.
+            InvalidProducerIdMapping: It is unknown.
+            BrokerResponseError: See `must_end`.
         """
         transaction = self._known(transactional_id)
         if must_end(transaction, producer, committed=committed, bumps=bumps):

@@ -32,16 +32,16 @@ def must_end(
     """Whether a producer's request ends the transaction; False: it has ended that way before.
 
     Args:
-        transaction: as it stands.
-        producer: who asks.
-        committed: how it shall end.
-        bumps: by EndTxn v5 or later, which ends in a new epoch.
+        transaction: As it stands.
+        producer: Who asks.
+        committed: How it shall end.
+        bumps: By EndTxn v5 or later, which ends in a new epoch.
 
     Raises:
-        InvalidProducerIdMapping: the id belongs to another producer.
-        ProducerFenced: another epoch is in force.
-        ConcurrentTransactions: it is ending that way already.
-        InvalidTxnState: it cannot end that way.
+        InvalidProducerIdMapping: The id belongs to another producer.
+        ProducerFenced: Another epoch is in force.
+        ConcurrentTransactions: It is ending that way already.
+        InvalidTxnState: It cannot end that way.
     """
     if bumps:
         return _must_end_with_bump(transaction, producer, committed=committed)

@@ -1,6 +1,6 @@
 """Writes the markers that end a transaction, now or as soon as its partitions can take them.
 
-Source: Kafka's ``TransactionMarkerChannelManager``.
+Source: Kafka's `TransactionMarkerChannelManager`.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,11 +44,11 @@ class Marking:
     """Writes markers into partitions.
 
     Args:
-        clock: the time.
-        journal: remembers the coordinator epochs, as partitions fence markers of lower ones.
-        coordinators: who coordinates: another broker does so in another coordinator epoch.
-        partition_of: a partition by topic and number; None if there is none.
-        offsets: the partitions of ``__consumer_offsets``.
+        clock: The time.
+        journal: Remembers the coordinator epochs, as partitions fence markers of lower ones.
+        coordinators: Who coordinates: another broker does so in another coordinator epoch.
+        partition_of: A partition by topic and number; None if there is none.
+        offsets: The partitions of `__consumer_offsets`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Marking:
         }
 
     def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
-        """Write the markers that are missing; the last one calls ``on_done``, perhaps later.
+        """Write the markers that are missing; the last one calls `on_done`, perhaps later.
 
         Who asks again takes the place of who waits: each marker is written once.
         """

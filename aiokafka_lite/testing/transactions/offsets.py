@@ -1,4 +1,4 @@
-"""What transactions write into ``__consumer_offsets``: the offsets of groups.
+"""What transactions write into `__consumer_offsets`: the offsets of groups.
 
 The topic itself is not kept. Of each of its partitions only the producers are known, so that
 offsets are fenced and verified as records are; the offsets belong to the groups.
@@ -17,16 +17,16 @@ __all__ = ["OFFSETS_TOPIC", "EndOffsets", "OffsetSlots"]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 EndOffsets: TypeAlias = Callable[[int, int, bool], None]
-"""Told (partition of ``__consumer_offsets``, producer id, committed?) of each marker there."""
+"""Told (partition of `__consumer_offsets`, producer id, committed?) of each marker there."""
 
 MAGIC: Final = 2
 
 
 class OffsetSlots:
-    """The partitions of ``__consumer_offsets`` by number.
+    """The partitions of `__consumer_offsets` by number.
 
     Args:
-        end_offsets: puts a producer's offsets in force, or forgets them.
+        end_offsets: Puts a producer's offsets in force, or forgets them.
     """
 
     def __init__(self, end_offsets: EndOffsets) -> None:
@@ -35,14 +35,14 @@ class OffsetSlots:
         self._appended = 0  # stands for all offsets in the partitions
 
     def needs_verification(self, slot: int, producer: ProducerIdentity, *, adds: bool) -> bool:
-        """See ``ProducerTable``; ``adds``: the commit itself makes it part of the transaction."""
+        """See `ProducerTable`; `adds`: the commit itself makes it part of the transaction."""
         return self._tables[slot].needs_verification(_header(producer, 0), bumps_epoch=adds)
 
     def append(self, slot: int, producer: ProducerIdentity, now_ms: int, *, verified: bool) -> None:
         """A transaction commits offsets of a group of that partition.
 
         Raises:
-            InvalidProducerEpoch, InvalidTxnState: it may not; see ``ProducerTable.check``.
+            InvalidProducerEpoch, InvalidTxnState: It may not; see `ProducerTable.check`.
         """
         header = _header(producer, now_ms)
         self._tables[slot].check(header, verified=verified)
@@ -60,7 +60,7 @@ class OffsetSlots:
         """A transaction ended: its offsets are in force now, or forgotten.
 
         Raises:
-            InvalidProducerEpoch, TransactionCoordinatorFenced: the marker comes too late.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: The marker comes too late.
         """
         table = self._tables[slot]
         table.check_marker(*producer, marker.coordinator_epoch, transaction_version)

@@ -14,7 +14,7 @@ class ProducerIds:
     """Counts from 0; after a restart it goes on with the next block, as Kafka's brokers do.
 
     Args:
-        journal: remembers which blocks were begun.
+        journal: Remembers which blocks were begun.
     """
 
     def __init__(self, journal: Journal) -> None:

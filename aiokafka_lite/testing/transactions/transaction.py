@@ -2,7 +2,7 @@
 
 Only what one id goes through is here; who may ask for it is the coordinator's to check.
 
-Source: Kafka's ``TransactionMetadata``; a change is not pending here, as it is stored at once.
+Source: Kafka's `TransactionMetadata`; a change is not pending here, as it is stored at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 TopicPartitionKey: TypeAlias = tuple[str, int]
-"""(topic, partition); a group is its partition of ``__consumer_offsets``."""
+"""(topic, partition); a group is its partition of `__consumer_offsets`."""
 
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
@@ -71,19 +71,19 @@ class Transaction:
     """The state of one transactional id.
 
     Attributes:
-        transactional_id: its name.
-        producer: the identity in force.
-        last_epoch: the epoch before, of a producer that may repeat its request; -1 of none.
-        previous_producer_id: in force before the last change; -1 at first.
-        next_producer_id: takes over when the transaction has ended; -1 for none.
-        timeout_ms: how long a transaction may stay open.
-        state: where it stands.
-        partitions: those of the open transaction.
-        unmarked: those that wait for the marker that ends it.
-        start_ms: when the transaction began; -1 before the first.
-        update_ms: when the id was last used.
-        bumps_epoch: the transaction ends in a new epoch (KIP-890, part 2).
-        timer: aborts the open transaction.
+        transactional_id: Its name.
+        producer: The identity in force.
+        last_epoch: The epoch before, of a producer that may repeat its request; -1 of none.
+        previous_producer_id: In force before the last change; -1 at first.
+        next_producer_id: Takes over when the transaction has ended; -1 for none.
+        timeout_ms: How long a transaction may stay open.
+        state: Where it stands.
+        partitions: Those of the open transaction.
+        unmarked: Those that wait for the marker that ends it.
+        start_ms: When the transaction began; -1 before the first.
+        update_ms: When the id was last used.
+        bumps_epoch: The transaction ends in a new epoch (KIP-890, part 2).
+        timer: Aborts the open transaction.
     """
 
     __slots__ = (
@@ -123,9 +123,9 @@ class Transaction:
         """Begin anew in the next epoch, after which the old one is fenced.
 
         Args:
-            timeout_ms: of its transactions from now on.
-            last_epoch: the old epoch, if its producer itself asked; -1 if another did.
-            now_ms: the time.
+            timeout_ms: Of its transactions from now on.
+            last_epoch: The old epoch, if its producer itself asked; -1 if another did.
+            now_ms: The time.
         """
         self._become(ProducerIdentity(self.producer.producer_id, self.producer.epoch + 1))
         self._begin(timeout_ms, last_epoch, now_ms)
@@ -161,10 +161,10 @@ class Transaction:
         """The transaction is decided; markers follow.
 
         Args:
-            now_ms: the time.
-            committed: how it ends.
-            bumps: in a new epoch (KIP-890, part 2), which the markers carry.
-            next_producer_id: takes over afterwards, if no epoch is left; -1 for none.
+            now_ms: The time.
+            committed: How it ends.
+            bumps: In a new epoch (KIP-890, part 2), which the markers carry.
+            next_producer_id: Takes over afterwards, if no epoch is left; -1 for none.
         """
         producer_id, epoch = self.producer
         self._become(self.producer)

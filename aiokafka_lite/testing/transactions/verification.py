@@ -4,7 +4,7 @@ The broker that leads a partition does so before the first batch of each transac
 producer has told the coordinator of the partition (AddPartitionsToTxn), which is verified; of a
 newer one the batch itself makes the partition part of the transaction.
 
-Source: Kafka's ``ReplicaManager.handleProduceAppend`` and ``AddPartitionsToTxnManager``.
+Source: Kafka's `ReplicaManager.handleProduceAppend` and `AddPartitionsToTxnManager`.
 """
 
 from collections.abc import Collection
@@ -48,12 +48,12 @@ def verify(
     """What the coordinator says to each partition; None: it is part of the transaction.
 
     Args:
-        transactions: the coordinator's.
-        transactional_id: of the producer.
-        producer: what it writes under.
-        partitions: those that it has not written to in this transaction.
-        asker: what its client knows.
-        enabled: ``transaction.partition.verification.enable``; without, old producers are
+        transactions: The coordinator's.
+        transactional_id: Of the producer.
+        producer: What it writes under.
+        partitions: Those that it has not written to in this transaction.
+        asker: What its client knows.
+        enabled: `transaction.partition.verification.enable`; without, old producers are
             believed, and a batch that comes after the end leaves a transaction that hangs.
     """
     if asker is not Asker.ADDS_BY_WRITING:

@@ -30,7 +30,7 @@ Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts brokers: ``process, bootstrap = start("--brokers", "3")``; ends what is left."""
+    """Starts brokers: `process, bootstrap = start("--brokers", "3")`; ends what is left."""
     started: list[subprocess.Popen[str]] = []
 
     def start_one(*options: str, prefix: tuple[str, ...] = ()) -> tuple[Any, str]:

@@ -127,7 +127,7 @@ class TinyKafka:
     """A cluster of them, and what it tells.
 
     Attributes:
-        topics: partition -> (leader, epoch), by name.
+        topics: Partition -> (leader, epoch), by name.
         errors: Error code by topic name, instead of its partitions.
         ids: Topic id by name.
         answers: What to answer, by API; None closes the connection.

@@ -2,7 +2,7 @@
 
 After each request that the broker takes, what it remembers is what the client wants; what it sends
 begins where the client stands; and once all is quiet the client has read every log to its end and
-knows where the end is. Source of the broker's half: Kafka's ``FetchSession.scala``.
+knows where the end is. Source of the broker's half: Kafka's `FetchSession.scala`.
 """
 
 from dataclasses import dataclass, field

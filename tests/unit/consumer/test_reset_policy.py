@@ -1,4 +1,4 @@
-"""``auto_offset_reset``: what it may be, and starting from a time (KIP-1106)."""
+"""`auto_offset_reset`: what it may be, and starting from a time (KIP-1106)."""
 
 import time
 

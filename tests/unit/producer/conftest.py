@@ -20,7 +20,7 @@ BUILDS = ["native", "python"] if _build.NATIVE else ["python"]
 
 @pytest.fixture(params=BUILDS)
 def acks(request: pytest.FixtureRequest) -> ModuleType:
-    """``_ack_native``, then its twin."""
+    """`_ack_native`, then its twin."""
     return import_module(f"{ROOM}._ack_{request.param}")
 
 

@@ -14,7 +14,7 @@ from aiokafka_lite.record.record_set import RecordSet
 
 @pytest.fixture
 def make_core(room: dict[str, ModuleType]) -> Callable[..., Any]:
-    """Makes cores whose batches hold 200 bytes each, as long as ``core.memory`` lasts."""
+    """Makes cores whose batches hold 200 bytes each, as long as `core.memory` lasts."""
     accumulator = room["accumulator"]
 
     class Core(accumulator.AppendCore):  # type: ignore[misc, name-defined]  # chosen at run time

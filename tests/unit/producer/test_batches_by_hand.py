@@ -1,4 +1,4 @@
-"""``create_batch`` and ``send_batch``: a batch that the application fills."""
+"""`create_batch` and `send_batch`: a batch that the application fills."""
 
 import asyncio
 from collections.abc import Callable

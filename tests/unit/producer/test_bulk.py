@@ -1,4 +1,4 @@
-"""``send_many`` and ``send_nowait``: many records without a coroutine each, and none that waits."""
+"""`send_many` and `send_nowait`: many records without a coroutine each, and none that waits."""
 
 import asyncio
 from collections.abc import Callable

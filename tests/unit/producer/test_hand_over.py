@@ -1,4 +1,4 @@
-"""``send_threadsafe``: records from other threads, in order, with few wake-ups, and bounded."""
+"""`send_threadsafe`: records from other threads, in order, with few wake-ups, and bounded."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""One suite over both builds: ``build`` is the native modules, then their twins."""
+"""One suite over both builds: `build` is the native modules, then their twins."""
 
 import importlib
 import os

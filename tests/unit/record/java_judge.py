@@ -2,8 +2,8 @@
 
     python -m tests.unit.record.java_judge      rewrite golden_sets.txt from the Java client
 
-``golden_sets.txt`` lets a machine without Java check too: one set a line, as
-``magic codec base_offset log_append_time hex``, each of the records in ``RECORDS``.
+`golden_sets.txt` lets a machine without Java check too: one set a line, as
+`magic codec base_offset log_append_time hex`, each of the records in `RECORDS`.
 """
 
 import os

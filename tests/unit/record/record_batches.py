@@ -30,7 +30,7 @@ def batch(
     codec: Compression = Compression.NONE,
     **sealing: object,
 ) -> bytearray:
-    """One v2 batch as it stands in a log at ``base_offset``."""
+    """One v2 batch as it stands in a log at `base_offset`."""
     builder = BatchBuilder(16 * 1024 * 1024)
     for record in records:
         builder.append(*record)

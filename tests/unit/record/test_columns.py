@@ -1,4 +1,4 @@
-"""The column reader, both builds, row for row what ``RecordSet.read()`` gives."""
+"""The column reader, both builds, row for row what `RecordSet.read()` gives."""
 
 import hypothesis.strategies as st
 import pytest

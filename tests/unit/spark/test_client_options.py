@@ -1,4 +1,4 @@
-"""``kafka.*`` options as arguments of our clients: what is taken, left and refused."""
+"""`kafka.*` options as arguments of our clients: what is taken, left and refused."""
 
 import inspect
 import logging

@@ -61,7 +61,7 @@ class SocketlessBroker:
         self.control.faults.append(fault)
 
     def begin(self, request: Request, version: int, node: int = 0) -> Any:
-        """What ``handle`` gives: a response, a Delayed or None."""
+        """What `handle` gives: a response, a Delayed or None."""
         frame = encode_request(request, version, 7, "test")
         return self.dispatchers[node].receive(bytes(frame[4:]), self.session, 0.0).handle()
 

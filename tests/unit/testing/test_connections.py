@@ -258,7 +258,7 @@ async def test_acls_are_asked_for_the_user(connect: Connect) -> None:
 
 
 def certificates(folder: Path) -> None:
-    """A CA, a broker's certificate and a client's, by ``openssl``."""
+    """A CA, a broker's certificate and a client's, by `openssl`."""
 
     def openssl(arguments: str) -> None:
         command = ["openssl", *arguments.split()]

@@ -23,7 +23,7 @@ def new_log() -> PartitionLog:
 
 
 def offsets_in(data: memoryview | bytes, offset: int) -> list[int]:
-    """Offsets of the records in the whole batches of ``data``."""
+    """Offsets of the records in the whole batches of `data`."""
     found, at = [], 0
     while len(data) - at >= 61 and len(data) - at >= BatchHeader.read(data, at).size:
         size = BatchHeader.read(data, at).size

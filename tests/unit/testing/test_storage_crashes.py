@@ -30,7 +30,7 @@ class View(NamedTuple):
 
 
 class Disk:
-    """Every state that a folder has been in since ``watch``."""
+    """Every state that a folder has been in since `watch`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

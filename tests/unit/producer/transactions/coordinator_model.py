@@ -34,7 +34,7 @@ class Coordinator:
     """One transactional id's.
 
     Attributes:
-        level: Of ``transaction.version``.
+        level: Of `transaction.version`.
         committed, aborted: The tags (numbers of transactions) of what was stored.
     """
 

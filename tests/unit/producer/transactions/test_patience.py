@@ -15,7 +15,7 @@ AT_ONCE = 0.002
 
 
 class Brokers:
-    """That end a transaction ``busy`` seconds after they said so, on a clock of its own."""
+    """That end a transaction `busy` seconds after they said so, on a clock of its own."""
 
     def __init__(self, busy: float, patience: Patience) -> None:
         self.busy = busy
@@ -23,7 +23,7 @@ class Brokers:
         self.now = 100.0
 
     def transact(self, *, idle: float = 0.0) -> bool:
-        """One transaction, begun ``idle`` seconds after the end of the one before; whether its
+        """One transaction, begun `idle` seconds after the end of the one before; whether its
         first request was kept."""
         ended = self.now
         self.patience.on_ended(ended)

@@ -24,7 +24,7 @@ def request_for(
     last_fetched_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """From topic "orders": ``offsets[i]`` is the fetch offset of partition i."""
+    """From topic "orders": `offsets[i]` is the fetch offset of partition i."""
     topic = broker.state.topics.get("orders")
     return FetchRequest(
         topics=[
@@ -53,7 +53,7 @@ def partitions_of(response: Any) -> list[Any]:
 
 
 def fill(partition: Partition, count: int, *, compression: Compression = Compression.NONE) -> int:
-    """Append ``count`` equal batches of two records; the size of each."""
+    """Append `count` equal batches of two records; the size of each."""
     batch = make_batch((NOW_MS, b"k", b"v" * 90), (NOW_MS, None, b"w"), compression=compression)
     for _ in range(count):
         partition.append(memoryview(batch), BatchHeader.read(batch), -1, NOW_MS)

@@ -22,7 +22,7 @@ CODECS = [codec for codec in Compression if codec]
 def request_for(
     broker: SocketlessBroker, version: int, *records: bytes | None, acks: int = -1, **fields: object
 ) -> ProduceRequest:
-    """One topic; the first of ``records`` is for partition 0, and so on."""
+    """One topic; the first of `records` is for partition 0, and so on."""
     topic = broker.state.topics.get("orders")
     topic_id = topic.topic_id if topic is not None and version >= 13 else ZERO_UUID
     return ProduceRequest(

@@ -25,10 +25,10 @@ class FakeReporter:
     """A client that reports by hand; it acknowledges what it was told with its next report.
 
     Args:
-        broker: where the group is.
-        member_id: its own choice.
-        topics: what it subscribes to.
-        fields: of its first report.
+        broker: Where the group is.
+        member_id: Its own choice.
+        topics: What it subscribes to.
+        fields: Of its first report.
     """
 
     def __init__(

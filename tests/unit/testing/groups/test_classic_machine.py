@@ -27,9 +27,9 @@ class Client(FakeMember):
     """A member, and what it believes.
 
     Attributes:
-        syncing: its SyncGroup.
-        leads: it was told that it leads, and this is who is in.
-        share: what it was given for ``generation``; None before.
+        syncing: Its SyncGroup.
+        leads: It was told that it leads, and this is who is in.
+        share: What it was given for `generation`; None before.
     """
 
     syncing: Asked | None = None
