@@ -144,4 +144,4 @@ def _differences() -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """A docstring's words as Markdown, in one line."""
-    return " ".join(text.split()).replace("``", "`")
+    return " ".join(text.split())
