@@ -8,7 +8,7 @@ where the group has committed nothing, and after a reset, the reset policy says 
 Non-obvious:
 
 - Partitions are asked about in one request a leader. A partition without a leader waits alone and
-  holds up nobody.
+  holds up nobody; those of a topic that is not known yet wait for it together.
 - A position that arrives for a partition that was sought meanwhile is dropped (its generation).
 - Whoever waits for the coordinator of the group holds up none of the others.
 
@@ -142,14 +142,15 @@ async def list_offsets(
 
     asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
 
-    def ask(partitions: Mapping[TopicPartition, int]) -> None:
-        for group in _by_leader(cluster, partitions):
-            search_from = _BY_TIME_FROM if search else 0
-            asks[
-                asyncio.ensure_future(
-                    _ask(cluster, group, pending, deadline, isolation, settle, search_from)
-                )
-            ] = group
+    def ask(partitions: Collection[TopicPartition]) -> None:
+        known, unknown = _by_leader(cluster, partitions)
+        search_from = _BY_TIME_FROM if search else 0
+        for group in known:
+            asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from)
+            asks[asyncio.ensure_future(asking)] = group
+        for topic, group in unknown.items():
+            learning = _learn(cluster, topic, group, deadline, settle)
+            asks[asyncio.ensure_future(learning)] = group
 
     ask(pending)
     try:
@@ -159,25 +160,50 @@ async def list_offsets(
                 group = asks.pop(each)
                 each.result()
                 # Those of the group that its broker did not settle have another leader by now.
-                ask({tp: pending[tp] for tp in group if tp in pending})
+                ask([tp for tp in group if tp in pending])
     finally:
         for each in asks:
             each.cancel()
 
 
 def _by_leader(
-    cluster: Cluster, times: Mapping[TopicPartition, int]
-) -> list[dict[TopicPartition, int]]:
-    """The partitions by the broker to ask; those without a known one each alone."""
-    led: dict[int, dict[TopicPartition, int]] = {}
-    alone: list[dict[TopicPartition, int]] = []
-    for tp, at in times.items():
-        leader = cluster.metadata.leader(*tp)
-        if leader is None:
-            alone.append({tp: at})
+    cluster: Cluster, partitions: Collection[TopicPartition]
+) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
+    """The partitions by the broker to ask, those without a leader each alone; and those of topics
+    that are not known yet, by their topic."""
+    metadata = cluster.metadata
+    led: dict[int, list[TopicPartition]] = {}
+    alone: list[list[TopicPartition]] = []
+    unknown: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        leader = metadata.leader(*tp)
+        if leader is not None:
+            led.setdefault(leader.node_id, []).append(tp)
+            continue
+        topic = metadata.topics.get(tp.topic)
+        if topic is None or topic.error is not None or not topic.partitions:
+            unknown.setdefault(tp.topic, []).append(tp)
         else:
-            led.setdefault(leader.node_id, {})[tp] = at
-    return [*led.values(), *alone]
+            alone.append([tp])
+    return [*led.values(), *alone], unknown
+
+
+async def _learn(
+    cluster: Cluster,
+    topic: str,
+    group: Collection[TopicPartition],
+    deadline: float,
+    settle: Callable[[TopicPartition, Found | KafkaError], None],
+) -> None:
+    """Wait until a topic is known: then it is known, too, whom to ask about its partitions."""
+    try:
+        await cluster.partitions_of(topic, deadline)
+    except KafkaTimeoutError as error:
+        for tp in group:
+            settle(tp, _out_of_time(tp, error))
+    except KafkaError as error:
+        for tp in group:
+            settle(tp, copy(error))
 
 
 async def _ask(
@@ -242,11 +268,15 @@ async def _ask(
         )
     except KafkaTimeoutError as error:
         for tp in group:
-            timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
-            timeout.__cause__ = error
-            settle(tp, timeout)
+            settle(tp, _out_of_time(tp, error))
     except KafkaError as error:
         settle(first, error)
+
+
+def _out_of_time(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
+    timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
+    timeout.__cause__ = error
+    return timeout
 
 
 def _found(told: ListOffsetsPartitionResponse) -> Found:

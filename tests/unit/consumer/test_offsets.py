@@ -80,9 +80,9 @@ async def test_one_request_a_leader() -> None:
         tps = partitions(12)
         for tp in tps[1:]:
             append(fake, numbered(tp.partition), tp.partition)
-        # A cluster that knows no leader yet asks about each partition alone.
-        told = await ask(fake, dict.fromkeys(tps, LATEST))
+        told = await ask(fake, dict.fromkeys(tps, LATEST))  # of a topic that is not known yet
         assert told == {tp: Found(tp.partition, -1) for tp in tps}
+        assert fake.count(ApiKey.LIST_OFFSETS) == 3
     async with FakeCluster(brokers=3, topics={"orders": 12}) as fake:
         cluster = Cluster(fake.bootstrap_servers, ConnectionOptions())
         await cluster.start()
