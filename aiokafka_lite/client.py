@@ -167,6 +167,7 @@ class AIOKafkaClient:
         )
         cluster.set_topics(None)
         self._adopt(cluster, request_timeout, asyncio.get_running_loop() if loop is None else loop)
+        self._everything = True
 
     @classmethod
     def of(cls, cluster: Cluster, request_timeout: float, loop: asyncio.AbstractEventLoop) -> Self:
@@ -186,6 +187,7 @@ class AIOKafkaClient:
         self._request_timeout = request_timeout
         self._loop = loop
         self.cluster = ClusterMetadata(lambda: cluster.metadata)
+        self._everything = False  # whether all topics are kept, for want of names
         self._waits: set[asyncio.Task[bool]] = set()  # for refreshes that somebody asked for
 
     # Life
@@ -228,7 +230,10 @@ class AIOKafkaClient:
         return self._follow(self._cluster.request_update())
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
-        """Keep metadata of a topic; nobody has to await it.
+        """Keep metadata of a topic, beside those added before; nobody has to await it.
+
+        The first one ends that all topics are kept, as in aiokafka: brokers create a topic that is
+        asked for by its name, and not one that is missing among all.
 
         Returns:
             A future: True once the topic was asked for, False if it could not be.
@@ -236,13 +241,20 @@ class AIOKafkaClient:
         Raises:
             TypeError, InvalidTopicError: No name of a topic.
         """
-        return self._follow(self._cluster.add_topic(topic))
+        if not self._everything:
+            return self._follow(self._cluster.add_topic(topic))
+        asked = self._cluster.set_topics([topic])
+        self._everything = False
+        return self._follow(asked)
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
         """Keep metadata of exactly these topics, of all if there are none; see `add_topic`."""
         if isinstance(topics, str):
             raise TypeError("`topics` should be several names, not a str")
-        return self._follow(self._cluster.set_topics(list(topics) or None))
+        names = list(topics) or None
+        asked = self._cluster.set_topics(names)
+        self._everything = names is None
+        return self._follow(asked)
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
         """Metadata of all topics, asked for now; what is kept does not change.

@@ -74,6 +74,19 @@ async def test_which_topics_are_kept(client: AIOKafkaClient, brokers: FakeCluste
         client.add_topic("\ud800")
 
 
+async def test_a_topic_that_is_added_comes_into_being_however_much_else_is_asked_for(
+    client: AIOKafkaClient, brokers: FakeCluster
+) -> None:
+    """Asked for among all topics it would never be made, and each update asked for all of them."""
+    client.add_topic("new")
+    async with asyncio.timeout(5):
+        while "new" not in client.cluster.topics():
+            await client.force_metadata_update()
+    assert client.cluster.topics() == {"new"}
+    await client.set_topics([])
+    assert client.cluster.topics() == {"new", "orders", "payments"}
+
+
 async def test_a_refresh_that_nobody_awaits_and_one_that_fails(brokers: FakeCluster) -> None:
     client = AIOKafkaClient(
         bootstrap_servers=brokers.bootstrap_servers, request_timeout_ms=200, retry_backoff_ms=10
