@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from tools.kafka import docker, jars, wire
-from tools.kafka.broker import BrokerFailed, await_condition
+from tools.kafka.broker import BrokerFailed
 from tools.kafka.cluster import KafkaCluster
 from tools.kafka.releases import NEWEST
+from tools.kafka.topics import create_topic_at
 
 
 class RealKafka(Protocol):
@@ -82,38 +83,7 @@ class GivenKafka:
         timeout: float = 30.0,
     ) -> None:
         """See `RealKafka`."""
-        settings = {name: str(value) for name, value in (config or {}).items()}
-        create_topic_at([self.address], topic, partitions, replication_factor, settings, timeout)
-
-
-def create_topic_at(
-    addresses: list[tuple[str, int]],
-    topic: str,
-    partitions: int,
-    replication_factor: int | None,
-    settings: dict[str, str],
-    timeout: float,
-) -> None:
-    """Create a topic on a KRaft cluster reached at `addresses`; wait for its leaders.
-
-    Raises:
-        WireError: When the cluster refuses.
-        BrokerFailed: When it has no leaders in time.
-    """
-    members = wire.ask_metadata(addresses[0], "", version=1).brokers
-    replicas = replication_factor or min(3, len(members))
-    wire.create_topic(addresses[0], topic, partitions, replicas, settings)
-
-    def known_everywhere() -> bool:
-        for address in addresses:
-            view = wire.ask_metadata(address, topic, version=1)
-            error, leaders = view.topics.get(topic, (3, {}))
-            if error or len(leaders) < partitions or min(leaders.values()) < 0:
-                return False
-        return True
-
-    if not await_condition(known_everywhere, timeout):
-        raise BrokerFailed(f"topic {topic} has not reached every broker in {timeout:.0f} s")
+        create_topic_at([self.address], topic, partitions, replication_factor, config, timeout)
 
 
 def available() -> str | None:

@@ -13,20 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.kafka import config, jars, jvm, process, wire
+from tools.kafka import config, jars, java, jvm, process, wire
 from tools.kafka.broker import (
     START_TIMEOUT,
     Broker,
     BrokerFailed,
     PortTaken,
     ZooKeeper,
-    await_condition,
     free_ports,
 )
 from tools.kafka.config import Node
 from tools.kafka.process import Child
 from tools.kafka.releases import NEWEST, Release, release
 from tools.kafka.security import Security
+from tools.kafka.topics import await_topic, settings
 
 _TRIES = 3  # a port can be lost to somebody else between our look and the broker's bind
 _FORMAT_TIMEOUT = 120.0  # seconds
@@ -257,30 +257,19 @@ class KafkaCluster:
             BrokerFailed: When not every broker knows of it in time.
         """
         replicas = replication_factor or min(3, self._count)
-        settings = {name: str(value) for name, value in (config or {}).items()}
+        told = settings(config)
         running = [broker for broker in self._brokers.values() if broker.running]
         if not running:
             raise BrokerFailed("no node runs")
         if self._release.number < (0, 10, 2):
-            from tools.kafka import java  # it builds on this module
-
-            java.create_topic_by_zookeeper(self, topic, partitions, replicas, settings)
+            java.create_topic_by_zookeeper(
+                self.zookeeper(), topic, partitions, replicas, told, self.version
+            )
         else:
             controller = running[0].view().controller
             asked = self._brokers.get(controller, running[0])
-            wire.create_topic(
-                asked.address, topic, partitions, replicas, settings, kafka=self.version
-            )
-
-        def known_everywhere() -> bool:
-            for broker in running:
-                error, leaders = broker.view(topic).topics.get(topic, (3, {}))
-                if error or len(leaders) < partitions or min(leaders.values()) < 0:
-                    return False
-            return True
-
-        if not await_condition(known_everywhere, timeout):
-            raise BrokerFailed(f"topic {topic} has not reached every broker in {timeout:.0f} s")
+            wire.create_topic(asked.address, topic, partitions, replicas, told, kafka=self.version)
+        await_topic(topic, partitions, lambda: [broker.view(topic) for broker in running], timeout)
 
     # -- making it
 

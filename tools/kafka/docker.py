@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from tools.kafka import wire
 from tools.kafka.broker import START_TIMEOUT, BrokerFailed, await_condition, free_ports
 from tools.kafka.releases import NEWEST
+from tools.kafka.topics import create_topic_at
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -138,11 +139,8 @@ class DockerCluster:
         timeout: float = 30.0,
     ) -> None:
         """See `tools.kafka.KafkaCluster.create_topic`."""
-        from tools.kafka.backends import create_topic_at  # it chooses between us and the jars
-
-        settings = {name: str(value) for name, value in (config or {}).items()}
         addresses = [("127.0.0.1", port) for port in self._ports]
-        create_topic_at(addresses, topic, partitions, replication_factor, settings, timeout)
+        create_topic_at(addresses, topic, partitions, replication_factor, config, timeout)
 
     def _environment(self, node_id: int) -> dict[str, str]:
         """The image turns KAFKA_A_B into the broker setting a.b."""

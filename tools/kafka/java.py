@@ -18,13 +18,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.kafka import jars, jvm
 from tools.kafka.releases import NEWEST, release
-
-if TYPE_CHECKING:
-    from tools.kafka.cluster import KafkaCluster
 
 _SOURCES = Path(__file__).parent / "java"
 _TIMEOUT = 300.0  # seconds one program may take
@@ -197,19 +193,24 @@ def run(
 
 
 def create_topic_by_zookeeper(
-    cluster: KafkaCluster, topic: str, partitions: int, replicas: int, settings: dict[str, str]
+    zookeeper: str,
+    topic: str,
+    partitions: int,
+    replicas: int,
+    settings: dict[str, str],
+    version: str,
 ) -> None:
-    """Create a topic on a broker too old for a CreateTopics request, by its own tool.
+    """Create a topic on a broker too old for a CreateTopics request, by its release's own tool.
 
     Raises:
         JavaFailed: When it refuses; that the topic is there already is no refusal.
     """
-    arguments = ["--zookeeper", cluster.zookeeper(), "--create", "--topic", topic]
+    arguments = ["--zookeeper", zookeeper, "--create", "--topic", topic]
     arguments += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
     for name, value in settings.items():
         arguments += ["--config", f"{name}={value}"]
     try:
-        run("kafka.admin.TopicCommand", arguments, cluster.version)
+        run("kafka.admin.TopicCommand", arguments, version)
     except JavaFailed as error:
         if "already exists" not in str(error):
             raise
