@@ -110,6 +110,19 @@ async def test_an_interrupt_is_how_consuming_ends(topics: dict[str, int]):
             assert (process.returncode, errors) == (0, b"")
 
 
+async def test_a_worker_commits_what_it_did_before_it_ends(topics: dict[str, int]):
+    async with FakeCluster(topics=topics) as cluster:
+        for value in (b"tea", b"cake"):
+            cluster.produce("orders", value, b"table 4")
+        async with running(cluster, (EXAMPLES / "worker.py").read_text()) as process:
+            assert await next_line(process) == "0 0 b'table 4' b'tea'"
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+        assert cluster.committed("kitchen") == {("orders", 0): 2}
+        assert cluster.group("kitchen").state == "Empty"  # it has left
+
+
 async def test_exactly_once_ends_behind_its_batch(topics: dict[str, int]):
     async with FakeCluster(topics=topics) as cluster:
         for value in (b"tea", None, b"cake"):
@@ -161,6 +174,41 @@ async def test_a_service(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
 
+class Application(dict[Any, Any]):
+    """As much of an aiohttp application as the service uses."""
+
+    def __init__(self) -> None:
+        self.cleanup_ctx: list[Callable[[Application], AsyncIterator[None]]] = []
+        self.routes: dict[str, Callable[[Any], Any]] = {}
+
+    def add_routes(self, routes: list[tuple[str, Callable[[Any], Any]]]) -> None:
+        self.routes.update(routes)
+
+
+async def test_a_service_on_aiohttp(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
+    web = SimpleNamespace(Application=Application, Request=object, Response=object)
+    web.AppKey = lambda name, kind: name
+    web.post = lambda path, handler: (path, handler)
+    web.json_response = lambda answer: answer
+    aiohttp = ModuleType("aiohttp")
+    vars(aiohttp).update(web=web)
+    monkeypatch.setitem(sys.modules, "aiohttp", aiohttp)
+    async with FakeCluster(topics=topics) as cluster:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
+        service: dict[str, Any] = {"__name__": "service"}
+        exec((EXAMPLES / "aiohttp_service.py").read_text(), service)
+        app = service["app"]
+
+        async def read() -> bytes:
+            return b"one tea"
+
+        (kafka,) = app.cleanup_ctx
+        async with asynccontextmanager(kafka)(app):
+            answer = await app.routes["/orders"](SimpleNamespace(app=app, read=read))
+        assert answer == {"partition": 0, "offset": 0}
+        assert [record.value for record in cluster.records("orders")] == [b"one tea"]
+
+
 def test_the_readers_own_test(pytester: pytest.Pytester):
     code = block("async def test_")
     pytester.makepyfile(f"from aiokafka_lite import AIOKafkaProducer\n\n\n{code}")
@@ -173,5 +221,6 @@ def test_the_readers_own_test(pytester: pytest.Pytester):
 
 def test_nothing_is_left_out():
     programs = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert programs == {"produce", "consume", "exactly_once", "fastapi_service"}
+    services = {"fastapi_service", "aiohttp_service"}
+    assert programs == {"produce", "consume", "worker", "exactly_once"} | services
     assert len(BLOCKS) == 5  # the fifth needs Spark
