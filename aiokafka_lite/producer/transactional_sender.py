@@ -49,7 +49,13 @@ _IN_A_MOMENT: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrde
 """What brokers say while the transaction before is still being ended: by the version of the
 request, the second; and of what comes behind a batch that was refused for it, the third."""
 
-_OUTSIDE: Final = "Can't send messages while not in transaction"
+_OUTSIDE: Final = {
+    state: IllegalOperation(
+        f"Can't send messages while not in transaction: the producer is {state.value}"
+    )
+    for state in TransactionState
+}
+"""What is raised (a copy of it) for a record in any state but one."""
 
 
 class TransactionalSender(Sender):
@@ -184,7 +190,7 @@ class TransactionalSender(Sender):
         if error is not None:
             refusal = error
         elif state is not _S.IN_TRANSACTION:
-            refusal = IllegalOperation(f"{_OUTSIDE}: the producer is {state.value}")
+            refusal = _OUTSIDE[state]
         if not self._closing:
             self.accumulator.refusal = refusal
         if state is _S.IN_TRANSACTION:

@@ -12,6 +12,9 @@ Non-obvious:
   first to a partition, or of a group, and gives one such question up for the next of the same
   producer: both have to be asked again, after a pause. So offsets take the connection of the
   records, on which the broker takes up one request after the other.
+- No batch is in flight when a transaction ends, so an end goes the way of the records, too, if they
+  go to its coordinator: that connection is warm, here and at the broker. But not behind an answer
+  that was given up: it may keep silent for good.
 """
 
 import asyncio
@@ -27,7 +30,13 @@ from aiokafka_lite.group.offset_messages import TopicIds
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.transactions.requests import BUMPS_FROM, answer_of, question
 from aiokafka_lite.producer.transactions.silence import SilenceWatch
-from aiokafka_lite.producer.transactions.steps import Answer, CommitOffsets, FindCoordinator, Step
+from aiokafka_lite.producer.transactions.steps import (
+    Answer,
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    Step,
+)
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.message import Response
 
@@ -96,19 +105,20 @@ class Asker:
         if isinstance(step, FindCoordinator):
             self._task = self._tasks.spawn(self._find(step, deadline), "find a coordinator")
             return
-        purpose = Purpose.COMMIT
-        if isinstance(step, CommitOffsets) and step.implicit:
-            purpose = Purpose.PRODUCE
         try:
             broker = self._cluster.broker(self._nodes[step.place])
-            connection = broker.connected(purpose)
+            connection = broker.connected(_purpose(step))
+            if isinstance(step, EndTransaction):
+                warm = broker.connected(Purpose.PRODUCE)
+                if warm is not None and not warm.in_flight:
+                    connection = warm
             if connection is not None:
-                self._send(step, connection, purpose, broker.node_id, deadline)
+                self._send(step, connection, broker.node_id, deadline)
                 return
         except KafkaError as error:
             self.on_failure(step, error)
             return
-        reaching = self._reach(step, broker, purpose, deadline)
+        reaching = self._reach(step, broker, deadline)
         self._task = self._tasks.spawn(reaching, "connect to a coordinator")
 
     def close(self) -> None:
@@ -131,19 +141,17 @@ class Asker:
             self._nodes[step.place] = broker.node_id
             self._listener.on_found(step)
 
-    async def _reach(self, step: Step, broker: Broker, purpose: Purpose, deadline: float) -> None:
+    async def _reach(self, step: Step, broker: Broker, deadline: float) -> None:
         try:
             async with asyncio.timeout_at(deadline):
-                connection = await broker.connection(purpose)
-            self._send(step, connection, purpose, broker.node_id, deadline)
+                connection = await broker.connection(_purpose(step))
+            self._send(step, connection, broker.node_id, deadline)
         except TimeoutError:
             self.on_failure(step, KafkaConnectionError(f"{broker}: not connected in time"))
         except KafkaError as error:
             self.on_failure(step, error)
 
-    def _send(
-        self, step: Step, connection: Connection, purpose: Purpose, node_id: int, deadline: float
-    ) -> None:
+    def _send(self, step: Step, connection: Connection, node_id: int, deadline: float) -> None:
         if step.place[0] is CoordinatorKind.TRANSACTION and connection is not self._coordinator:
             self._coordinator = connection
             versions = connection.versions
@@ -161,7 +169,7 @@ class Asker:
         left = max(deadline - self._loop.time(), 0.0)
         connection.send_for(in_flight, request, version, timeout=left)
         # Of records that are under way beside it the producer judges by itself.
-        leave = connection.close if purpose is Purpose.COMMIT else in_flight.set_exception
+        leave = in_flight.set_exception if _beside_records(step) else connection.close
         self._silence.watch(step.place, node_id, in_flight, leave)
 
     def on_response(self, step: Step, ids: TopicIds, response: Response) -> None:
@@ -178,6 +186,15 @@ class Asker:
         if not isinstance(error, KafkaError):
             error = KafkaProtocolError(f"the answer cannot be read: {error!r}")
         self._loop.call_soon(self._listener.on_failure, step, error)
+
+
+def _beside_records(step: Step) -> bool:
+    """It goes the way of the records, while some are under way."""
+    return isinstance(step, CommitOffsets) and step.implicit
+
+
+def _purpose(step: Step) -> Purpose:
+    return Purpose.PRODUCE if _beside_records(step) else Purpose.COMMIT
 
 
 class _InFlight:
