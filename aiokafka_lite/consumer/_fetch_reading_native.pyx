@@ -15,7 +15,7 @@ from aiokafka_lite.protocol.messages.fetch import (
     PartitionData,
 )
 
-DEF HEAD = 16  # correlation id, tags; throttle, error, session, topics + 1
+DEF HEAD = 15  # correlation id, tags; throttle, error, session
 DEF FIXED = 35  # of a partition: its index to the replica to prefer
 
 
@@ -29,23 +29,22 @@ def read_usual(frame):
 
 
 cdef read(view, const uint8_t *data, Py_ssize_t size):
-    cdef Py_ssize_t at = HEAD
-    cdef int topics, partitions
+    cdef Py_ssize_t at
+    cdef uint64_t topics = 0, partitions = 0
     cdef list responses = []
     cdef list read_partitions
     if size < HEAD:
         return None
-    topics = data[15]
-    if data[4] or not 0 < topics < 128:
+    at = read_varint(data, HEAD, size, &topics)
+    if at < 0 or data[4] or not topics:
         return None
     for _ in range(topics - 1):
         if size - at < 17:
             return None
         topic_id = uuid_of(PyBytes_FromStringAndSize(<const char *>data + at, 16))
-        partitions = data[at + 16]
-        if not 0 < partitions < 128:
+        at = read_varint(data, at + 16, size, &partitions)
+        if at < 0 or not partitions:
             return None
-        at += 17
         read_partitions = []
         for _ in range(partitions - 1):
             at = read_partition(view, data, at, size, read_partitions)
@@ -78,18 +77,12 @@ cdef Py_ssize_t read_partition(
     """Read one partition; gives where it ends, or -1 if it is not a usual one."""
     cdef const uint8_t *fixed = data + at
     cdef uint64_t length = 0
-    cdef int shift = 0
-    cdef uint8_t byte = 128
     if size - at < FIXED or fixed[30] > 1:  # too short; aborted transactions
         return -1
     at += FIXED
-    while byte > 127:
-        if at >= size or shift > 28:  # more than five bytes
-            return -1
-        byte = data[at]
-        length |= <uint64_t>(byte & 127) << shift
-        shift += 7
-        at += 1
+    at = read_varint(data, at, size, &length)
+    if at < 0:
+        return -1
     if length > 1 and length - 1 >= <uint64_t>(size - at):
         return -1
     read = PartitionData.__new__(PartitionData)
@@ -112,3 +105,20 @@ cdef Py_ssize_t read_partition(
     read.unknown_tagged_fields = {}
     into.append(read)
     return at + 1
+
+
+cdef Py_ssize_t read_varint(
+    const uint8_t *data, Py_ssize_t at, Py_ssize_t size, uint64_t *value
+) noexcept:
+    """Read an unsigned varint; gives where it ends, or -1 if it is cut off or longer than five
+    bytes."""
+    cdef int shift
+    value[0] = 0
+    for shift in range(0, 35, 7):
+        if at >= size:
+            return -1
+        value[0] |= <uint64_t>(data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return at
+    return -1

@@ -17,8 +17,7 @@ from aiokafka_lite.protocol.messages.fetch import (
 )
 from aiokafka_lite.protocol.primitives import Buffer
 
-_HEAD: Final = Struct(">iBihiB")  # correlation id, tags; throttle, error, session, topics + 1
-_TOPIC: Final = Struct(">16sB")  # id, partitions + 1
+_HEAD: Final = Struct(">iBihi")  # correlation id, tags; throttle, error, session
 _PARTITION: Final = Struct(">ihqqqBiB")
 """Index, error, high watermark, last stable offset, log start; aborted + 1, replica to prefer, and
 the first byte of the records' length + 1."""
@@ -41,16 +40,16 @@ def read_usual(frame: Buffer) -> FetchResponse | None:
 
 def _read(frame: Buffer) -> FetchResponse | None:
     view = memoryview(frame)
-    _, tags, throttle, error_code, session_id, topics = _HEAD.unpack_from(view)
-    if tags or not 0 < topics < 128:
+    _, tags, throttle, error_code, session_id = _HEAD.unpack_from(view)
+    topics, at = _varint(view, _HEAD.size)
+    if tags or not topics:
         return None
-    at = _HEAD.size
     responses = []
     for _ in range(topics - 1):
-        topic_id, partitions = _TOPIC.unpack_from(view, at)
-        if not 0 < partitions < 128:
+        topic_id = bytes(view[at : at + 16])
+        partitions, at = _varint(view, at + 16)
+        if not partitions:
             return None
-        at += _TOPIC.size
         read = []
         for _ in range(partitions - 1):
             data = PartitionData.__new__(PartitionData)
@@ -68,16 +67,7 @@ def _read(frame: Buffer) -> FetchResponse | None:
                 return None
             at += _PARTITION.size
             if size > 127:
-                size &= 127
-                shift = 7
-                while (byte := view[at]) > 127:
-                    if shift > 21:
-                        return None  # more than five bytes
-                    size |= (byte & 127) << shift
-                    shift += 7
-                    at += 1
-                size |= byte << shift
-                at += 1
+                size, at = _varint(view, at - 1)
             end = at + size - 1
             data.aborted_transactions = [] if aborted else None
             data.records = view[at:end] if size else None
@@ -109,3 +99,19 @@ def _read(frame: Buffer) -> FetchResponse | None:
     response.node_endpoints = []
     response.unknown_tagged_fields = {}
     return response
+
+
+def _varint(view: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint, and where it ends.
+
+    Raises:
+        IndexError: It is cut off, or has more than five bytes.
+    """
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = view[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise IndexError

@@ -1,7 +1,7 @@
 """Writes the usual fetch faster than the generated encoder, which writes all others.
 
-Usual is: version 15 or newer, a fetch of few partitions that forgets none, such as each in a
-session that follows what is being written.
+Usual is: version 15 or newer, and a fetch that forgets no partition, such as the first of a session
+and each that follows what is being written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from aiokafka_lite.protocol.framing import encode_request
 from aiokafka_lite.protocol.messages.fetch import FetchRequest
-from aiokafka_lite.protocol.primitives import INT32
+from aiokafka_lite.protocol.primitives import INT32, write_unsigned_varint
 
 OLDEST: Final = 15
 """First version without a replica's id."""
@@ -23,7 +23,7 @@ _ONE_BYTE: Final = 126
 _HEADER: Final = Struct(">hhih")  # API, version, correlation id, the client id's length
 _FIRST: Final = Struct(">BiiibiiB")
 """The header's tags; longest wait, least and most bytes, isolation; session, epoch; topics + 1."""
-_TOPIC: Final = Struct(">16sB")  # id, partitions + 1
+_TOPIC: Final = Struct(">16sB")  # id, partitions + 1 (of not too many)
 _PARTITION: Final = Struct(">iiqiqiB")
 """Index, leader epoch, offset; last epoch and log start (a follower's); most bytes, tags."""
 _END: Final = b"\x00"  # tags of a topic, of the request
@@ -47,7 +47,7 @@ def write_fetch_request(
         return encode_request(request, version, correlation_id, client_id)
     client = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(client)
-    pieces = [
+    pieces: list[bytes | bytearray] = [
         _HEADER.pack(FetchRequest.api_key, version, correlation_id, length),
         client,
         _FIRST.pack(
@@ -62,9 +62,13 @@ def write_fetch_request(
         ),
     ]
     for topic in request.topics:
-        if len(topic.partitions) > _ONE_BYTE:
-            return encode_request(request, version, correlation_id, client_id)
-        pieces.append(_TOPIC.pack(topic.topic_id.bytes, len(topic.partitions) + 1))
+        count = len(topic.partitions)
+        if count > _ONE_BYTE:
+            many = bytearray(topic.topic_id.bytes)
+            write_unsigned_varint(many, count + 1)
+            pieces.append(many)
+        else:
+            pieces.append(_TOPIC.pack(topic.topic_id.bytes, count + 1))
         pieces += [
             _PARTITION.pack(
                 each.partition,

@@ -328,7 +328,7 @@ class PositionResolver:
         self._on_resolved = on_resolved
         self._asked: set[_Wanted] = set()
         self._woken = False
-        self._moved = asyncio.Event()  # set, and replaced, when positions were found
+        self._moved = asyncio.Event()  # set when positions were found, cleared by who waits
 
     def close(self) -> None:
         """Look up nothing more, and end the waits."""
@@ -364,8 +364,7 @@ class PositionResolver:
 
     def announce(self) -> None:
         """Let those who wait for positions look again."""
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        self._moved.set()
 
     async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
         """Wait until all of these have a position, an error, or are no longer assigned; or until
@@ -382,6 +381,7 @@ class PositionResolver:
                     and self._positions.get(state.tp) is state
                     for state in states
                 ):
+                    self._moved.clear()
                     await self._moved.wait()
         except TimeoutError:
             missing = [state.tp for state in states if state.position is None]

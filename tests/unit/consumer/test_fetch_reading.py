@@ -38,7 +38,8 @@ partitions = st.builds(
 topics = st.builds(
     FetchableTopicResponse,
     topic_id=st.uuids(allow_nil=True),
-    partitions=st.lists(partitions, max_size=3),
+    partitions=st.lists(partitions, max_size=3)
+    | st.sampled_from([126, 127, 300]).map(lambda count: [PartitionData()] * count),
 )
 answers = st.builds(FetchResponse, INT32, INT16, INT32, responses=st.lists(topics, max_size=3))
 versions = st.integers(OLDEST, NEWEST)
@@ -92,7 +93,12 @@ def test_every_version_is_read(version: int) -> None:
 def test_the_usual_is_not_left_to_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_reading, "decode_response", None)
     topic = FetchableTopicResponse(topic_id=UUID(int=5), partitions=[PartitionData(records=b"a")])
-    for answer in (FetchResponse(), FetchResponse(responses=[topic, topic])):
+    many = FetchableTopicResponse(topic_id=UUID(int=6), partitions=[PartitionData()] * 2000)
+    for answer in (
+        FetchResponse(),
+        FetchResponse(responses=[topic, topic]),
+        FetchResponse(responses=[many]),
+    ):
         assert read_fetch_response(frame_of(answer, NEWEST), NEWEST) == answer
 
 
