@@ -16,6 +16,8 @@ from setuptools.command.build_ext import build_ext
 
 REQUIRE_NATIVE = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
 NO_NATIVE = os.environ.get("AIOKAFKA_LITE_NO_NATIVE") == "1"
+# -g0: most Pythons ask for debugging information, which makes a wheel three times as large.
+COMPILER_FLAGS = [] if os.name == "nt" else ["-O3", "-g0", "-Wno-unused-function"]
 
 
 def compiler_is_there() -> bool:
@@ -38,7 +40,7 @@ def native_modules() -> list[Extension]:
         Extension(
             str(path.relative_to(root).with_suffix("")).replace(os.sep, "."),
             [str(path.relative_to(root))],
-            extra_compile_args=[] if os.name == "nt" else ["-O3", "-Wno-unused-function"],
+            extra_compile_args=COMPILER_FLAGS,
             optional=not REQUIRE_NATIVE,
         )
         for path in sorted((root / "aiokafka_lite").rglob("*.pyx"))
