@@ -23,7 +23,7 @@ from tools.kafka import (
     open_kafka,
 )
 
-REAL_FIXTURES = {"kafka", "kafka3", "topic", "topic3"}
+REAL_FIXTURES = {"kafka", "kafka3"}  # and those that stand on them
 REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for the brokers' start
 NO_KAFKA = "no real Kafka: "
 

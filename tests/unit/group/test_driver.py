@@ -23,7 +23,7 @@ JOINS = {False: ApiKey.JOIN_GROUP, True: ApiKey.CONSUMER_GROUP_HEARTBEAT}
 
 
 @pytest.fixture
-async def kafka() -> AsyncIterator[FakeCluster]:
+async def embedded() -> AsyncIterator[FakeCluster]:
     topics = {"t": 6, "u": 2}
     async with FakeCluster(brokers=3, topics=topics, broker_configs=CONFIGS) as cluster:
         cluster.move_coordinator("g", 0)
@@ -36,8 +36,8 @@ def modern(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-async def crew(kafka: FakeCluster, modern: bool) -> AsyncIterator[Crew]:
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=modern)
+async def crew(embedded: FakeCluster, modern: bool) -> AsyncIterator[Crew]:
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern)
     yield crew
     await crew.end()
 
@@ -92,11 +92,11 @@ async def test_another_subscription(crew: Crew) -> None:
     assert len(member.held) == 2
 
 
-async def test_a_topic_that_grows(crew: Crew, kafka: FakeCluster) -> None:
+async def test_a_topic_that_grows(crew: Crew, embedded: FakeCluster) -> None:
     first = await crew.add()
     second = await crew.add()
     await crew.until_settled()
-    kafka.add_partitions("t", 8)
+    embedded.add_partitions("t", 8)
     for member in (first, second):
         member.cluster.request_update()  # as its age would
     crew.partitions = 8
@@ -149,13 +149,13 @@ async def test_subscribing_while_a_poll_waits_does_not_end_the_wait(crew: Crew) 
 # --- brokers
 
 
-async def test_connections_that_break_disturb_nothing(crew: Crew, kafka: FakeCluster) -> None:
+async def test_connections_that_break_disturb_nothing(crew: Crew, embedded: FakeCluster) -> None:
     for _ in range(3):
         await crew.add()
     await crew.until_settled()
     rebalances = [member.machine.counters.rebalances for member in crew.members]
     for _ in range(5):
-        kafka.disconnect()
+        embedded.disconnect()
         await asyncio.sleep(0.15)
     heartbeats = [member.machine.counters.heartbeats for member in crew.members]
     await until(
@@ -170,14 +170,14 @@ async def test_connections_that_break_disturb_nothing(crew: Crew, kafka: FakeClu
 
 
 async def test_a_heartbeat_that_is_swallowed_costs_no_session(
-    crew: Crew, kafka: FakeCluster
+    crew: Crew, embedded: FakeCluster
 ) -> None:
     """As by a connection that something on the way has forgotten."""
     timeouts = {"request_timeout": 1.0} if crew.options["modern"] else {"session_timeout": 3.0}
     member = await crew.add(**timeouts)
     await crew.until_settled()
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT if crew.options["modern"] else ApiKey.HEARTBEAT
-    fault = kafka.control(api, drop=True)
+    fault = embedded.control(api, drop=True)
     await fault.struck()
     heartbeats = member.machine.counters.heartbeats
     await until(lambda: member.machine.counters.heartbeats > heartbeats + 2, lambda: member)
@@ -185,13 +185,13 @@ async def test_a_heartbeat_that_is_swallowed_costs_no_session(
     assert not losses(crew)
 
 
-async def test_a_coordinator_that_moves_disturbs_nothing(crew: Crew, kafka: FakeCluster) -> None:
+async def test_a_coordinator_that_moves_disturbs_nothing(crew: Crew, embedded: FakeCluster) -> None:
     for _ in range(2):
         await crew.add()
     await crew.until_settled()
     rebalances = [member.machine.counters.rebalances for member in crew.members]
     for node in (1, 2, 0):
-        kafka.move_coordinator("g", node)
+        embedded.move_coordinator("g", node)
         heartbeats = sum(member.machine.counters.heartbeats for member in crew.members)
         await until(
             lambda before=heartbeats: (  # type: ignore[misc]  # bound at once
@@ -203,15 +203,15 @@ async def test_a_coordinator_that_moves_disturbs_nothing(crew: Crew, kafka: Fake
     assert not losses(crew)
 
 
-async def test_the_coordinator_is_killed_again_and_again(crew: Crew, kafka: FakeCluster) -> None:
+async def test_the_coordinator_is_killed_again_and_again(crew: Crew, embedded: FakeCluster) -> None:
     for _ in range(3):
         await crew.add()
     await crew.until_settled()
     for node in (0, 1, 2):
-        kafka.kill(node)
+        embedded.kill(node)
         await asyncio.sleep(0.3)
         await crew.until_settled()
-        await kafka.restart(node)
+        await embedded.restart(node)
     await crew.add()
     await crew.until_settled()
     assert not losses(crew)
@@ -221,33 +221,33 @@ async def test_a_coordinator_that_falls_silent_is_left(modern: bool) -> None:
     """It is connected, and never answers: another one takes over meanwhile."""
     configs = {**CONFIGS, "group.consumer.session.timeout.ms": 15_000}
     patient = {"modern": modern, "request_timeout": 1.0, "session_timeout": 15.0}
-    async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=configs) as kafka:
-        kafka.move_coordinator("g", 0)
-        crew = Crew(kafka.bootstrap_servers, "g", "t", 6, **patient)
+    async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=configs) as embedded:
+        embedded.move_coordinator("g", 0)
+        crew = Crew(embedded.bootstrap_servers, "g", "t", 6, **patient)
         try:
             member = await crew.add()
             await crew.until_settled()
-            kafka.pause(0)
-            kafka.move_coordinator("g", 1)
+            embedded.pause(0)
+            embedded.move_coordinator("g", 1)
             heartbeats = member.machine.counters.heartbeats
             await until(lambda: member.machine.counters.heartbeats > heartbeats + 2, lambda: member)
             assert not losses(crew)
-            kafka.resume(0)
+            embedded.resume(0)
             await crew.until_settled()
         finally:
             await crew.end()
 
 
-async def test_nobody_knows_the_coordinator_for_a_while(crew: Crew, kafka: FakeCluster) -> None:
-    kafka.control(ApiKey.FIND_COORDINATOR, times=5, error=15)
+async def test_nobody_knows_the_coordinator_for_a_while(crew: Crew, embedded: FakeCluster) -> None:
+    embedded.control(ApiKey.FIND_COORDINATOR, times=5, error=15)
     await crew.add()
     await crew.until_settled()
 
 
 @pytest.mark.parametrize("error", [14, 15, 16, -1])
-async def test_an_error_on_the_way_in(crew: Crew, kafka: FakeCluster, error: int) -> None:
-    kafka.control(JOINS[crew.options["modern"]], times=3, error=error)
-    kafka.control(ApiKey.SYNC_GROUP, times=2, error=14)
+async def test_an_error_on_the_way_in(crew: Crew, embedded: FakeCluster, error: int) -> None:
+    embedded.control(JOINS[crew.options["modern"]], times=3, error=error)
+    embedded.control(ApiKey.SYNC_GROUP, times=2, error=14)
     if error == -1:
         member = await crew.add()
         for failures in (1, 2, 3):  # it is not expected to pass by itself
@@ -259,30 +259,30 @@ async def test_an_error_on_the_way_in(crew: Crew, kafka: FakeCluster, error: int
 
 
 @pytest.mark.parametrize("strike", ["drop", "cut", "damage"])
-async def test_an_answer_that_does_not_come(crew: Crew, kafka: FakeCluster, strike: str) -> None:
+async def test_an_answer_that_does_not_come(crew: Crew, embedded: FakeCluster, strike: str) -> None:
     """The join is lost, or its answer is: the member is in the group in the end, once."""
     fault = {
         "drop": {"drop": True},
         "cut": {"disconnect": True, "after_handling": True},
         "damage": {"disconnect": 10, "after_handling": True},
     }[strike]
-    kafka.control(JOINS[crew.options["modern"]], times=1, **fault)  # type: ignore[arg-type]
+    embedded.control(JOINS[crew.options["modern"]], times=1, **fault)  # type: ignore[arg-type]
     if strike != "drop":  # a SyncGroup is given as much time as a JoinGroup: long
-        kafka.control(ApiKey.SYNC_GROUP, times=1, **fault)  # type: ignore[arg-type]
+        embedded.control(ApiKey.SYNC_GROUP, times=1, **fault)  # type: ignore[arg-type]
     await crew.add(request_timeout=0.6, rebalance_timeout=0.6, session_timeout=1.0)
     await crew.until_settled()
 
 
-async def test_the_cluster_is_not_there_at_first(kafka: FakeCluster, modern: bool) -> None:
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=modern)
+async def test_the_cluster_is_not_there_at_first(embedded: FakeCluster, modern: bool) -> None:
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern)
     try:
         member = await crew.add()
         for node in range(3):
-            kafka.kill(node)
+            embedded.kill(node)
         await asyncio.sleep(0.5)
         assert not member.failures
         for node in range(3):
-            await kafka.restart(node)
+            await embedded.restart(node)
         await crew.until_settled()
     finally:
         await crew.end()
@@ -291,8 +291,8 @@ async def test_the_cluster_is_not_there_at_first(kafka: FakeCluster, modern: boo
 @pytest.mark.parametrize("version", ["0.9", "0.10.1", "0.11", "1.0", "2.3", "2.8", "4.0"])
 async def test_brokers_of_old(version: str) -> None:
     configs = {name: value for name, value in CONFIGS.items() if "consumer" not in name}
-    async with FakeCluster(topics={"t": 6}, version=version, broker_configs=configs) as kafka:
-        crew = Crew(kafka.bootstrap_servers, "g", "t", 6)
+    async with FakeCluster(topics={"t": 6}, version=version, broker_configs=configs) as embedded:
+        crew = Crew(embedded.bootstrap_servers, "g", "t", 6)
         try:
             first = await crew.add()
             await crew.until_settled()
@@ -309,8 +309,8 @@ async def test_brokers_of_old(version: str) -> None:
 
 async def test_a_cluster_that_lacks_the_protocol(modern: bool) -> None:
     lacks = {JOINS[modern]: None}
-    async with FakeCluster(topics={"t": 6}, api_versions=lacks, broker_configs=CONFIGS) as kafka:
-        member = await CrewMember(kafka.bootstrap_servers, "g", modern=modern).start("t")
+    async with FakeCluster(topics={"t": 6}, api_versions=lacks, broker_configs=CONFIGS) as embedded:
+        member = await CrewMember(embedded.bootstrap_servers, "g", modern=modern).start("t")
         try:
             await until(lambda: bool(member.failures), lambda: member)
             assert "UnsupportedVersionError" in repr(member.failures[0])
@@ -325,9 +325,9 @@ async def test_a_group_that_may_not_be_read_yet(modern: bool) -> None:
         topics={"t": 6},
         broker_configs=CONFIGS,
         super_users=["User:ANONYMOUS"],
-    ) as kafka:
-        fault = kafka.control(JOINS[modern], times=None, error=30)
-        member = await CrewMember(kafka.bootstrap_servers, "g", modern=modern).start("t")
+    ) as embedded:
+        fault = embedded.control(JOINS[modern], times=None, error=30)
+        member = await CrewMember(embedded.bootstrap_servers, "g", modern=modern).start("t")
         try:
             await until(lambda: len(member.failures) == 1, lambda: member)
             assert type(member.failures[0]).__name__ == "GroupAuthorizationFailedError"
@@ -342,8 +342,8 @@ async def test_a_group_that_may_not_be_read_yet(modern: bool) -> None:
             await member.die()
 
 
-async def test_a_coordinator_that_may_not_be_asked_for(crew: Crew, kafka: FakeCluster) -> None:
-    fault = kafka.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
+async def test_a_coordinator_that_may_not_be_asked_for(crew: Crew, embedded: FakeCluster) -> None:
+    fault = embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
     member = await crew.add()
     await until(lambda: bool(member.failures), lambda: member)
     fault.remove()

@@ -17,7 +17,7 @@ def now() -> float:
 
 
 @pytest.fixture
-async def kafka() -> AsyncIterator[FakeCluster]:
+async def embedded() -> AsyncIterator[FakeCluster]:
     async with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as cluster:
         yield cluster
 
@@ -28,8 +28,8 @@ def modern(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-async def crew(kafka: FakeCluster, modern: bool) -> AsyncIterator[Crew]:
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=modern)
+async def crew(embedded: FakeCluster, modern: bool) -> AsyncIterator[Crew]:
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern)
     yield crew
     await crew.end()
 
@@ -150,7 +150,7 @@ async def test_a_listener_that_never_ends_is_cut_off_at_the_deadline(crew: Crew)
 
 @pytest.mark.parametrize("apis", ["metadata", "find", "join", "sync", "leave"])
 async def test_close_ends_in_time_whatever_is_not_answered(
-    kafka: FakeCluster, modern: bool, apis: str
+    embedded: FakeCluster, modern: bool, apis: str
 ) -> None:
     keys = {
         "metadata": ApiKey.METADATA,
@@ -159,22 +159,22 @@ async def test_close_ends_in_time_whatever_is_not_answered(
         "sync": ApiKey.SYNC_GROUP,
         "leave": join(modern) if modern else ApiKey.LEAVE_GROUP,
     }
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=modern)
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern)
     try:
-        member = CrewMember(kafka.bootstrap_servers, "g", modern=modern)
+        member = CrewMember(embedded.bootstrap_servers, "g", modern=modern)
         crew.members.append(member)
         if apis == "leave":
             await member.start("t")
             await crew.until_settled()
-            kafka.control(keys[apis], times=None, drop=True)
+            embedded.control(keys[apis], times=None, drop=True)
         elif apis == "metadata":
             await member.cluster.start()
-            kafka.control(keys[apis], times=None, drop=True)
+            embedded.control(keys[apis], times=None, drop=True)
             member.driver.start()
             member.subscribe("t")
             await asyncio.sleep(0.2)
         else:
-            fault = kafka.control(keys[apis], times=None, drop=True)
+            fault = embedded.control(keys[apis], times=None, drop=True)
             await member.start("t")
             if apis == "sync" and modern:
                 await crew.until_settled()
@@ -188,15 +188,15 @@ async def test_close_ends_in_time_whatever_is_not_answered(
         await crew.end()
 
 
-async def test_close_before_anything_began(kafka: FakeCluster, modern: bool) -> None:
-    member = CrewMember(kafka.bootstrap_servers, "g", modern=modern)
+async def test_close_before_anything_began(embedded: FakeCluster, modern: bool) -> None:
+    member = CrewMember(embedded.bootstrap_servers, "g", modern=modern)
     await member.driver.close(now() + 5)
     await member.driver.close(now() + 5)
     await member.die()
 
 
-async def test_close_without_a_subscription(kafka: FakeCluster, modern: bool) -> None:
-    member = CrewMember(kafka.bootstrap_servers, "g", modern=modern)
+async def test_close_without_a_subscription(embedded: FakeCluster, modern: bool) -> None:
+    member = CrewMember(embedded.bootstrap_servers, "g", modern=modern)
     await member.cluster.start()
     member.driver.start()
     began = now()
@@ -206,10 +206,10 @@ async def test_close_without_a_subscription(kafka: FakeCluster, modern: bool) ->
 
 
 async def test_one_who_closes_does_not_wait_for_its_own_join(
-    kafka: FakeCluster, modern: bool
+    embedded: FakeCluster, modern: bool
 ) -> None:
     """The others take their time to rejoin: the farewell goes over another connection."""
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=modern, rebalance_timeout=30.0)
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern, rebalance_timeout=30.0)
     try:
         first = await crew.add()
         await crew.until_settled()
@@ -257,11 +257,11 @@ async def test_an_end_that_is_cancelled_ends_at_once(crew: Crew) -> None:
     await until(lambda: not member.tasks.running)
 
 
-async def test_nothing_is_told_after_the_end(crew: Crew, kafka: FakeCluster) -> None:
+async def test_nothing_is_told_after_the_end(crew: Crew, embedded: FakeCluster) -> None:
     member = await crew.add()
     await crew.until_settled()
     heartbeat = ApiKey.CONSUMER_GROUP_HEARTBEAT if crew.options["modern"] else ApiKey.HEARTBEAT
-    fault = kafka.control(heartbeat, delay=0.2, times=None)
+    fault = embedded.control(heartbeat, delay=0.2, times=None)
     await fault.struck()
     heartbeats = member.machine.counters.heartbeats
     changes, told = member.changes, len(member.log)
@@ -314,8 +314,8 @@ async def test_a_static_member_stays_or_goes_as_it_is_told(crew: Crew) -> None:
 
 async def test_a_process_that_was_stopped_for_longer_than_its_session(modern: bool) -> None:
     """What it held is another's by then: the application is told before anything else."""
-    with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as kafka:
-        member = CrewMember(kafka.bootstrap_servers, "g", modern=modern, session_timeout=0.6)
+    with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as embedded:
+        member = CrewMember(embedded.bootstrap_servers, "g", modern=modern, session_timeout=0.6)
         try:
             await member.start("t")
             await until(lambda: member.stable and len(member.held) == 6, lambda: member)

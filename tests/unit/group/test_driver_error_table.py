@@ -84,21 +84,26 @@ def of_modern_later(code: int) -> Fate:
 
 
 @pytest.fixture
-async def kafka() -> AsyncIterator[FakeCluster]:
+async def embedded() -> AsyncIterator[FakeCluster]:
     configs = {**CONFIGS, "group.initial.rebalance.delay.ms": 0}
-    async with FakeCluster(topics={"t": 2}, broker_configs=configs) as kafka:
-        yield kafka
+    async with FakeCluster(topics={"t": 2}, broker_configs=configs) as embedded:
+        yield embedded
 
 
 async def walk(
-    kafka: FakeCluster, api: ApiKey, *, modern: bool, fate_of: Callable[[int], Fate], settled: bool
+    embedded: FakeCluster,
+    api: ApiKey,
+    *,
+    modern: bool,
+    fate_of: Callable[[int], Fate],
+    settled: bool,
 ) -> None:
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(code: int) -> str | None:
         async with places:
             try:
-                await meet(kafka, api, code, modern=modern, fate=fate_of(code), settled=settled)
+                await meet(embedded, api, code, modern=modern, fate=fate_of(code), settled=settled)
             except AssertionError as error:
                 return f"{api.name} {code} {CODES[code][0]}: {fate_of(code).value}: {error}"
         return None
@@ -108,7 +113,7 @@ async def walk(
 
 
 async def meet(
-    kafka: FakeCluster, api: ApiKey, code: int, *, modern: bool, fate: Fate, settled: bool
+    embedded: FakeCluster, api: ApiKey, code: int, *, modern: bool, fate: Fate, settled: bool
 ) -> None:
     """Let one member meet one error."""
     group_id = f"{api.name}-{code}"
@@ -117,14 +122,14 @@ async def meet(
         keys = getattr(request, "coordinator_keys", None) or [getattr(request, "key", None)]
         return getattr(request, "group_id", None) == group_id or group_id in keys
 
-    member = CrewMember(kafka.bootstrap_servers, group_id, modern=modern, request_timeout=5.0)
+    member = CrewMember(embedded.bootstrap_servers, group_id, modern=modern, request_timeout=5.0)
     try:
         if not settled:
-            fault = kafka.control(api, when=is_its_own, error=code)
+            fault = embedded.control(api, when=is_its_own, error=code)
         await member.start("t")
         if settled:
             await until(lambda: len(member.held) == 2 and member.stable, lambda: member)
-            fault = kafka.control(api, when=is_its_own, error=code)
+            fault = embedded.control(api, when=is_its_own, error=code)
         await until(lambda: fault.hits == 1, lambda: member)
         if fate is not Fate.HEALED:
             await until(lambda: bool(member.failures), lambda: member)
@@ -141,36 +146,36 @@ async def meet(
         await member.die()
 
 
-async def test_join(kafka: FakeCluster) -> None:
-    await walk(kafka, ApiKey.JOIN_GROUP, modern=False, fate_of=of_join, settled=False)
+async def test_join(embedded: FakeCluster) -> None:
+    await walk(embedded, ApiKey.JOIN_GROUP, modern=False, fate_of=of_join, settled=False)
 
 
-async def test_sync(kafka: FakeCluster) -> None:
-    await walk(kafka, ApiKey.SYNC_GROUP, modern=False, fate_of=of_sync, settled=False)
+async def test_sync(embedded: FakeCluster) -> None:
+    await walk(embedded, ApiKey.SYNC_GROUP, modern=False, fate_of=of_sync, settled=False)
 
 
-async def test_heartbeat(kafka: FakeCluster) -> None:
-    await walk(kafka, ApiKey.HEARTBEAT, modern=False, fate_of=of_heartbeat, settled=True)
+async def test_heartbeat(embedded: FakeCluster) -> None:
+    await walk(embedded, ApiKey.HEARTBEAT, modern=False, fate_of=of_heartbeat, settled=True)
 
 
 @pytest.mark.parametrize("modern", [False, True], ids=["classic", "modern"])
-async def test_search(kafka: FakeCluster, modern: bool) -> None:
+async def test_search(embedded: FakeCluster, modern: bool) -> None:
     fate_of = of_modern_search if modern else of_search
-    await walk(kafka, ApiKey.FIND_COORDINATOR, modern=modern, fate_of=fate_of, settled=False)
+    await walk(embedded, ApiKey.FIND_COORDINATOR, modern=modern, fate_of=fate_of, settled=False)
 
 
-async def test_modern_join(kafka: FakeCluster) -> None:
+async def test_modern_join(embedded: FakeCluster) -> None:
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    await walk(kafka, api, modern=True, fate_of=of_modern_join, settled=False)
+    await walk(embedded, api, modern=True, fate_of=of_modern_join, settled=False)
 
 
-async def test_modern_heartbeat(kafka: FakeCluster) -> None:
+async def test_modern_heartbeat(embedded: FakeCluster) -> None:
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    await walk(kafka, api, modern=True, fate_of=of_modern_later, settled=True)
+    await walk(embedded, api, modern=True, fate_of=of_modern_later, settled=True)
 
 
 @pytest.mark.parametrize("modern", [False, True], ids=["classic", "modern"])
-async def test_leaving(kafka: FakeCluster, modern: bool) -> None:
+async def test_leaving(embedded: FakeCluster, modern: bool) -> None:
     """Whatever is answered to a farewell, the member ends, and soon."""
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT if modern else ApiKey.LEAVE_GROUP
     places = asyncio.Semaphore(AT_ONCE)
@@ -178,11 +183,11 @@ async def test_leaving(kafka: FakeCluster, modern: bool) -> None:
     async def one(code: int) -> None:
         async with places:
             group_id = f"{api.name}-{code}"
-            member = CrewMember(kafka.bootstrap_servers, group_id, modern=modern)
+            member = CrewMember(embedded.bootstrap_servers, group_id, modern=modern)
             try:
                 await member.start("t")
                 await until(lambda: len(member.held) == 2 and member.stable, lambda: member)
-                fault = kafka.control(
+                fault = embedded.control(
                     api,
                     when=lambda request: (
                         request.group_id == group_id and getattr(request, "member_epoch", -1) < 0

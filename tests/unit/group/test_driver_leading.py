@@ -20,7 +20,7 @@ from tests.unit.group.test_driver import CONFIGS
 
 
 @pytest.fixture
-async def kafka() -> AsyncIterator[FakeCluster]:
+async def embedded() -> AsyncIterator[FakeCluster]:
     topics = {"t": 6, "u": 2}
     racks = ["r0", "r1", "r2"]
     async with FakeCluster(3, topics, broker_configs=CONFIGS, racks=racks) as cluster:
@@ -28,8 +28,8 @@ async def kafka() -> AsyncIterator[FakeCluster]:
 
 
 @pytest.fixture
-async def crew(kafka: FakeCluster) -> AsyncIterator[Crew]:
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6)
+async def crew(embedded: FakeCluster) -> AsyncIterator[Crew]:
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6)
     yield crew
     await crew.end()
 
@@ -54,13 +54,15 @@ async def add(crew: Crew, *topics: str, **options: Any) -> CrewMember:
     return await member.start(*topics)
 
 
-async def test_the_leader_learns_the_topics_of_the_others(crew: Crew, kafka: FakeCluster) -> None:
+async def test_the_leader_learns_the_topics_of_the_others(
+    crew: Crew, embedded: FakeCluster
+) -> None:
     leader = await add(crew, "t")
     await until(lambda: leader.stable, lambda: leader)
     other = await add(crew, "u")
     await until(lambda: len(other.held) == 2, lambda: crew.members)
     await until(lambda: leader.machine.watched_topics == {"t", "u"}, lambda: leader)
-    kafka.add_partitions("u", 4)
+    embedded.add_partitions("u", 4)
     leader.cluster.request_update()  # as its age would; the other one's does not count
     await until(lambda: len(other.held) == 4, lambda: crew.members)
 
@@ -68,38 +70,38 @@ async def test_the_leader_learns_the_topics_of_the_others(crew: Crew, kafka: Fak
 async def test_a_topic_that_is_made_while_the_group_waits_for_it() -> None:
     async with FakeCluster(
         topics={"t": 6}, auto_create_topics=False, broker_configs=CONFIGS
-    ) as kafka:
-        member = await CrewMember(kafka.bootstrap_servers, "g").start("t", "later")
+    ) as embedded:
+        member = await CrewMember(embedded.bootstrap_servers, "g").start("t", "later")
         try:
             await until(lambda: len(member.held) == 6, lambda: member)
-            kafka.create_topic("later", 2)
+            embedded.create_topic("later", 2)
             await until(lambda: len(member.held) == 8, lambda: member)
         finally:
             await member.die()
 
 
-async def test_the_leader_is_told_racks_and_ids(crew: Crew, kafka: FakeCluster) -> None:
+async def test_the_leader_is_told_racks_and_ids(crew: Crew, embedded: FakeCluster) -> None:
     assignor = Watching()
     member = await add(crew, "t", assignors=[assignor], client_rack="r1")
     await until(lambda: member.stable, lambda: member)
     layout = assignor.asked[-1]["t"]
     assert layout.partitions == 6
-    assert layout.topic_id == kafka.state.topics["t"].topic_id
+    assert layout.topic_id == embedded.state.topics["t"].topic_id
     assert len(layout.racks) == 6
     assert frozenset().union(*layout.racks) == {"r0", "r1", "r2"}
 
 
-async def test_a_broker_that_is_down_keeps_its_rack(crew: Crew, kafka: FakeCluster) -> None:
+async def test_a_broker_that_is_down_keeps_its_rack(crew: Crew, embedded: FakeCluster) -> None:
     """Or each restart would be a rebalance, of a group whose members tell their racks."""
-    kafka.move_coordinator("g", 0)
+    embedded.move_coordinator("g", 0)
     member = await add(crew, "t", client_rack="r1")
     await until(lambda: member.stable, lambda: member)
     rebalances = member.machine.counters.rebalances
-    kafka.kill(2)
+    embedded.kill(2)
     version = member.cluster.request_update()
     await until(lambda: member.cluster.metadata.version > version)
     assert 2 not in member.cluster.metadata.brokers
-    await kafka.restart(2)
+    await embedded.restart(2)
     await asyncio.sleep(0.5)
     assert member.machine.counters.rebalances == rebalances
     assert not member.machine.rejoin_needed
@@ -133,12 +135,12 @@ async def test_an_assignor_that_fails_is_told_to_the_application(crew: Crew) -> 
 
 
 async def test_metadata_that_does_not_come_is_waited_for_again(
-    crew: Crew, kafka: FakeCluster
+    crew: Crew, embedded: FakeCluster
 ) -> None:
     """The leader cannot assign yet; it is still asked to, and the group goes on."""
     leader = await add(crew, "t", request_timeout=0.8)
     await until(lambda: leader.stable, lambda: leader)
-    fault = kafka.control(
+    fault = embedded.control(
         ApiKey.METADATA,
         times=None,
         when=lambda request: bool(request.topics) and "u" in {one.name for one in request.topics},
@@ -154,13 +156,15 @@ async def test_metadata_that_does_not_come_is_waited_for_again(
 
 
 @pytest.fixture
-async def modern(kafka: FakeCluster) -> AsyncIterator[Crew]:
-    crew = Crew(kafka.bootstrap_servers, "g", "t", 6, modern=True)
+async def modern(embedded: FakeCluster) -> AsyncIterator[Crew]:
+    crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=True)
     yield crew
     await crew.end()
 
 
-async def test_topics_of_a_pattern_are_found_by_their_ids(modern: Crew, kafka: FakeCluster) -> None:
+async def test_topics_of_a_pattern_are_found_by_their_ids(
+    modern: Crew, embedded: FakeCluster
+) -> None:
     member = CrewMember(modern.bootstrap, "g", modern=True)
     modern.members.append(member)
     await member.start(pattern="[tv].*")
@@ -168,8 +172,8 @@ async def test_topics_of_a_pattern_are_found_by_their_ids(modern: Crew, kafka: F
     assert "t" in member.cluster.metadata.topics
 
 
-async def test_names_that_are_not_told_at_once(modern: Crew, kafka: FakeCluster) -> None:
-    fault = kafka.control(
+async def test_names_that_are_not_told_at_once(modern: Crew, embedded: FakeCluster) -> None:
+    fault = embedded.control(
         ApiKey.METADATA,
         times=3,
         when=lambda request: bool(request.topics) and request.topics[0].name is None,
@@ -182,11 +186,11 @@ async def test_names_that_are_not_told_at_once(modern: Crew, kafka: FakeCluster)
     await fault.struck(3)
 
 
-async def test_a_topic_made_again_under_its_name(modern: Crew, kafka: FakeCluster) -> None:
+async def test_a_topic_made_again_under_its_name(modern: Crew, embedded: FakeCluster) -> None:
     member = await modern.add()
     await modern.until_settled()
-    kafka.delete_topic("t")
-    kafka.create_topic("t", 4)
+    embedded.delete_topic("t")
+    embedded.create_topic("t", 4)
     modern.partitions = 4
     await modern.until_settled()
     told = [what for what, partitions in member.log if partitions]

@@ -30,15 +30,15 @@ from tests.unit.group.test_driver import CONFIGS
 
 
 @pytest.fixture
-async def kafka() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=CONFIGS) as kafka:
-        kafka.move_coordinator("g", 0)
-        yield kafka
+async def embedded() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=CONFIGS) as embedded:
+        embedded.move_coordinator("g", 0)
+        yield embedded
 
 
 @pytest.fixture
-async def cluster(kafka: FakeCluster) -> AsyncIterator[Cluster]:
-    cluster = Cluster(kafka.bootstrap_servers, ConnectionOptions(), retry_backoff=0.02)
+async def cluster(embedded: FakeCluster) -> AsyncIterator[Cluster]:
+    cluster = Cluster(embedded.bootstrap_servers, ConnectionOptions(), retry_backoff=0.02)
     await cluster.start()
     yield cluster
     await cluster.close(soon())
@@ -92,13 +92,13 @@ async def test_what_is_apart_goes_over_another_connection(
 
 
 async def test_no_answer_in_time_costs_the_connection(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     """What is asked next would wait behind it."""
     await link.ask(heartbeat())
     connection = cluster.broker(0).connected(Purpose.GROUP)
     assert connection is not None
-    kafka.control(ApiKey.HEARTBEAT, drop=True)
+    embedded.control(ApiKey.HEARTBEAT, drop=True)
     with pytest.raises(KafkaConnectionError):
         await link.ask(heartbeat(0.2))
     assert connection.closed
@@ -107,14 +107,14 @@ async def test_no_answer_in_time_costs_the_connection(
 
 
 async def test_connecting_takes_no_longer_than_the_answer_may(
-    kafka: FakeCluster, link: CoordinatorLink
+    embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
-    kafka.pause(0)
+    embedded.pause(0)
     began = asyncio.get_running_loop().time()
     with pytest.raises(KafkaConnectionError, match="not connected within"):
         await link.ask(heartbeat(0.3))
     assert asyncio.get_running_loop().time() - began < 5
-    kafka.resume(0)
+    embedded.resume(0)
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
@@ -124,10 +124,10 @@ async def test_a_version_that_the_coordinator_lacks(link: CoordinatorLink) -> No
 
 
 async def test_a_coordinator_that_is_gone(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     await link.ask(heartbeat())
-    kafka.kill(0)
+    embedded.kill(0)
     await until(lambda: link.lost)
     await cluster.refresh(soon())
     with pytest.raises(KafkaError) as told:
@@ -139,27 +139,27 @@ async def test_a_coordinator_that_is_gone(
 
 
 async def test_who_was_believed_is_believed_no_more(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
-    kafka.move_coordinator("g", 2)
+    embedded.move_coordinator("g", 2)
     await link.find(soon())
     assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 2
-    assert kafka.count(ApiKey.FIND_COORDINATOR) == 2
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
     # A commit has met the next move first.
     cluster.coordinators.set(CoordinatorKind.GROUP, "g", 1)
     await link.find(soon())
     assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 1
-    assert kafka.count(ApiKey.FIND_COORDINATOR) == 2
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
 
 
 async def test_the_old_one_is_not_waited_for(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     """A join may be parked there for minutes, at a broker that will never answer."""
-    fault = kafka.control(ApiKey.HEARTBEAT, drop=True)
+    fault = embedded.control(ApiKey.HEARTBEAT, drop=True)
     asking = asyncio.create_task(link.ask(heartbeat(60.0)))
     await fault.struck()
-    kafka.move_coordinator("g", 1)
+    embedded.move_coordinator("g", 1)
     await link.find(soon())
     with pytest.raises(KafkaConnectionError, match="coordinates group g no more"):
         await asyncio.wait_for(asking, 10)
@@ -168,39 +168,39 @@ async def test_the_old_one_is_not_waited_for(
 
 
 async def test_others_are_asked_when_no_answer_comes(
-    kafka: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+    embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that is frozen says nothing; who has taken its place is known elsewhere."""
     monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.2)
     await link.ask(heartbeat())
-    searches = kafka.count(ApiKey.FIND_COORDINATOR)
-    kafka.control(ApiKey.HEARTBEAT, drop=True)
+    searches = embedded.count(ApiKey.FIND_COORDINATOR)
+    embedded.control(ApiKey.HEARTBEAT, drop=True)
     asking = asyncio.create_task(link.ask(heartbeat(60.0)))
-    await until(lambda: kafka.count(ApiKey.FIND_COORDINATOR) >= searches + 2)
+    await until(lambda: embedded.count(ApiKey.FIND_COORDINATOR) >= searches + 2)
     assert not asking.done()  # it coordinates still
-    kafka.move_coordinator("g", 1)
+    embedded.move_coordinator("g", 1)
     with pytest.raises(KafkaConnectionError, match="coordinates group g no more"):
         await asyncio.wait_for(asking, 10)
-    searches = kafka.count(ApiKey.FIND_COORDINATOR)
+    searches = embedded.count(ApiKey.FIND_COORDINATOR)
     await link.find(soon())
-    assert kafka.count(ApiKey.FIND_COORDINATOR) == searches  # it was told already
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == searches  # it was told already
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
 async def test_nobody_knows_better(
-    kafka: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+    embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.1)
-    kafka.control(ApiKey.HEARTBEAT, delay=1.0)
-    kafka.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
+    embedded.control(ApiKey.HEARTBEAT, delay=1.0)
+    embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
 async def test_one_who_does_not_wait_any_more_gets_nothing(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     await link.ask(heartbeat())
-    fault = kafka.control(ApiKey.HEARTBEAT, delay=0.2)
+    fault = embedded.control(ApiKey.HEARTBEAT, delay=0.2)
     asking = asyncio.create_task(link.ask(heartbeat()))
     await fault.struck()
     asking.cancel()
@@ -211,30 +211,30 @@ async def test_one_who_does_not_wait_any_more_gets_nothing(
 
 
 async def test_it_stays_where_it_was_found_again(
-    cluster: Cluster, kafka: FakeCluster, link: CoordinatorLink
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
-    fault = kafka.control(ApiKey.HEARTBEAT, delay=0.3)
+    fault = embedded.control(ApiKey.HEARTBEAT, delay=0.3)
     asking = asyncio.create_task(link.ask(heartbeat()))
     await fault.struck()
     await link.find(soon())
     assert isinstance(await asking, HeartbeatResponse)
 
 
-async def test_none_is_found(lost_link: CoordinatorLink, kafka: FakeCluster) -> None:
-    kafka.control(ApiKey.FIND_COORDINATOR, times=None, error=15)
+async def test_none_is_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+    embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=15)
     with pytest.raises(KafkaTimeoutError, match="Coordinator"):
         await lost_link.find(soon(0.2))
 
 
-async def test_it_may_not_be_found(lost_link: CoordinatorLink, kafka: FakeCluster) -> None:
-    kafka.control(ApiKey.FIND_COORDINATOR, error=30)
+async def test_it_may_not_be_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+    embedded.control(ApiKey.FIND_COORDINATOR, error=30)
     with pytest.raises(GroupAuthorizationFailedError):
         await lost_link.find(soon())
 
 
 @pytest.mark.parametrize("method", ["ask", "find"])
 async def test_a_mistake_of_ours_is_told_and_leaves_nothing_hanging(
-    kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch, method: str
+    embedded: FakeCluster, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Every Send and every search is answered, even by what nobody expects."""
     original = getattr(CoordinatorLink, method)
@@ -245,7 +245,7 @@ async def test_a_mistake_of_ours_is_told_and_leaves_nothing_hanging(
         raise mistake
 
     monkeypatch.setattr(CoordinatorLink, method, fail)
-    member = await CrewMember(kafka.bootstrap_servers, "g").start("t")
+    member = await CrewMember(embedded.bootstrap_servers, "g").start("t")
     try:
         await until(lambda: bool(member.failures), lambda: member)
         assert "ZeroDivisionError" in str(member.failures[0])
