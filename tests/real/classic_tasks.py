@@ -28,6 +28,17 @@ from tests.unit.testing.raw import RawClient
 VERSIONS = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5}
 
 
+async def find_coordinator(address: str, group_id: str) -> KafkaError | None:
+    """There is one broker; but only when it is asked does it make what coordinators need."""
+    try:
+        client = await RawClient.connect(address)
+        answer = await client.ask(FindCoordinatorRequest(key=group_id), 0)
+        await client.close()
+    except (ConnectionError, asyncio.IncompleteReadError) as error:
+        return KafkaConnectionError(str(error))
+    return for_code(answer.error_code)(group_id) if answer.error_code else None
+
+
 class RealDriver:
     """One member of a group on a real broker of one node.
 
@@ -142,21 +153,11 @@ class RealDriver:
         self.wake()
 
     async def _find(self) -> None:
-        """There is one broker; but only when it is asked does it make what coordinators need."""
-        group_id = self.machine.options.group_id
-        try:
-            client = await RawClient.connect(self._address)
-            answer = await client.ask(FindCoordinatorRequest(key=group_id), 0)
-            await client.close()
-        except (ConnectionError, asyncio.IncompleteReadError) as error:
-            self.machine.on_error(FIND_COORDINATOR, KafkaConnectionError(str(error)), self.now)
+        error = await find_coordinator(self._address, self.machine.options.group_id)
+        if error is None:
+            self.machine.on_coordinator(self.now)
         else:
-            if answer.error_code:
-                self.machine.on_error(
-                    FIND_COORDINATOR, for_code(answer.error_code)(group_id), self.now
-                )
-            else:
-                self.machine.on_coordinator(self.now)
+            self.machine.on_error(FIND_COORDINATOR, error, self.now)
         self.wake()
 
     async def cut(self) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError
 from aiokafka_lite.group.membership import (
+    FIND_COORDINATOR,
     Assign,
     Fail,
     FindCoordinator,
@@ -18,6 +19,7 @@ from aiokafka_lite.group.membership import (
 from aiokafka_lite.group.modern import MemberState, ModernMembership
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aiokafka_lite.structs import TopicPartition
+from tests.real.classic_tasks import find_coordinator
 from tests.unit.testing.raw import RawClient
 
 METADATA_VERSION = 12  # topics by id
@@ -93,7 +95,7 @@ class RealMember:
             case Send():
                 self._spawn(self._ask(step))
             case FindCoordinator():
-                machine.on_coordinator(self.now)
+                self._spawn(self._find())
             case Revoke():
                 self._spawn(self._listen(machine.on_revoked))
             case Lost():
@@ -131,6 +133,14 @@ class RealMember:
             self.machine.on_error(step.kind, KafkaConnectionError(str(error)), self.now)
         else:
             self.machine.on_response(step.kind, answer, self.now)
+        self._wake.set()
+
+    async def _find(self) -> None:
+        error = await find_coordinator(self._address, self.machine.options.group_id)
+        if error is None:
+            self.machine.on_coordinator(self.now)
+        else:
+            self.machine.on_error(FIND_COORDINATOR, error, self.now)
         self._wake.set()
 
     async def _resolve(self) -> None:
