@@ -12,5 +12,6 @@ From the ground up, each importing only those before it:
 - `dial`: names, addresses, sockets, TLS;
 - `handshake`: what does the broker speak, from 0.8.2 on;
 - `in_flight`: requests that wait, in order, with deadlines (sans-IO);
+- `alarm`: the one timer of a connection;
 - `connection`: all of it together; what other floors use.
 """

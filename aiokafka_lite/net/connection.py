@@ -9,8 +9,7 @@ an answer is out of order: then every pending future gets KafkaConnectionError, 
 called, and nothing more can be sent. Reconnecting is somebody else's business.
 
 Non-obvious:
-- One timer watches all deadlines and idleness. It is armed for the earliest one that it has heard
-  of and looks again when it fires, so that a response costs it nothing.
+- One timer watches all deadlines and idleness (see `alarm`), so that a response costs it nothing.
 - A future whose caller has gone (cancelled) still holds its place in the order; only its response
   is not decoded. A future that fails and is never awaited does not warn.
 - Each future gets an exception object of its own: a shared one would collect the tracebacks of
@@ -22,9 +21,10 @@ Non-obvious:
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Final, Self, TypeVar
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from aiokafka_lite.net.alarm import Alarm
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
@@ -42,7 +42,6 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
-NEVER: Final = float("inf")
 
 
 class Connection:
@@ -73,8 +72,7 @@ class Connection:
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
         self._last_used = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = NEVER  # loop time
+        self._alarm = Alarm(self._loop, self._on_alarm)
 
     @classmethod
     async def open(
@@ -110,7 +108,7 @@ class Connection:
             try:
                 await dial(host, port, options, self._transport)
                 if options.connections_max_idle is not None:
-                    self._arm(self._last_used + options.connections_max_idle)
+                    self._alarm.arm(self._last_used + options.connections_max_idle)
                 try:
                     found = await find_versions(self, step, options, known, expected)
                 except KafkaConnectionError as error:
@@ -133,9 +131,7 @@ class Connection:
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
                     lifetime = await authenticate(self, options.mechanism)
-                    self._renewal = Renewal(
-                        _PastHeld(self), options.mechanism, lifetime, self.close
-                    )
+                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close)
                 if self._closed:
                     # It was lost after the last answer, before this coroutine went on.
                     raise self._lost_error()
@@ -149,35 +145,14 @@ class Connection:
 
     # Sending
 
-    @overload
     def send(
         self,
         request: RequestOf[ResponseT],
         version: int,
         *,
         timeout: float | None = None,
-        expect_response: Literal[True] = True,
         past_held: bool = False,
-    ) -> asyncio.Future[ResponseT]: ...
-    @overload
-    def send(
-        self,
-        request: RequestOf[Response],
-        version: int,
-        *,
-        timeout: float | None = None,
-        expect_response: Literal[False],
-        past_held: bool = False,
-    ) -> asyncio.Future[None]: ...
-    def send(
-        self,
-        request: RequestOf[Response],
-        version: int,
-        *,
-        timeout: float | None = None,
-        expect_response: bool = True,
-        past_held: bool = False,
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[ResponseT]:
         """Send a request; the answer comes to the future.
 
         Nothing is awaited: look at `writable` first, or await `drain`, so as not to queue without
@@ -189,28 +164,26 @@ class Connection:
             version: To encode it in; see `version_of`.
             timeout: Seconds until the missing answer fails the whole connection; by default the
                 option `request_timeout`.
-            expect_response: False for a produce request with acks=0, which gets no answer.
             past_held: Wait for nothing: this request renews the session, for which others wait (as
                 they do while the broker does not listen, KIP-219; their time begins after it).
 
         Returns:
-            A future of the response; without one, of None, done once the socket has taken the
-            request. It fails with KafkaConnectionError when the connection closes first (is closed
-            already), and with KafkaProtocolError when the answer cannot be read. Cancelling it
-            drops the answer, not the request.
+            A future of the response. It fails with KafkaConnectionError when the connection closes
+            first (is closed already), and with KafkaProtocolError when the answer cannot be read.
+            Cancelling it drops the answer, not the request.
 
         Raises:
             UnsupportedVersionError: The version cannot say what the request says.
         """
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: asyncio.Future[ResponseT] = self._loop.create_future()
         correlation_id = self._next_correlation_id()
         data = encode_request(request, version, correlation_id, self._options.client_id)
         response = request.response
         pending = self._pend(
             request.name, request.api_key, version, correlation_id, response, timeout, future
         )
-        if past_held or not self._hold(pending, data, expect_response):
-            self._post(pending, data, expect_response)
+        if past_held or not self._hold(pending, data, expect_response=True):
+            self._post(pending, data, expect_response=True)
         return future
 
     def send_for(
@@ -228,8 +201,10 @@ class Connection:
         a future's callbacks.
 
         Args:
-            promise: Told as the future of `send` would be, maybe before this returns.
-            request, version, timeout, expect_response: As for `send`.
+            promise: Told as the future of `send` would be, maybe before this returns. Without a
+                response it gets None once the socket has taken the request.
+            request, version, timeout: As for `send`.
+            expect_response: False for a produce request with acks=0, which gets no answer.
         """
         correlation_id = self._next_correlation_id()
         client_id = self._options.client_id
@@ -242,10 +217,10 @@ class Connection:
         pending = self._pend(
             request.name, request.api_key, version, correlation_id, reader, timeout, promise
         )
-        if self._hold(pending, pieces, expect_response):
+        if self._hold(pending, pieces, expect_response=expect_response):
             return
         if self._closed or not expect_response:
-            self._post(pending, b"".join(pieces), expect_response)
+            self._post(pending, b"".join(pieces), expect_response=expect_response)
         else:
             idle = not self._in_flight
             self._in_flight.append(pending)
@@ -336,9 +311,7 @@ class Connection:
         self._closed = True
         self.last_error = error
         log.debug("%s closes: %s", self, error or "on purpose")
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
         self._throttle.cancel()
@@ -367,7 +340,7 @@ class Connection:
         return self._correlation_id
 
     def _hold(
-        self, pending: Pending, data: bytes | bytearray | list[Buffer], expect_response: bool
+        self, pending: Pending, data: bytes | bytearray | list[Buffer], *, expect_response: bool
     ) -> bool:
         """Keep a request, whose time does not run, if it must not leave now; or return False."""
         holder: Renewal | Throttle = self._throttle
@@ -380,13 +353,13 @@ class Connection:
 
         def post() -> None:
             pending.deadline = self._loop.time() + patience
-            self._arm(pending.deadline)
-            self._post(pending, whole, expect_response)
+            self._alarm.arm(pending.deadline)
+            self._post(pending, whole, expect_response=expect_response)
 
         holder.hold(post)
         return True
 
-    def _post(self, pending: Pending, data: bytes | bytearray, expect_response: bool) -> None:
+    def _post(self, pending: Pending, data: bytes | bytearray, *, expect_response: bool) -> None:
         if self._closed:
             self._fail(pending)
         elif expect_response:
@@ -409,8 +382,8 @@ class Connection:
     ) -> Pending:
         self._last_used = now = self._loop.time()
         deadline = now + (self._options.request_timeout if timeout is None else timeout)
-        if deadline < self._timer_at:
-            self._arm(deadline)
+        if deadline < self._alarm.at:
+            self._alarm.arm(deadline)
         return Pending(name, api_key, version, correlation_id, response, deadline, promise)
 
     def _on_frame(self, frame: Frame) -> None:
@@ -438,8 +411,7 @@ class Connection:
             # Whatever a decoder stumbles over, a bug of its own included, must neither leave the
             # caller waiting nor let the stream go on as if nothing had happened.
             text = f"{self}: the response to {pending} cannot be read: {error}"
-            future.set_exception(_chained(KafkaProtocolError(text), error))
-            _quieten(future)
+            pending.fail(_chained(KafkaProtocolError(text), error))
             self.close(_chained(KafkaProtocolError(text), error))
             return
         future.set_result(response)
@@ -466,8 +438,7 @@ class Connection:
     def _fail(self, pending: Pending) -> None:
         """The connection is closed: say so to one future."""
         if not pending.future.done():
-            pending.future.set_exception(self._lost_error())
-            _quieten(pending.future)
+            pending.fail(self._lost_error())
 
     def _lost_error(self) -> KafkaConnectionError:
         """A new error for one who waits: the connection is closed, and why."""
@@ -480,20 +451,8 @@ class Connection:
             KafkaConnectionError(f"{self}: the connection was closed: {reason}"), reason
         )
 
-    # The timer
-
-    def _arm(self, at: float) -> None:
-        """Have the timer fire no later than `at`."""
-        if self._closed or at >= self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_at(at, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._timer_at = NEVER
+    def _on_alarm(self) -> None:
+        """Something may be overdue, or the connection idle for too long."""
         now = self._loop.time()
         for queue in (self._in_flight, self._leaving):
             overdue = queue.overdue(now)
@@ -503,17 +462,17 @@ class Connection:
                 return
             deadline = queue.next_deadline()
             if deadline is not None:
-                self._arm(deadline)
+                self._alarm.arm(deadline)
         max_idle = self._options.connections_max_idle
         if max_idle is None:
             return
         if self._in_flight or self._leaving:  # idle from now on, at the earliest
-            self._arm(now + max_idle)
+            self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
             log.debug("%s was idle for %g s", self, max_idle)
             self.close()
         else:
-            self._arm(self._last_used + max_idle)
+            self._alarm.arm(self._last_used + max_idle)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -523,21 +482,6 @@ class Connection:
         return f"<Connection to {self}: {state}>"
 
 
-class _PastHeld:
-    """What renews the session of a connection speaks through this, past what waits for it."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.host = connection.host
-        self.versions = connection.versions
-
-    async def request(self, request: RequestOf[ResponseT], version: int) -> ResponseT:
-        return await self._connection.send(request, version, past_held=True)
-
-    async def exchange_raw(self, token: bytes) -> bytes:
-        return await self._connection.exchange_raw(token)
-
-
 ErrorT = TypeVar("ErrorT", bound=KafkaError)
 
 
@@ -545,8 +489,3 @@ def _chained(error: ErrorT, cause: BaseException | None) -> ErrorT:
     """The error, as if it had been raised from its cause."""
     error.__cause__ = cause
     return error
-
-
-def _quieten(future: Promise) -> None:
-    """Mark a failed future's exception as seen: asyncio shall not warn if nobody awaits it."""
-    future.exception()

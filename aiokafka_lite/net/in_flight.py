@@ -75,6 +75,11 @@ class Pending:
         self.deadline = deadline
         self.future = future
 
+    def fail(self, error: BaseException) -> None:
+        """No response will come. Nobody has to look: a future does not warn then."""
+        self.future.set_exception(error)
+        self.future.exception()
+
     def __str__(self) -> str:
         return f"{self.name} v{self.version} (correlation id {self.correlation_id})"
 

@@ -13,21 +13,36 @@ Non-obvious:
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaError
 from aiokafka_lite.net.authenticate import Channel, Mechanism, authenticate
+from aiokafka_lite.protocol.message import RequestOf, ResponseT
+from aiokafka_lite.protocol.versions import BrokerVersions
 
 EARLIEST: Final = 0.85  # of the session's lifetime, as the Java client does
 LATEST: Final = 0.95
+
+
+class Renewed(Protocol):
+    """What a connection offers to its renewal."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def versions(self) -> BrokerVersions: ...
+    def send(
+        self, request: RequestOf[ResponseT], version: int, *, past_held: bool
+    ) -> Awaitable[ResponseT]: ...
+    async def exchange_raw(self, token: bytes) -> bytes: ...
 
 
 class Renewal:
     """The session of one connection. Owns the task that renews it; `cancel` ends that.
 
     Args:
-        channel: Reaches the broker past everything that is held.
+        connection: Whose session it is.
         mechanism: The one that the connection was opened with.
         lifetime: Seconds that the broker gave at first; None for ever.
         on_failure: Told why it was not renewed, if so; the connection is of no more use.
@@ -35,12 +50,12 @@ class Renewal:
 
     def __init__(
         self,
-        channel: Channel,
+        connection: Renewed,
         mechanism: Mechanism,
         lifetime: float | None,
         on_failure: Callable[[KafkaError], None],
     ) -> None:
-        self._channel = channel
+        self._channel: Channel = _PastHeld(connection)
         self._mechanism = mechanism
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
@@ -88,3 +103,18 @@ class Renewal:
         if lifetime is None:
             return None
         return self._loop.time() + lifetime * random.uniform(EARLIEST, LATEST)
+
+
+class _PastHeld:
+    """The way to the broker past what waits for the renewal."""
+
+    def __init__(self, connection: Renewed) -> None:
+        self._connection = connection
+        self.host = connection.host
+        self.versions = connection.versions
+
+    async def request(self, request: RequestOf[ResponseT], version: int) -> ResponseT:
+        return await self._connection.send(request, version, past_held=True)
+
+    async def exchange_raw(self, token: bytes) -> bytes:
+        return await self._connection.exchange_raw(token)

@@ -27,7 +27,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
@@ -44,7 +44,12 @@ from aiokafka_lite.producer.metrics import ProducerMetrics
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.requests import Part, Requests
 from aiokafka_lite.producer.wire import FIRST_VERSION, AllStored, Place
-from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from aiokafka_lite.protocol.framing import RequestInPieces
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 
 __all__ = ["Outbox", "Returns"]
 
@@ -239,10 +244,15 @@ class Outbox:
         except UnsupportedVersionError as error:
             self._fail(parts, error)
             return
-        if version < FIRST_VERSION:
-            self._post_old(connection, version, parts, now)
-            return
-        version, request = self._requests.make(version, parts)
+        request: RequestInPieces | ProduceRequest
+        if version >= FIRST_VERSION:
+            version, request = self._requests.make(version, parts)
+        else:
+            request, parts, refused = self._requests.make_old(version, parts)
+            for (queue, batch), why in refused:
+                self._returns.on_error(queue, batch, why)
+            if not parts:
+                return
         connection.send_for(
             self._note_sent(parts, now),
             request,
@@ -250,21 +260,6 @@ class Outbox:
             timeout=self._timeout,
             expect_response=self._expects_response,
         )
-
-    def _post_old(
-        self, connection: Connection, version: int, parts: Sequence[Part], now: float
-    ) -> None:
-        request, parts, refused = self._requests.make_old(version, parts)
-        for (queue, batch), error in refused:
-            self._returns.on_error(queue, batch, error)
-        if not parts:
-            return
-        sent, timeout = self._note_sent(parts, now), self._timeout
-        if self._expects_response:
-            connection.send(request, version, timeout=timeout).add_done_callback(sent.on_future)
-        else:
-            written = connection.send(request, version, timeout=timeout, expect_response=False)
-            written.add_done_callback(sent.on_future)
 
     def _note_sent(self, parts: Sequence[Part], now: float) -> "_Sent":
         self._metrics.on_request(parts, now)
@@ -396,14 +391,6 @@ class _Sent:
 
     def done(self) -> bool:
         return False  # its response is always wanted
-
-    def on_future(self, future: "asyncio.Future[Any]") -> None:
-        """The same, from a future."""
-        error = KafkaConnectionError("abandoned") if future.cancelled() else future.exception()
-        if error is None:
-            self.set_result(future.result())
-        else:
-            self.set_exception(error)
 
     def set_result(self, response: ProduceResponse | AllStored | None, /) -> None:
         outbox = self._outbox

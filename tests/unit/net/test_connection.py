@@ -50,6 +50,12 @@ def produce(size: int) -> ProduceRequest:
     return ProduceRequest(None, 0, 1000, [TopicProduceData("t", partition_data=[partition])])
 
 
+def send_unanswered(connection: Connection, request: ProduceRequest) -> asyncio.Future[None]:
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    connection.send_for(written, request, 7, expect_response=False)
+    return written
+
+
 async def answer_heartbeats(peer: Peer) -> None:
     await peer.greet()
     while True:
@@ -219,7 +225,7 @@ async def test_tls_both_ways_at_once(
         broker, host="localhost", security_protocol="SSL", ssl_context=client_tls
     )
     for _ in range(3):
-        connection.send(produce(3 << 20), 7, expect_response=False)
+        send_unanswered(connection, produce(3 << 20))
         async with asyncio.timeout(10):
             await connection.drain()
             assert (await connection.request(heartbeat(3), HEARTBEAT)).throttle_time_ms == 3
@@ -238,7 +244,7 @@ async def test_correlation_ids_begin_anew_at_the_end(serve: Serve, connect: Conn
 
 async def test_no_answer_is_awaited_with_acks_0(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_heartbeats_and_swallow_produce))
-    done = connection.send(produce(10), 7, expect_response=False)
+    done = send_unanswered(connection, produce(10))
     assert connection.in_flight == 0
     assert await done is None
     assert (await connection.request(heartbeat(4), HEARTBEAT)).throttle_time_ms == 4
@@ -261,7 +267,7 @@ async def test_close_still_sends_what_was_sent_before(serve: Serve, connect: Con
             read.append(len(await peer.read_frame()))
 
     connection = await connect(await serve(script))
-    done = [connection.send(produce(1 << 20), 7, expect_response=False) for _ in range(5)]
+    done = [send_unanswered(connection, produce(1 << 20)) for _ in range(5)]
     connection.close()
     async with asyncio.timeout(5):
         await connection.wait_closed()
@@ -435,7 +441,7 @@ async def test_failed_futures_that_nobody_awaits_do_not_warn(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     connection = await connect(await serve(answer_nothing))
     connection.send(heartbeat(), HEARTBEAT)
-    connection.send(produce(10), 7, expect_response=False)
+    send_unanswered(connection, produce(10))
     connection.close(KafkaConnectionError("enough"))
     connection.send(heartbeat(), HEARTBEAT)
     gc.collect()
@@ -487,7 +493,7 @@ async def test_close_ends_although_the_broker_does_not_read(
         await asyncio.Event().wait()
 
     connection = await connect(await serve(script))
-    connection.send(produce(64 << 20), 7, expect_response=False)
+    send_unanswered(connection, produce(64 << 20))
     connection.close()
     async with asyncio.timeout(5):
         await connection.wait_closed()
@@ -543,7 +549,7 @@ async def test_a_broker_that_reads_slowly_makes_the_connection_unwritable(
     sent = 0
     async with asyncio.timeout(10):
         while connection.writable:
-            connection.send(produce(1 << 20), 7, expect_response=False)
+            send_unanswered(connection, produce(1 << 20))
             sent += 1
             await asyncio.sleep(0.001)
         assert sent > 1
@@ -568,9 +574,9 @@ async def test_what_cannot_be_sent_in_time_fails_the_connection(
     futures = []
     async with asyncio.timeout(10):
         while connection.writable:
-            futures.append(connection.send(produce(4 << 20), 7, expect_response=False))
+            futures.append(send_unanswered(connection, produce(4 << 20)))
             await asyncio.sleep(0.001)
-        futures.append(connection.send(produce(1), 7, expect_response=False))
+        futures.append(send_unanswered(connection, produce(1)))
     await fails(futures[-1], "could not be sent in time")
 
 
@@ -581,7 +587,7 @@ async def test_drain_ends_when_the_connection_is_lost(serve: Serve, connect: Con
         await asyncio.Event().wait()
 
     connection = await connect(await serve(script))
-    connection.send(produce(64 << 20), 7, expect_response=False)
+    send_unanswered(connection, produce(64 << 20))
     draining = asyncio.create_task(connection.drain())
     await asyncio.sleep(0.01)
     assert not draining.done()
