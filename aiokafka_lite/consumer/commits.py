@@ -5,7 +5,7 @@ record is done with when the application asks for the next one: what was handed 
 that begins, or that is waiting, may be committed, and a record that is still being worked on may
 not. So when the time has come and nobody waits, the commit is `due`, and the next read begins it.
 When partitions are given back or the consumer ends, there is no later: then everything counts that
-was handed out.
+was handed out, but for what a block of `batches` is at work on: whoever is next reads that again.
 
 Non-obvious:
 
@@ -262,7 +262,8 @@ class Commits:
         """
         if self._options.enable_auto_commit and partitions:
             await self._overtake()
-            await self.commit_last(self.given(partitions, settled=False), deadline)
+            offsets = self.given(partitions, settled=False, at_work=False)
+            await self.commit_last(offsets, deadline)
 
     async def at_close(self, deadline: float) -> None:
         """The consumer ends: auto-commit everything given of what is still assigned. Never raises
@@ -273,7 +274,7 @@ class Commits:
         """
         self.close()
         await self._overtake()
-        await self.commit_last(self.given(settled=False), deadline)
+        await self.commit_last(self.given(settled=False, at_work=False), deadline)
         if self._let_go:
             await asyncio.wait(self._let_go, timeout=max(0.0, deadline - self._loop.time()))
 

@@ -8,6 +8,7 @@ import pytest
 
 from aiokafka_lite import errors
 from aiokafka_lite.consumer.batches import Batches
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.taken import ColumnBatch
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -353,3 +354,27 @@ async def test_the_clock_commits_no_work_of_another_block(
         for task in (reading, following):
             task.cancel()
         await asyncio.wait([reading, following])
+
+
+@pytest.mark.parametrize("end", ["stop", "rebalance"])
+async def test_the_last_commit_leaves_out_what_is_at_work(
+    cluster: FakeCluster, make: MakeConsumer, end: str
+) -> None:
+    append(cluster, numbered(10))
+
+    def member() -> AIOKafkaConsumer:
+        return make("orders", group_id="store", enable_auto_commit=True, fetch_max_wait_ms=10)
+
+    consumer = member()
+    await consumer.start()
+    async with consumer.batches(max_records=4) as batches:
+        await anext(batches)
+        await anext(batches)
+        if end == "stop":
+            await consumer.stop()
+        else:
+            await member().start()
+        await until(lambda: cluster.committed("store").get(TP0) == 4)
+        if end == "stop":
+            with pytest.raises(StopAsyncIteration):
+                await anext(batches)
