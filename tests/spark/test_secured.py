@@ -1,11 +1,14 @@
-"""A cluster that lets in only who shows something: TLS and SASL by Spark's options, to the letter.
+"""A cluster that lets in only who shows something, and to what it may: TLS, SASL and ACLs.
 
-Each way in is tried by a batch written, a stream that reads and writes, and a batch read; where
-Spark's own connector can be had it reads by the same options.
+Each way in, by Spark's options to the letter, is tried by a batch written, a stream that reads and
+writes exactly once, and a batch read; where Spark's own connector can be had it reads by the same
+options. Who comes in has the rights that docs/spark.md tells of, and no other.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -17,6 +20,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aiokafka_lite import AIOKafkaClient
+from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tests.spark.beside import OURS, PATIENCE
 from tools.kafka import KafkaCluster, KafkaNotAvailable, Security
 
@@ -32,9 +37,33 @@ MODULES = "org.apache.kafka.common.security"
 Options = dict[str, str]
 
 
+PRINCIPALS = ("User:alice", "User:CN=client")
+"""Who logs in by SASL, and who shows a certificate."""
+TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5  # resource types
+READ, WRITE, ALLOW, PREFIXED = 3, 4, 3, 4
+RIGHTS = [
+    (TOPIC, "spark-", READ),
+    (TOPIC, "spark-", WRITE),
+    (GROUP, "aiokafka-lite-spark", READ),
+    (TRANSACTIONAL_ID, "aiokafka-lite-spark", WRITE),
+]
+
+
+async def give_rights(cluster: KafkaCluster) -> None:
+    async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        acls = [
+            AclCreation(kind, name, PREFIXED, principal, "*", operation, ALLOW)
+            for principal in PRINCIPALS
+            for kind, name, operation in RIGHTS
+        ]
+        told = await client.send(cluster.node_ids[0], CreateAclsRequest(acls))
+        assert {result.error_code for result in told.results} == {0}
+
+
 @pytest.fixture(scope="module")
 def secured() -> Iterator[KafkaCluster]:
-    """TLS clients have to show a certificate, unless they log in by SASL."""
+    """TLS clients have to show a certificate, unless they log in by SASL; who comes in plainly may
+    do everything."""
     listener = "listener.name.sasl_plaintext"
     module = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
     config = {
@@ -42,14 +71,16 @@ def secured() -> Iterator[KafkaCluster]:
         f"{listener}.oauthbearer.sasl.jaas.config": (
             f'{module} required unsecuredLoginStringClaim_sub="broker";'
         ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
     security = Security(users={"alice": PASSWORD}, client_auth=True)
-    cluster = KafkaCluster(config=config, security=security)
-    try:
-        cluster.__enter__()
-    except KafkaNotAvailable as error:
-        pytest.skip(f"no cluster of our own: {error}")
-    with cluster:
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(KafkaCluster(config=config, security=security))
+        except KafkaNotAvailable as error:
+            pytest.skip(f"no cluster of our own: {error}")
+        asyncio.run(give_rights(cluster))
         yield cluster
 
 
@@ -165,7 +196,7 @@ def test_a_batch_a_stream_and_a_batch(
     with_token = "OAUTHBEARER" in way
     if with_token:
         options |= with_a_token(token_endpoint)
-    first, second = (f"{WAYS.index(way)}-{part}" for part in ("written", "streamed"))
+    first, second = (f"spark-{WAYS.index(way)}-{part}" for part in ("written", "streamed"))
     for topic in (first, second):
         secured.create_topic(topic, 2)
     values = [f"{way} {number}" for number in range(ROWS)]
@@ -196,6 +227,7 @@ def test_a_batch_a_stream_and_a_batch(
         # The broker's alert may be lost with the connection: what is left then is that it was.
         ("no certificate of its own", "No broker tells the metadata: .*(lost|closed)"),
         ("a broker that is not trusted", "the certificate of .* is not trusted"),
+        ("no right to the topic", "TopicAuthorizationFailed"),
     ],
 )
 def test_who_is_not_let_in_is_told_why(
@@ -207,7 +239,7 @@ def test_who_is_not_let_in_is_told_why(
         options |= logging_in("PLAIN", "guessed-wrong")
     elif why == "no certificate of its own":
         options = way_in(secured, "SSL, ", tmp_path)
-    else:
+    elif why == "a broker that is not trusted":
         del options["kafka.ssl.truststore.certificates"]
         options |= trusting(secured.security.client_certificate)
     once = {"subscribe": "unseen", "fetchOffset.numRetries": "1"}
