@@ -15,8 +15,9 @@ from aiokafka_lite.testing.broker_configs import BrokerConfigs, broker_settings
 from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
 from aiokafka_lite.testing.configs import TOPIC_DEFAULTS, broker_names, check_configs
 from aiokafka_lite.testing.group_configs import GROUP_SETTINGS, group_broker_name
-from aiokafka_lite.testing.journal import Journal, Key, Value
+from aiokafka_lite.testing.journal import Journal
 from tests.unit.testing.raw import SocketlessBroker
+from tests.unit.testing.remembering import Remembering
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -159,22 +160,6 @@ def test_what_was_set_is_listed(orders: SocketlessBroker) -> None:
     assert listed(1) == [(2, "orders"), (4, "0"), (8, "0"), (16, "m"), (32, "g")]
     alter(orders, METRICS, "m", ("interval.ms", DELETE, None))
     assert listed(0) == []
-
-
-class Remembering(Journal):
-    """The last value of each key."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, Key], Value] = {}
-
-    def note(self, kind: str, key: Key, value: Value | None) -> None:
-        if value is None:
-            self.kept.pop((kind, key), None)
-        else:
-            self.kept[kind, key] = value
-
-    def entries(self, kind: str) -> Any:
-        return ((key, value) for (known, key), value in self.kept.items() if known == kind)
 
 
 def test_what_was_set_outlives_a_restart() -> None:

@@ -1,6 +1,5 @@
 """Consumer groups in time that a test moves: sessions, revocations, topics that come and go."""
 
-from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -20,9 +19,9 @@ from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.coordinators import CoordinatorType
 from aiokafka_lite.testing.groups.consumer_member import MemberState
 from aiokafka_lite.testing.groups.offsets import CommittedOffset
-from aiokafka_lite.testing.journal import Journal, Key, Value
 from tests.unit.testing.groups.reporters import FakeReporter, group_of, settle
 from tests.unit.testing.raw import SocketlessBroker
+from tests.unit.testing.remembering import Remembering
 
 UNKNOWN = UnknownMemberIdError.errno
 FENCED = FencedMemberEpochError.errno
@@ -252,21 +251,6 @@ def test_a_new_coordinator_gives_everyone_time(broker: SocketlessBroker) -> None
     assert group_of(three).state == "Stable"
     three.clock.advance(1.0)
     assert group_of(three).state == "Empty"
-
-
-class Remembering(Journal):
-    """Keeps the newest value of each key."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, Key], Value] = {}
-
-    def note(self, kind: str, key: Key, value: Value | None) -> None:
-        self.kept.pop((kind, key), None)
-        if value is not None:
-            self.kept[kind, key] = value
-
-    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
-        return iter([(key, value) for (one, key), value in self.kept.items() if one == kind])
 
 
 def test_a_group_outlives_the_cluster_but_its_members_do_not() -> None:

@@ -1,6 +1,5 @@
 """Committed offsets: their expiry, transactions that may change them, and a restart."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +25,9 @@ from aiokafka_lite.protocol.messages.offset_fetch import (
 )
 from aiokafka_lite.testing.groups.group import Group
 from aiokafka_lite.testing.groups.offsets import CommittedOffset, GroupOffsets, check_metadata
-from aiokafka_lite.testing.journal import Journal, Key, Value
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker
+from tests.unit.testing.remembering import Remembering
 
 DAY = 86_400.0
 WEEK = 7 * DAY  # how long offsets are kept
@@ -350,26 +349,8 @@ def test_no_metadata_is_empty_metadata() -> None:
 # A restart
 
 
-class RememberingJournal(Journal):
-    """Keeps what it is told as the one on disk does, in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, Key], Value] = {}
-
-    def note(self, kind: str, key: Key, value: Value | None) -> None:
-        if value is None:
-            self.kept.pop((kind, key), None)
-        else:
-            self.kept[kind, key] = value
-
-    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
-        for (known, key), value in list(self.kept.items()):
-            if known == kind:
-                yield key, value
-
-
 def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
-    journal = RememberingJournal()
+    journal = Remembering()
     before = SocketlessBroker(journal=journal)
     before.state.create_topic("orders", 2)
     member = consumer(before, "orders")
@@ -395,7 +376,7 @@ def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
 
 
 def test_what_came_later_is_remembered_too() -> None:
-    journal = RememberingJournal()
+    journal = Remembering()
     before = GroupOffsets("g", journal)
     before.commit("orders", 0, CommittedOffset(1))
     before.commit_pending(7, "orders", 0, CommittedOffset(10))
@@ -409,7 +390,7 @@ def test_what_came_later_is_remembered_too() -> None:
 
 
 def test_what_was_deleted_is_not_remembered() -> None:
-    journal = RememberingJournal()
+    journal = Remembering()
     offsets = GroupOffsets("g", journal)
     offsets.commit("orders", 0, CommittedOffset(1))
     offsets.commit_pending(7, "orders", 0, CommittedOffset(2))

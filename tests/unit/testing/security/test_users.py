@@ -1,27 +1,10 @@
 """Users come and go, and are remembered by the journal."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from aiokafka_lite.testing.journal import Journal, Key, Value
 from aiokafka_lite.testing.security.credentials import derive
 from aiokafka_lite.testing.security.users import Users
-
-
-class Remembering(Journal):
-    """Keeps the last value of each key, in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, Key], Value] = {}
-
-    def note(self, kind: str, key: Key, value: Value | None) -> None:
-        self.kept.pop((kind, key), None)
-        if value is not None:
-            self.kept[kind, key] = value
-
-    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
-        return iter([(key, value) for (of, key), value in self.kept.items() if of == kind])
+from tests.unit.testing.remembering import Remembering
 
 
 def test_putting_and_removing() -> None:

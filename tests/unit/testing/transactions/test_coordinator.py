@@ -1,6 +1,5 @@
 """Transactional ids as their coordinator keeps them: timeouts, fencing, expiry, moves, restarts."""
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -19,12 +18,13 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.journal import Journal, Key, Value
+from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.markers import read_marker
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, Transaction
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker
+from tests.unit.testing.remembering import Remembering
 from tests.unit.testing.transactions.writer import Writer
 
 DAY = 86_400  # seconds
@@ -237,22 +237,6 @@ def test_another_coordinator_goes_on_in_another_coordinator_epoch(three: Writer)
     three.produce(0, partition=three.node)
     three.end(committed=False)
     assert read_marker(last_batch(three, three.node)) == (False, 2)
-
-
-class Remembering(Journal):
-    """Keeps the last value of each key."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, Key], Value] = {}
-
-    def note(self, kind: str, key: Key, value: Value | None) -> None:
-        if value is None:
-            self.kept.pop((kind, key), None)
-        else:
-            self.kept[kind, key] = value
-
-    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
-        return iter([(key, value) for (of, key), value in self.kept.items() if of == kind])
 
 
 def restarted(journal: Journal, clock: VirtualClock) -> ClusterState:

@@ -1,0 +1,21 @@
+"""A journal as the one on disk is, in memory: for what has to be there after a restart."""
+
+from collections.abc import Iterator
+
+from aiokafka_lite.testing.journal import Journal, Key, Value
+
+
+class Remembering(Journal):
+    """Keeps the last value of each key."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, Key], Value] = {}
+
+    def note(self, kind: str, key: Key, value: Value | None) -> None:
+        if value is None:
+            self.kept.pop((kind, key), None)
+        else:
+            self.kept[kind, key] = value
+
+    def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
+        return iter([(key, value) for (known, key), value in self.kept.items() if known == kind])
