@@ -5,6 +5,7 @@ from __future__ import annotations
 from .suite import OURS, UVLOOP, Bar, Row, Suite
 
 BESIDE = "the same and two requests"
+AS_LONG = "the same and two requests, in a transaction's time"
 
 TRANSACTION_SUITES = (
     Suite(
@@ -14,6 +15,7 @@ TRANSACTION_SUITES = (
             Row(OURS, "transactions_ours", "in_turn"),
             Row(UVLOOP, "transactions_ours", "in_turn", {"loop": "uvloop"}),
             Row(BESIDE, "transactions_ours", "without"),
+            Row(AS_LONG, "transactions_ours", "without_in_the_same_time"),
             Row("confluent", "transactions_confluent", "in_turn"),
             Row("aiokafka", "transactions_aiokafka", "in_turn", {"records": 50_000}),
         ),

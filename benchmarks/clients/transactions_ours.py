@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
@@ -25,11 +27,24 @@ async def side_by_side(work: Work) -> dict[str, Any]:
 async def without(work: Work) -> dict[str, Any]:
     """The same records of an idempotent producer, and two requests behind each flush: the same
     offset committed by itself, and a small one."""
+    return await _without(work, 0.0)
+
+
+async def without_in_the_same_time(work: Work) -> dict[str, Any]:
+    """The same again, but each round lasts as long as a transaction: a transaction waits for the
+    brokers, and a process that has slept finds its caches cold."""
+    size = work.transaction
+    some = await in_turn(replace(work, warmup=50 * size, records=100 * size))
+    return await _without(work, some["wall"] / 100)
+
+
+async def _without(work: Work, lasting: float) -> dict[str, Any]:
+    """Each round lasts so many seconds at least; the rest of them passes behind its requests."""
     producer = transactions_asyncio.producer_of(AIOKafkaProducer, work)
     await producer.start()
     meter, pool, size = Meter(), values(work.size), work.transaction
     send, topic = producer.send, work.topic
-    group = transactions_asyncio.GROUP
+    group, now = transactions_asyncio.GROUP, asyncio.get_running_loop().time
     request = FindCoordinatorRequest(coordinator_keys=[group])
     try:
         broker = producer._cluster.broker(next(iter(producer._cluster.metadata.brokers)))
@@ -40,6 +55,7 @@ async def without(work: Work) -> dict[str, Any]:
         for count in (work.warmup, work.records):
             meter.start()
             for first in range(0, count, size):
+                until = now() + lasting
                 for i in range(size):
                     await send(topic, pool[i % 1000])
                 await producer.flush()
@@ -48,6 +64,8 @@ async def without(work: Work) -> dict[str, Any]:
                 commit = commit_request(group, offsets, None, ids, commits)
                 await connection.request(commit, commits)
                 await connection.request(request, version)
+                if lasting:
+                    await asyncio.sleep(max(until - now(), 0.0))
             result = meter.stop(count)
         return result
     finally:
