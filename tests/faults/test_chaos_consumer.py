@@ -6,7 +6,7 @@ brokers are killed, paused and deposed, coordinators move and proxies cut, delay
 connections. Everything that a member is given, commits and is told is written down by it, and
 judged in the end. Once each with the eager, the cooperative and the consumer protocol.
 
-CHAOS_SEED repeats a schedule; CHAOS_MINUTES (2 by default) is how long records flow, all
+CHAOS_SEED repeats a schedule; CHAOS_MINUTES (1 by default) is how long records flow, all
 protocols together, CHAOS_RECORDS how many; CHAOS_MODES names the protocols, CHAOS_CLIENTS the
 packages that the processes use in turn ("aiokafka" alone calibrates the harness; of both,
 MODES=eager makes one group). `make chaos-consumer SEED=7 RECORDS=20000000`.
@@ -28,8 +28,8 @@ from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Real, real_stage
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "2"))
-RECORDS = int(os.environ.get("CHAOS_RECORDS", "300000"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "1"))
+RECORDS = int(os.environ.get("CHAOS_RECORDS", "150000"))
 CLIENTS = os.environ.get("CHAOS_CLIENTS", "aiokafka_lite").split(",")
 MODES = os.environ.get("CHAOS_MODES", "eager,cooperative,consumer").split(",")
 SECONDS = MINUTES * 60 / len(MODES)

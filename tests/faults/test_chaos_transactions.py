@@ -32,7 +32,7 @@ from tests.faults.transaction_workers import (
 )
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.45"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.35"))
 WORKERS = 4
 ENOUGH = 10  # transactions
 FAULTS = (*CLUSTER_FAULTS, "move_coordinators")

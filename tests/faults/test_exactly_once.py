@@ -21,7 +21,7 @@ from tests.faults.schedule import (
 from tests.faults.stages import DURABLE, real_stage
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.45"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.35"))
 WORKERS = 4
 FAULTS = (*CLUSTER_FAULTS, "move_coordinators")
 PACE = 6.0

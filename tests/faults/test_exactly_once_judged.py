@@ -24,8 +24,8 @@ from tests.faults.stages import DURABLE, Real
 from tools.kafka import NEWEST, KafkaCluster
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.6"))
-RECORDS = int(os.environ.get("CHAOS_RECORDS", "100000"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.4"))
+RECORDS = int(os.environ.get("CHAOS_RECORDS", "60000"))
 VERSION = os.environ.get("CHAOS_VERSION", NEWEST)
 PROTOCOL = os.environ.get("CHAOS_PROTOCOL", "cooperative" if VERSION < "4" else "consumer")
 PROCESSES = int(os.environ.get("CHAOS_PROCESSES", "4"))

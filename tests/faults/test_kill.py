@@ -5,7 +5,7 @@ consumer reads along the whole time. At the end the topic is read to its end and
 acknowledged record is at the very place its ack told, with the very bytes, and the reader that
 lived through it all has seen every record too, in order within a partition.
 
-CHAOS_SECONDS (default 20) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
+CHAOS_SECONDS (default 12) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
 """
 
 import asyncio
@@ -20,10 +20,11 @@ from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import KafkaError
 from tools.kafka import KafkaCluster
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "12"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTITIONS = 6
 SENDERS = 20
+ENOUGH = 1000  # records acknowledged; a busy machine takes its time for them
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + 150)]
 
@@ -67,12 +68,13 @@ async def send_until(
         await asyncio.sleep(0)
 
 
-async def kill_in_turn(cluster: KafkaCluster, stop: asyncio.Event) -> int:
-    """SIGKILL one node after the other, each started again; the number of deaths."""
+async def kill_in_turn(cluster: KafkaCluster, sent: Sent, stop: asyncio.Event) -> int:
+    """SIGKILL one node after the other, each started again, until the time is over and enough was
+    sent; the number of deaths."""
     schedule = random.Random(SEED)
     deaths = 0
     ends = asyncio.get_running_loop().time() + SECONDS
-    while asyncio.get_running_loop().time() < ends:
+    while asyncio.get_running_loop().time() < ends or len(sent.acked) < ENOUGH:
         await asyncio.sleep(schedule.uniform(1, 3))
         node = schedule.choice(sorted(cluster.node_ids))
         await asyncio.to_thread(cluster.kill, node)
@@ -120,7 +122,7 @@ async def test_nothing_acknowledged_is_missing(mortal: KafkaCluster) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", request_timeout_ms=5000)
     async with producer:
         async with asyncio.TaskGroup() as group:
-            killer = group.create_task(kill_in_turn(mortal, stop))
+            killer = group.create_task(kill_in_turn(mortal, sent, stop))
             for _ in range(SENDERS):
                 group.create_task(send_until(stop, producer, topic, sent))
         await producer.flush()
@@ -131,7 +133,6 @@ async def test_nothing_acknowledged_is_missing(mortal: KafkaCluster) -> None:
         f"{len(sent.failed)} failed: {sorted({type(e).__name__ for e in sent.failed})}"
     )
     assert killer.result() > 0
-    assert len(sent.acked) > 1000
     missing = {place: value for place, value in sent.acked.items() if stored.get(place) != value}
     assert not missing, f"{len(missing)} of {len(sent.acked)} acknowledged records are not there"
     repeated = len(stored) - len(set(stored.values()))
