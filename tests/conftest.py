@@ -24,7 +24,7 @@ from tools.kafka import (
 )
 
 REAL_FIXTURES = {"kafka", "kafka3"}  # and those that stand on them
-REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for the brokers' start
+REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for jars and the brokers' start
 NO_KAFKA = "no real Kafka: "
 
 TopicFactory = Callable[..., str]
@@ -40,7 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
-        if item.get_closest_marker("real") and not item.get_closest_marker("timeout"):
+        long = item.get_closest_marker("real") or item.get_closest_marker("java")
+        if long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(REAL_TIMEOUT))
 
 
