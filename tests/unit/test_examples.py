@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -98,6 +99,30 @@ async def test_consuming(topics: dict[str, int], code: str):
         cluster.produce("orders", b"one tea", b"table 4")
         async with running(cluster, code) as process:
             assert await next_line(process) == "0 0 b'table 4' b'one tea'"
+
+
+CELLS = f"""\
+from aiokafka_lite import AIOKafkaProducer
+producer = AIOKafkaProducer(bootstrap_servers="{SERVERS}")
+await producer.start()
+(await producer.send_and_wait("orders", b"one tea")).offset
+await producer.stop()
+"""
+
+
+async def test_a_loop_that_runs_between_the_cells_of_a_notebook(topics: dict[str, int]):
+    async with FakeCluster(topics=topics) as cluster:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-W", "error", "-m", "asyncio"],
+            input=CELLS.replace(SERVERS, cluster.bootstrap_servers),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=ROOT,
+        )
+        assert (done.returncode, "Error" in done.stderr) == (0, False)
+        assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
 
 async def test_an_interrupt_is_how_consuming_ends(topics: dict[str, int]):
