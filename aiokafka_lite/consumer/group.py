@@ -41,6 +41,7 @@ from aiokafka_lite.consumer.listeners import SHARE, ListenerCalls
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.positions import Positions
 from aiokafka_lite.consumer.subscription import Subscription
+from aiokafka_lite.consumer.unwanted import Unwanted
 from aiokafka_lite.coordinator.strategy import assignors_of
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
@@ -171,6 +172,8 @@ class ConsumerGroup:
         self._started = False
         self._patience = 0  # version of the metadata that a pattern waits beyond
         self._told: tuple[frozenset[str], str | None] | None = None  # topics, the broker's pattern
+        self._unwanted = Unwanted(subscription, assignment)
+        self._heard: ConsumerRebalanceListener | None = None  # who was told of an assignment last
         self._assigned = False  # once, since the application subscribed
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
@@ -191,7 +194,11 @@ class ConsumerGroup:
         """The subscription is another one now."""
         if self.failure is not None:
             self.take_failure()  # the membership tries again, and tells if that fails
+        self._unwanted.on_subscription(self._told[0] if self._told else ())
         self._told = None
+        listener = self._subscription.listener
+        if self._started and listener is not None and listener is not self._heard:
+            self.driver.rejoin("another listener is to be told of the partitions")
         if self._subscription.pattern is not None:
             # The topics known here may be a few of those that match.
             self._patience = self._cluster.request_update()
@@ -393,6 +400,7 @@ class ConsumerGroup:
 
     async def on_revoke(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions from the application, which may still commit."""
+        self._unwanted.on_transit(partitions)
         if self._parting is None:
             self._assignment.withhold(partitions)
             if self.work is not None:
@@ -408,6 +416,7 @@ class ConsumerGroup:
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions away that others may have already."""
+        self._unwanted.on_transit(partitions)
         parting = self._parting
         listener = self._subscription.listener if parting is None else parting.listener
         if parting is None:  # or what is assigned now is of the application's own choice
@@ -431,8 +440,14 @@ class ConsumerGroup:
         self._subscription.on_assigned(all)
         self._track_topics()
         if listener is not None:
-            await self._listeners.tell(listener.on_partitions_assigned, added)
-            self._assignment.release(added)
+            # Who listens since a moment ago knows nothing of what stays, either.
+            news = added if listener is self._heard else all
+            self._heard = listener
+            self._unwanted.on_transit(news)
+            self._assignment.withhold(news)
+            await self._listeners.tell(listener.on_partitions_assigned, news)
+            self._assignment.release(news)
+        self._unwanted.hold()
         self._assigned = self._parting is None
         self._changed.set()
 

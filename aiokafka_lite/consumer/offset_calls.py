@@ -216,10 +216,9 @@ class OffsetCalls:
 
         Cancellation: safe; nothing has moved then.
         """
-        commits = self._group().commits
         states = self._these_or_all(partitions)
         told = await self._unless_stopped(
-            commits.committed([state.tp for state in states], self._core.deadline())
+            self._group().commits.committed([state.tp for state in states], self._core.deadline())
         )
         for state in states:
             found = told.get(state.tp)

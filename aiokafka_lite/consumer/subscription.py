@@ -89,6 +89,10 @@ class Subscription:
         """Whether the client's pattern takes a topic that may be unknown here."""
         return self.pattern is not None and self.pattern.match(topic) is not None
 
+    def wants(self, topic: str) -> bool:
+        """Whether a topic is subscribed to; of the broker's pattern only the broker knows."""
+        return topic in self.topics or self.kind is Kind.BROKER_PATTERN or self.matches(topic)
+
     def subscribe(
         self,
         topics: Collection[str],

@@ -45,7 +45,8 @@ class SubscriptionCalls(OffsetCalls):
         pattern: str | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read these topics, instead of those subscribed to before.
+        """Read these topics, instead of those subscribed to before, of which reads tell nothing
+        from here on.
 
         In a group, its members share the partitions, and this takes part in the next rebalance.
         Without one all partitions are read. Partitions and, with a pattern, topics that are added
@@ -59,7 +60,9 @@ class SubscriptionCalls(OffsetCalls):
                 resolves.
             listener: Told what the group gives and takes; without a group there is nothing to
                 tell. Its methods run inside the rebalance, which waits for them; what they raise
-                is logged, and the rebalance goes on.
+                is logged, and the rebalance goes on. One that is new while partitions are
+                assigned hears of them, too: in a rebalance that this begins, or, with
+                `group_protocol="consumer"`, at the next change.
 
         Raises:
             TypeError: Neither or both of `topics` and `pattern`, or one of a wrong type.

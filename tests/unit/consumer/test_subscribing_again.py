@@ -1,0 +1,130 @@
+"""A member that subscribes anew: what its reads tell from then on, and what its listener hears."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.errors import IllegalOperation, IllegalStateError
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.consumer.makers import append, numbered, until
+from tests.unit.consumer.test_group import CONFIGS, JOIN, PROTOCOLS, Diary, orders
+
+OTHER = TopicPartition("other", 0)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(topics={"orders": 2, "other": 1}, broker_configs=CONFIGS) as cluster:
+        append(cluster, numbered(5), 0)
+        yield cluster
+
+
+def member(cluster: FakeCluster, protocol: str, *topics: str, **more: Any) -> AIOKafkaConsumer:
+    options: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "g",
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 10,
+        **PROTOCOLS[protocol],
+        **more,
+    }
+    return AIOKafkaConsumer(*topics, **options)
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+@pytest.mark.parametrize("by", ["getone", "getmany"])
+async def test_a_topic_that_was_given_up_is_told_no_more(
+    cluster: FakeCluster, protocol: str, by: str
+) -> None:
+    """Its records are buffered, and the rebalance that takes it has not begun."""
+    append(cluster, [b"of the other"], 0, topic="other")
+    async with member(cluster, protocol, "orders") as consumer:
+        assert (await consumer.getone()).value == b"v0"
+        consumer.subscribe(["other"])
+        assert await consumer.getmany(timeout_ms=0) == {}
+        async with asyncio.timeout(10):
+            if by == "getone":
+                record = await consumer.getone()
+            else:
+                [[record]] = (await consumer.getmany(timeout_ms=5000)).values()
+        assert record.value == b"of the other"
+        assert consumer.assignment() == {OTHER}
+    assert cluster.committed("g")[TopicPartition("orders", 0)] == 1
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+async def test_back_before_the_group_has_heard_of_it(cluster: FakeCluster, protocol: str) -> None:
+    async with member(cluster, protocol, "orders") as consumer:
+        read = [(await consumer.getone()).value]
+        consumer.subscribe(["other"])
+        consumer.subscribe(["orders"])
+        async with asyncio.timeout(10):
+            read += [(await consumer.getone()).value for _ in range(4)]
+        assert read == numbered(5)
+
+
+async def test_a_pause_outlasts_a_change_of_mind(cluster: FakeCluster) -> None:
+    async with member(cluster, "cooperative", "orders") as consumer:
+        await consumer.getone()
+        consumer.pause(*orders(0))
+        consumer.subscribe(["other"])
+        consumer.subscribe(["orders"])
+        assert await consumer.getmany(timeout_ms=200) == {}
+        assert consumer.paused() == orders(0)
+        consumer.resume(*orders(0))
+        assert (await consumer.getone()).value == b"v1"
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_a_new_listener_hears_what_is_there(cluster: FakeCluster, protocol: str) -> None:
+    """Whoever starts with topics, and adds a listener then, would wait for it for ever."""
+    diary = Diary()
+    async with member(cluster, protocol, "orders") as consumer:
+        assert (await consumer.getone()).value == b"v0"
+        consumer.subscribe(["orders"], listener=diary)
+        await until(lambda: ("assigned", orders(0, 1)) in diary.told)
+        assert (("revoked", orders(0, 1)) in diary.told) is (protocol == "eager")
+        assert (await consumer.getone()).value == b"v1"
+
+
+async def test_a_new_listener_hears_at_the_next_change_where_the_broker_assigns(
+    cluster: FakeCluster,
+) -> None:
+    diary = Diary()
+    async with member(cluster, "modern", "orders") as consumer:
+        consumer.subscribe(["orders"], listener=diary)
+        consumer.subscribe(["orders", "other"], listener=diary)
+        await until(lambda: ("assigned", orders(0, 1) | {OTHER}) in diary.told)
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+async def test_the_same_once_more_changes_nothing(cluster: FakeCluster, protocol: str) -> None:
+    diary = Diary()
+    consumer = member(cluster, protocol)
+    consumer.subscribe(["orders"], listener=diary)
+    async with consumer:
+        told = list(diary.told)
+        joins = [each for each in cluster.requests if each.api_key is JOIN[protocol]]
+        for _ in range(3):
+            consumer.subscribe(["orders"], listener=diary)
+            await consumer.getmany(timeout_ms=50)
+        assert diary.told == told
+        if protocol != "modern":  # where it is the heartbeat, too
+            now = [each for each in cluster.requests if each.api_key is ApiKey.JOIN_GROUP]
+            assert now == joins
+
+
+async def test_an_unassigned_partition_is_told_before_a_missing_group(
+    cluster: FakeCluster,
+) -> None:
+    async with member(cluster, "eager", group_id=None) as consumer:
+        consumer.assign(orders(0))
+        with pytest.raises(IllegalStateError):
+            await consumer.seek_to_committed(*orders(1))
+        with pytest.raises(IllegalOperation):
+            await consumer.seek_to_committed()
