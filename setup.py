@@ -6,6 +6,7 @@ AIOKAFKA_LITE_REQUIRE_NATIVE=1 (as the test suite does) to make that an error, o
 AIOKAFKA_LITE_NO_NATIVE=1 to build none.
 """
 
+import logging
 import os
 import shutil
 import sysconfig
@@ -41,11 +42,13 @@ def native_modules() -> list[Extension]:
             str(path.relative_to(root).with_suffix("")).replace(os.sep, "."),
             [str(path.relative_to(root))],
             extra_compile_args=COMPILER_FLAGS,
-            optional=not REQUIRE_NATIVE,
         )
         for path in sorted((root / "aiokafka_lite").rglob("*.pyx"))
     ]
-    return cythonize(extensions, build_dir="build/cython", language_level=3, quiet=True)
+    modules = cythonize(extensions, build_dir="build/cython", language_level=3, quiet=True)
+    for module in modules:  # cythonize makes new ones, and forgets what it does not know
+        module.optional = not REQUIRE_NATIVE
+    return modules
 
 
 class BuildNative(build_ext):
@@ -53,8 +56,11 @@ class BuildNative(build_ext):
         super().run()
         for extension in self.extensions:
             built = Path(self.get_ext_fullpath(extension.name))
-            state = "compiled" if built.exists() else "NOT compiled: its pure-Python twin is used"
-            self.announce(f"aiokafka_lite: {extension.name}: {state}", level=3)
+            if built.exists():
+                self.announce(f"aiokafka_lite: {extension.name}: compiled", level=logging.INFO)
+            else:
+                state = "NOT compiled: its pure-Python twin is used"
+                self.announce(f"aiokafka_lite: {extension.name}: {state}", level=logging.WARNING)
 
 
 setup(ext_modules=native_modules(), cmdclass={"build_ext": BuildNative})
