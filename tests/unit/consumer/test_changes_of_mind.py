@@ -16,7 +16,7 @@ from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import until
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
 TOPICS = {"a": 3, "b": 4, "c": 2}
 WHIMS = ["subscribe", "unsubscribe", "pattern", "assign", "rebalance", "read", "read"]

@@ -24,7 +24,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
 
 Make = Callable[..., AIOKafkaConsumer]
@@ -137,9 +137,11 @@ async def test_all_ways_to_say_an_offset(reader: AIOKafkaConsumer, cluster: Fake
 
 async def test_at_the_wrong_time(cluster: FakeCluster, make: Make) -> None:
     alone = AIOKafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers)
-    for call in (alone.commit(), alone.committed(ORDERS), alone.seek_to_committed()):
+    for call in (alone.commit(), alone.committed(ORDERS)):
         with pytest.raises(IllegalOperation, match="Requires group_id"):
             await call
+    with pytest.raises(IllegalStateError, match="No partitions"):
+        await alone.seek_to_committed()
     await alone.stop()
     member = make("eager")
     with pytest.raises(IllegalStateError, match="No partitions assigned"):

@@ -15,7 +15,7 @@ from aiokafka_lite.protocol.messages import consumer_group_heartbeat as heartbea
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
 VALUES = numbered(20)
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT

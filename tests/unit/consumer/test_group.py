@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,9 +14,6 @@ from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer import group
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
-from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
-    CooperativeStickyPartitionAssignor,
-)
 from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
     ConsumerProtocolMemberMetadata,
@@ -35,35 +32,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-
-Make = Callable[..., AIOKafkaConsumer]
-CONFIGS = {
-    "group.initial.rebalance.delay.ms": 0,
-    "group.min.session.timeout.ms": 500,
-    "group.consumer.heartbeat.interval.ms": 100,
-    "group.consumer.min.heartbeat.interval.ms": 100,
-    "group.consumer.session.timeout.ms": 2000,
-    "group.consumer.min.session.timeout.ms": 500,
-    "group.consumer.assignment.interval.ms": 0,
-    "group.consumer.min.assignment.interval.ms": 0,
-}
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "eager": {"heartbeat_interval_ms": 100},
-    "cooperative": {
-        "heartbeat_interval_ms": 100,
-        "partition_assignment_strategy": [CooperativeStickyPartitionAssignor],
-    },
-    "modern": {"group_protocol": "consumer"},
-}
-JOIN = {
-    "eager": ApiKey.JOIN_GROUP,
-    "cooperative": ApiKey.JOIN_GROUP,
-    "modern": ApiKey.CONSUMER_GROUP_HEARTBEAT,
-}
-
-
-def orders(*partitions: int) -> set[TopicPartition]:
-    return {TopicPartition("orders", partition) for partition in partitions}
+from tests.unit.consumer.members import CONFIGS, JOIN, PROTOCOLS, Diary, Make, members, orders, take
 
 
 @pytest.fixture
@@ -79,46 +48,8 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def make(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
-    made: list[AIOKafkaConsumer] = []
-
-    def make(*topics: str, **options: Any) -> AIOKafkaConsumer:
-        defaults = {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "group_id": "g",
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 50,
-            "retry_backoff_ms": 10,
-            "request_timeout_ms": 5000,
-            "metadata_max_age_ms": 200,
-            **PROTOCOLS[protocol],
-        }
-        consumer = AIOKafkaConsumer(*topics, **{**defaults, **options})
-        made.append(consumer)
-        return consumer
-
-    yield make
-    await asyncio.gather(*(consumer.stop() for consumer in made))
-
-
-class Diary(ConsumerRebalanceListener):
-    """Writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, set[TopicPartition]]] = []
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        self.told.append(("revoked", revoked))
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self.told.append(("assigned", assigned))
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        self.told.append(("lost", lost))
-
-
-async def take(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
-    async with asyncio.timeout(10):
-        return [(await consumer.getone()).value or b"" for _ in range(count)]
+    async with members(cluster, protocol) as make:
+        yield make
 
 
 # --- the usual way

@@ -19,7 +19,7 @@ from aiokafka_lite.errors import KafkaError, for_code
 from aiokafka_lite.errors.table import CODES
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 from tests.unit.group import test_driver_error_table as fates
 from tests.unit.group.test_driver_error_table import Fate
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -26,9 +26,8 @@ from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-from tests.unit.consumer.test_group import CONFIGS, JOIN, PROTOCOLS, Diary, orders, take
+from tests.unit.consumer.members import CONFIGS, JOIN, PROTOCOLS, Diary, Make, members, orders, take
 
-Make = Callable[..., AIOKafkaConsumer]
 FIRST = TopicPartition("orders", 0)
 HEARTBEAT = {
     "eager": ApiKey.HEARTBEAT,
@@ -52,25 +51,8 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def make(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
-    made: list[AIOKafkaConsumer] = []
-
-    def make(*topics: str, **options: Any) -> AIOKafkaConsumer:
-        defaults: dict[str, Any] = {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "group_id": "g",
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 50,
-            "retry_backoff_ms": 10,
-            "request_timeout_ms": 5000,
-            "metadata_max_age_ms": 200,
-            **PROTOCOLS[protocol],
-        }
-        consumer = AIOKafkaConsumer(*topics, **{**defaults, **options})
-        made.append(consumer)
-        return consumer
-
-    yield make
-    await asyncio.gather(*(consumer.stop() for consumer in made))
+    async with members(cluster, protocol) as make:
+        yield make
 
 
 async def test_what_the_application_assigns_is_read_though_the_group_loses_it(

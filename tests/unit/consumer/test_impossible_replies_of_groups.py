@@ -11,7 +11,7 @@ from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import KafkaError, KafkaProtocolError, KafkaTimeoutError
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 from tests.unit.lies import LIES, NEEDS_PATIENCE
 
 VALUES = numbered(20)

@@ -30,7 +30,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered
-from tests.unit.consumer.test_group import CONFIGS, PROTOCOLS
+from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
 TOPICS = {"a": 3, "b": 4, "c": 2}
 RECORDS = 400
