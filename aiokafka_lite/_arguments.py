@@ -304,13 +304,20 @@ def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
         raise IllegalArgumentError(
             f"offsets should be a dict of what to commit by TopicPartition, not {value!r}"
         )
-    return {_commit_key(tp): _to_commit(tp, told) for tp, told in value.items()}
+    checked: set[str] = set()
+    return {_commit_key(tp, checked): _to_commit(tp, told) for tp, told in value.items()}
 
 
-def _commit_key(tp: object) -> TopicPartition:
+def _commit_key(tp: object, checked: set[str]) -> TopicPartition:
+    """A partition to commit for; `checked` are the names of topics that are good."""
     if not isinstance(tp, TopicPartition):
         raise TypeError("Key should be TopicPartition instance")
-    return as_partition(tp)
+    topic, partition = tp
+    if topic in checked and type(partition) is int and 0 <= partition <= INT32:
+        return tp
+    tp = as_partition(tp)
+    checked.add(tp.topic)
+    return tp
 
 
 def _to_commit(tp: object, told: object) -> OffsetAndMetadata:

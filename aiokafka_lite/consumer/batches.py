@@ -10,8 +10,8 @@ processed.
 
 Blocks in several tasks are workers: while one is at work on a batch of a partition, no other is
 given any of that, so a partition's batches are processed in order, and what is given back was not
-overtaken. Nor does an auto-commit reach into a batch that a block is at work on: neither the clock's
-nor the last one, when the group takes the partition, or another task stops the consumer.
+overtaken. Nor does an auto-commit reach into a batch that a block is at work on: neither that of
+the clock, nor the last one, when the group takes the partition or another task stops the consumer.
 """
 
 from __future__ import annotations
