@@ -1,4 +1,4 @@
-"""A service on aiohttp, one producer for all requests: ``python examples/aiohttp_service.py``."""
+"""A service on aiohttp, one producer for all requests: `python examples/aiohttp_service.py`."""
 
 import os
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A member of a group, until SIGTERM: ``python examples/worker.py``; start several.
+"""A member of a group, until SIGTERM: `python examples/worker.py`; start several.
 
 What was read is committed when it is done. A signal lets the records at hand be done first, so that
 the next worker begins behind them.

@@ -42,10 +42,10 @@ class Node:
 
     Attributes:
         node_id: Its id, from 0: a client that takes 0 for "none" shall be found out.
-        ports: Listener name to port on 127.0.0.1; ``PLAINTEXT`` is always there.
+        ports: Listener name to port on 127.0.0.1; `PLAINTEXT` is always there.
         controller_port: Of its KRaft controller; 0 with ZooKeeper.
         folder: Holds its data, configuration and log.
-        advertised_port: Where clients are told to find ``PLAINTEXT``; None: where it is.
+        advertised_port: Where clients are told to find `PLAINTEXT`; None: where it is.
     """
 
     node_id: int
@@ -72,7 +72,7 @@ def write_properties(path: Path, settings: Mapping[str, object]) -> None:
 
 
 def logging_option(release: Release, folder: Path) -> str:
-    """Write the logging configuration into ``folder``; the JVM option that names it."""
+    """Write the logging configuration into `folder`; the JVM option that names it."""
     if release.number >= (4,):
         path = folder / "log4j2.properties"
         path.write_text(_LOG4J_2)
@@ -101,7 +101,7 @@ def broker_settings(
     nodes: Sequence[Node],
     zookeeper_port: int,
 ) -> dict[str, object]:
-    """The server.properties of one node of the cluster that ``nodes`` make up."""
+    """The server.properties of one node of the cluster that `nodes` make up."""
     replicas = min(3, len(nodes))
     settings: dict[str, object] = {
         "log.dirs": node.folder / "data",
