@@ -58,6 +58,14 @@ SPARK_SUITES = (
         records=3_000_000,
     ),
     _suite(
+        "spark-stream-long",
+        "100 B, a longer stream, of which its start is a smaller part",
+        "stream",
+        Bar("cpu_us", 1.0, of=CONNECTOR),
+        Bar("rate", least=1.8, of=CONNECTOR),
+        records=6_600_000,
+    ),
+    _suite(
         "spark-micro-batches",
         "micro-batches of 40 records",
         "micro_batches",
