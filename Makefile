@@ -5,14 +5,16 @@ BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
 PYSPARK := 4.2.0
-# Unit tests wait more than they work: a few processes share the waiting.
+# Unit tests wait more than they work: a few processes share the waiting. Where each process has
+# brokers of its own there are two, and a file stays with one of them: it shares what it starts.
 PARALLEL := -n 4
+WITH_BROKERS := -n 2 --dist loadfile
 
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline test test-fast test-pure test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions spark-judge lint format bench \
+.PHONY: help venv demo pipeline test test-fast test-pure test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -63,6 +65,10 @@ $(DONE)/spark: $(DONE)/interop
 	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark[connect]==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
 		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/install.log): tests with Spark will be skipped"
 
+# Classes as a broker has loaded them: each Java of the tests starts in half the time.
+$(DONE)/archive: $(DONE)/interop
+	@$(BIN)/python -m tools.kafka.archive && touch $@ || echo "NOT MADE: Kafka starts later in each test"
+
 # The same without what only development needs.
 $(DONE)/pipeline: $(DONE)/demo
 	@$(BIN)/python -c "from aiokafka_lite.spark.pipeline.java import main; raise SystemExit(main())"
@@ -85,9 +91,7 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 
 # -- tests; FLAGS="-k name -x" goes to pytest
 
-# What runs brokers runs alone: two cores are few for them.
-test: test-pure test-fast test-spark ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
-	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(FLAGS)
+test: test-pure test-fast test-spark test-real ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
 
 test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
 	$(BIN)/pytest -m "not real and not java and not brokers and not spark" -q $(PARALLEL) $(FLAGS)
@@ -95,7 +99,10 @@ test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
 test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
 
-test-spark: $(DONE)/spark ## What runs Spark (Java 17 or newer)
+test-real: $(DONE)/spark $(DONE)/archive ## What runs a real Kafka, or Java as the judge of bytes
+	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(WITH_BROKERS) $(FLAGS)
+
+test-spark: $(DONE)/spark $(DONE)/archive ## What runs Spark (Java 17 or newer)
 	$(BIN)/pytest -m "spark and not brokers" $(FLAGS)
 
 spark-judge: $(DONE)/spark ## Spark at length: 20 million records, a driver killed at nine moments, more beside its connector
@@ -120,8 +127,8 @@ fuzz: $(DONE)/dev ## A million hostile frames to decoders, and to the embedded b
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 
-chaos: $(DONE)/interop ## Brokers die for five minutes each (CHAOS_SECONDS); nothing acknowledged may be lost
-	CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)
+chaos: $(DONE)/interop ## Brokers die for five minutes a test; nothing acknowledged may be lost; MINUTES=5
+	CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(BIN)/pytest tests/faults $(FLAGS)
 
 chaos-producer: $(DONE)/interop ## The producer against three brokers in trouble; SEED=7 MINUTES=5 RATE=15000
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RATE=$(or $(RATE),15000) \
