@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
+from tests.fair_loop import new_loop
 from tests.unit.conftest import tls_files as tls_files  # a fixture
 
 QUICK = {
@@ -21,8 +22,10 @@ QUICK = {
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    # A real broker goes by the wall's clock, and its clients with it.
+    embedded = item.path.stem in QUICK or item.path.stem.endswith("_embedded")
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.new_event_loop
+        "asyncio": new_loop if embedded else asyncio.new_event_loop
     }
     if item.path.stem in QUICK or os.environ.get("CHAOS_LOOP") == "uvloop":
         factories["uvloop"] = uvloop.new_event_loop

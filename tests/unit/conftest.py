@@ -1,9 +1,22 @@
 """What several folders of unit tests share."""
 
+import asyncio
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.fair_loop import new_loop
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The folders that run on uvloop, too, say so themselves."""
+    # A real broker goes by the wall's clock, and its clients with it.
+    real = item.get_closest_marker("real") or "kafka" in getattr(item, "fixturenames", ())
+    return {"asyncio": asyncio.new_event_loop if real else new_loop}
 
 
 @pytest.fixture(scope="session")

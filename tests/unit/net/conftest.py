@@ -12,11 +12,12 @@ import uvloop
 
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.options import ConnectionOptions
+from tests.fair_loop import new_loop
 from tests.unit.net.scripted import Script, ScriptedBroker
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": new_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,12 @@ import pytest
 import uvloop
 
 from aiokafka_lite.testing import FakeCluster
+from tests.fair_loop import new_loop
 from tests.unit.testing.raw import RawClient, SocketlessBroker
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": new_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture
