@@ -45,9 +45,13 @@ cdef extern from *:
     """
     ctypedef struct PyMemberDef:
         pass
+    int generic_set "PyObject_GenericSetAttr"(object, object, PyObject *) except -1
     PyMemberDef *slots "aiokafka_lite_slots"
     int make_slot "aiokafka_lite_make_slot"(
         PyTypeObject *type, PyMemberDef *slot, const char *name, Py_ssize_t offset) except -1
+
+
+cdef frozenset _FIELDS = frozenset(_Twin.__dataclass_fields__)
 
 
 @cython.final
@@ -69,7 +73,6 @@ cdef BatchContext new_context(
     return context
 
 
-@cython.final
 @cython.no_gc
 @cython.freelist(4096)
 cdef class ConsumerRecord:
@@ -106,7 +109,9 @@ cdef class ConsumerRecord:
             PyObject_GenericSetAttr(self, name, value)
 
     def __delattr__(self, name):
-        raise AttributeError(f"{name!r} of a ConsumerRecord cannot be deleted")
+        if name in _FIELDS:
+            raise AttributeError(f"{name!r} of a ConsumerRecord cannot be deleted")
+        generic_set(self, name, NULL)  # a subclass's own
 
     # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
 
@@ -158,7 +163,7 @@ cdef class ConsumerRecord:
             c.topic, c.partition, c.timestamp_type, c.leader_epoch, checksum)
 
     def __eq__(self, other):
-        if not isinstance(other, ConsumerRecord):
+        if type(other) is not type(self):  # a dataclass's way, too
             return NotImplemented
         cdef ConsumerRecord a = self
         cdef ConsumerRecord b = <ConsumerRecord>other
@@ -178,7 +183,7 @@ cdef class ConsumerRecord:
 
     def __repr__(self):
         return (
-            f"ConsumerRecord(topic={self.topic!r}, partition={self.partition!r}, "
+            f"{type(self).__qualname__}(topic={self.topic!r}, partition={self.partition!r}, "
             f"offset={self.offset!r}, timestamp={self.timestamp!r}, "
             f"timestamp_type={self.timestamp_type!r}, key={self.key!r}, value={self.value!r}, "
             f"checksum={self.checksum!r}, serialized_key_size={self.serialized_key_size!r}, "
@@ -187,14 +192,17 @@ cdef class ConsumerRecord:
 
     def __reduce__(self):
         return _restore, (
-            self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key,
+            type(self), self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key,
             self.value, self.checksum, self.serialized_key_size, self.serialized_value_size,
             self.headers, self.leader_epoch,
-        )
+        ), object.__getstate__(self)
 
 
-def _restore(*fields):
-    return ConsumerRecord(*fields[:-1], leader_epoch=fields[-1])
+def _restore(kind, *fields):
+    """A record again; a subclass's own attributes are its state, which is set behind this."""
+    record = kind.__new__(kind)
+    ConsumerRecord.__init__(record, *fields[:-1], leader_epoch=fields[-1])
+    return record
 
 
 cdef make_slots():

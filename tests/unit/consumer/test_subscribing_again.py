@@ -11,7 +11,7 @@ from aiokafka_lite.errors import IllegalOperation, IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
-from tests.unit.consumer.test_group import CONFIGS, JOIN, PROTOCOLS, Diary, orders
+from tests.unit.consumer.members import CONFIGS, JOIN, PROTOCOLS, Diary, orders
 
 OTHER = TopicPartition("other", 0)
 

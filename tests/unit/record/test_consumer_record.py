@@ -28,6 +28,17 @@ def record(build):
     return build.ConsumerRecord(**FIELDS)
 
 
+@pytest.fixture(params=["dict", "slots"])
+def subclass(build, request, monkeypatch):
+    """One that pickle finds."""
+    body = {"__module__": __name__}
+    if request.param == "slots":
+        body["__slots__"] = ("note",)
+    made = type("Noted", (build.ConsumerRecord,), body)
+    monkeypatch.setitem(globals(), "Noted", made)
+    return made
+
+
 def test_fields_are_aiokafka_s(build, record):
     structs = pytest.importorskip("aiokafka.structs")
     names = [field.name for field in dataclasses.fields(structs.ConsumerRecord)]
@@ -163,6 +174,36 @@ def test_nothing_of_a_native_record_can_be_deleted(record):
     with pytest.raises(AttributeError):
         type(record).value.__set__(record, 5)  # past __setattr__
     assert record.value is None
+
+
+def test_a_subclass_has_what_it_adds(build, subclass):
+    """Frameworks type their messages so."""
+    record = subclass(*FIELDS.values(), leader_epoch=7)
+    record.note = "seen"
+    record.value = held = Held()
+    assert isinstance(record, build.ConsumerRecord)
+    assert (record.topic, record.leader_epoch, record.value) == ("orders", 7, held)
+    assert repr(record).startswith(f"{subclass.__qualname__}(topic='orders', partition=3, ")
+    assert record != build.ConsumerRecord(*FIELDS.values())
+    gone = weakref.ref(held)
+    record.value = None
+    del held
+    assert gone() is None
+    for other in (copy.copy(record), pickle.loads(pickle.dumps(record))):
+        assert type(other) is subclass
+        assert other == record
+        assert (other.note, other.leader_epoch) == ("seen", 7)
+    del record.note
+    assert not hasattr(record, "note")
+
+
+def test_records_of_a_class_and_of_its_subclass_take_turns(build, subclass):
+    """Each is kept for the next of its own kind only, if at all."""
+    for _ in range(3):
+        several = [kind(**FIELDS) for kind in (build.ConsumerRecord, subclass) for _ in range(50)]
+        assert [type(each) is subclass for each in several] == [False] * 50 + [True] * 50
+        several.reverse()
+        several.clear()
 
 
 class Held:
