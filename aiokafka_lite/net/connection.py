@@ -343,10 +343,9 @@ class Connection:
         self, pending: Pending, data: bytes | bytearray | list[Buffer], *, expect_response: bool
     ) -> bool:
         """Keep a request, whose time does not run, if it must not leave now; or return False."""
-        holder: Renewal | Throttle = self._throttle
-        if self._renewal is not None and self._renewal.holds():
-            holder = self._renewal
-        elif not holder.holds():
+        throttled = self._throttle.holds()
+        renewal = self._renewal
+        if not throttled and (renewal is None or not renewal.holds()):
             return False
         whole = b"".join(data) if isinstance(data, list) else data
         patience = pending.deadline - self._loop.time()
@@ -356,7 +355,17 @@ class Connection:
             self._alarm.arm(pending.deadline)
             self._post(pending, whole, expect_response=expect_response)
 
-        holder.hold(post)
+        def renew_first() -> None:
+            if renewal is not None and not self._closed and renewal.holds():
+                renewal.hold(post)
+            else:
+                post()
+
+        if throttled:
+            # In this order, or what waited here would come in between while it is renewed.
+            self._throttle.hold(renew_first)
+        elif renewal is not None:
+            renewal.hold(post)
         return True
 
     def _post(self, pending: Pending, data: bytes | bytearray, *, expect_response: bool) -> None:

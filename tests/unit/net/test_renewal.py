@@ -80,6 +80,44 @@ async def test_requests_wait_behind_the_renewal_in_order(serve: Serve, connect: 
     assert await asyncio.gather(*beats) == [2, 3, 4]
 
 
+async def test_what_a_throttle_held_waits_for_the_renewal_too(
+    serve: Serve, connect: Connect
+) -> None:
+    throttled_ms = 2 * LIFETIME_MS
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await answer_heartbeats(peer, throttled_ms)
+        await asyncio.sleep(throttled_ms / 1000 * 1.2)  # it does not listen
+        await believe(peer, 0)
+        await answer_heartbeats(peer, 1, 2)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    assert await beat(connection) == throttled_ms
+    held = asyncio.ensure_future(beat(connection))
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    due = asyncio.ensure_future(beat(connection))
+    assert await asyncio.gather(held, due) == [1, 2]
+
+
+async def test_closing_meanwhile_renews_nothing(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await answer_heartbeats(peer, 60_000)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    await beat(connection)
+    held = asyncio.ensure_future(beat(connection))
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    connection.close()
+    with pytest.raises(KafkaConnectionError, match="closed"):
+        await held
+
+
 async def test_a_renewal_that_is_refused_ends_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
