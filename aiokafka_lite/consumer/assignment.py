@@ -64,6 +64,10 @@ class Assignment:
         """What the application has paused, a new set."""
         return {state.tp for state in self._positions if self._in_transit.get(state, state.paused)}
 
+    def is_in_transit(self, tp: TopicPartition) -> bool:
+        """Whether the group holds a partition back."""
+        return self._positions.get(tp) in self._in_transit
+
     def replace(
         self, partitions: Iterable[TopicPartition], *, withhold: Collection[TopicPartition] = ()
     ) -> None:

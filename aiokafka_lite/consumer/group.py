@@ -209,6 +209,7 @@ class ConsumerGroup:
         if self.driver.membership.state is not ClassicState.FENCED:  # which does not pass
             self.failure = None
         self._told = None
+        self._unwanted.on_unsubscribe()
         self._read_as = None
         if not self._started:
             return
@@ -436,13 +437,13 @@ class ConsumerGroup:
             return  # it does not want them any more: they are about to be revoked
         self.failure = None  # it is over, if nobody read meanwhile
         listener = self._subscription.listener
+        heard, self._heard = self._heard, listener
         self._assignment.replace(all, withhold=() if listener is None else added)
         self._subscription.on_assigned(all)
         self._track_topics()
         if listener is not None:
             # Who listens since a moment ago knows nothing of what stays, either.
-            news = added if listener is self._heard else all
-            self._heard = listener
+            news = added if listener is heard else all
             self._unwanted.on_transit(news)
             self._assignment.withhold(news)
             await self._listeners.tell(listener.on_partitions_assigned, news)

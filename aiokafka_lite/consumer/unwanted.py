@@ -4,7 +4,7 @@ Their member keeps them until the rebalance that the new subscription brings abo
 was read of them. The application asked for other topics, and its reads shall not tell of these any
 more, as in aiokafka; in Java the `poll` that follows rebalances first.
 
-Non-obvious: what is being told to a listener is the rebalance's own to hand out, and held back
+Non-obvious: what a rebalance is about to take or to give is its own to hand out, and held back here
 only from then on.
 """
 
@@ -45,8 +45,14 @@ class Unwanted:
         """Hold back what is not wanted, and hand out what is wanted again."""
         held = {tp for tp in self._assignment.partitions if tp.topic in self._topics}
         self._assignment.release(self._held - held)
+        held = {tp for tp in held if tp in self._held or not self._assignment.is_in_transit(tp)}
         self._assignment.withhold(held)
         self._held = held
+
+    def on_unsubscribe(self) -> None:
+        """Nothing is the group's to take any more: what is assigned now is wanted."""
+        self._topics.clear()
+        self._held.clear()
 
     def on_transit(self, partitions: Collection[TopicPartition]) -> None:
         """The group takes or gives these: whether they are handed out is its own affair."""

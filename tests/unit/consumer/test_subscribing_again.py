@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import IllegalOperation, IllegalStateError
 from aiokafka_lite.structs import TopicPartition
@@ -100,6 +101,83 @@ async def test_a_new_listener_hears_at_the_next_change_where_the_broker_assigns(
         consumer.subscribe(["orders"], listener=diary)
         consumer.subscribe(["orders", "other"], listener=diary)
         await until(lambda: ("assigned", orders(0, 1) | {OTHER}) in diary.told)
+
+
+async def test_a_listener_that_comes_back_hears_what_came_without_it(cluster: FakeCluster) -> None:
+    diary = Diary()
+    consumer = member(cluster, "eager")
+    consumer.subscribe(["orders"], listener=diary)
+    async with consumer:
+        consumer.subscribe(["orders", "other"])
+        await until(lambda: OTHER in consumer.assignment())
+        consumer.subscribe(["orders", "other"], listener=diary)
+        await until(lambda: ("assigned", orders(0, 1) | {OTHER}) in diary.told)
+
+
+class Slow(ConsumerRebalanceListener):
+    """Takes its time over what the event says, until it is let go on."""
+
+    def __init__(self, event: str) -> None:
+        self.slow: str | None = None
+        self._event = event
+        self.at_it = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    def begin(self) -> None:
+        self.slow = self._event
+
+    async def _take_time(self, event: str) -> None:
+        if event == self.slow:
+            self.slow = None
+            self.at_it.set()
+            await self.go_on.wait()
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._take_time("revoked")
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        await self._take_time("assigned")
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+async def test_a_change_of_mind_tells_nothing_of_what_is_being_taken(
+    cluster: FakeCluster, protocol: str
+) -> None:
+    """It was committed already: whoever gets it next would read it again."""
+    append(cluster, numbered(5), 0, topic="other")
+    listener = Slow("revoked")
+    consumer = member(cluster, protocol)
+    consumer.subscribe(["orders", "other"], listener=listener)
+    async with consumer:
+        listener.begin()
+        consumer.subscribe(["orders"], listener=listener)
+        await asyncio.wait_for(listener.at_it.wait(), 10)
+        consumer.subscribe(["orders"], listener=listener)
+        consumer.subscribe(["orders", "other"], listener=listener)
+        assert await consumer.getmany(OTHER, timeout_ms=200) == {}
+        listener.go_on.set()
+        async with asyncio.timeout(10):
+            assert (await consumer.getone(OTHER)).offset == 0
+
+
+async def test_what_was_given_up_may_be_assigned_by_hand(cluster: FakeCluster) -> None:
+    """While the group's last word about the subscription is still being told."""
+    append(cluster, numbered(5), 0, topic="other")
+    listener = Slow("assigned")
+    consumer = member(cluster, "eager")
+    consumer.subscribe(["orders", "other"], listener=listener)
+    async with consumer:
+        listener.begin()
+        consumer.subscribe(["orders"], listener=listener)
+        await asyncio.wait_for(listener.at_it.wait(), 10)
+        consumer.unsubscribe()
+        consumer.assign([OTHER])
+        listener.go_on.set()
+        group = consumer._core.group
+        assert group is not None
+        await until(lambda: group._parting is None)
+        async with asyncio.timeout(10):
+            assert (await consumer.getone()).value == b"v0"
 
 
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
