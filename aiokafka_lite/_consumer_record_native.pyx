@@ -73,6 +73,9 @@ cdef BatchContext new_context(
     return context
 
 
+cdef BatchContext _NO_FACTS = new_context(None, -1, -1, -1, None)
+
+
 @cython.no_gc
 @cython.freelist(4096)
 cdef class ConsumerRecord:
@@ -83,6 +86,9 @@ cdef class ConsumerRecord:
     __dataclass_params__ = _Twin.__dataclass_params__
     __class_getitem__ = classmethod(GenericAlias)
     __hash__ = None  # mutable and compared by value, as aiokafka's
+
+    # A dataclass made of it gives no slots of its own to what is here already.
+    __slots__ = _Twin.__match_args__ + ("leader_epoch",)
 
     def __init__(
         self, str topic not None, int32_t partition, int64_t offset, int64_t timestamp,
@@ -114,6 +120,7 @@ cdef class ConsumerRecord:
         generic_set(self, name, NULL)  # a subclass's own
 
     # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
+    # It may have had none: a dataclass made of it assigns one fact after the other.
 
     @property
     def topic(self):
@@ -121,7 +128,7 @@ cdef class ConsumerRecord:
 
     @topic.setter
     def topic(self, str topic not None):
-        cdef BatchContext c = self.context
+        cdef BatchContext c = self.context or _NO_FACTS
         self.context = new_context(
             topic, c.partition, c.timestamp_type, c.leader_epoch, c.checksum)
 
@@ -131,7 +138,7 @@ cdef class ConsumerRecord:
 
     @partition.setter
     def partition(self, int32_t partition):
-        cdef BatchContext c = self.context
+        cdef BatchContext c = self.context or _NO_FACTS
         self.context = new_context(c.topic, partition, c.timestamp_type, c.leader_epoch, c.checksum)
 
     @property
@@ -140,7 +147,7 @@ cdef class ConsumerRecord:
 
     @timestamp_type.setter
     def timestamp_type(self, int timestamp_type):
-        cdef BatchContext c = self.context
+        cdef BatchContext c = self.context or _NO_FACTS
         self.context = new_context(c.topic, c.partition, timestamp_type, c.leader_epoch, c.checksum)
 
     @property
@@ -149,7 +156,7 @@ cdef class ConsumerRecord:
 
     @leader_epoch.setter
     def leader_epoch(self, int32_t leader_epoch):
-        cdef BatchContext c = self.context
+        cdef BatchContext c = self.context or _NO_FACTS
         self.context = new_context(c.topic, c.partition, c.timestamp_type, leader_epoch, c.checksum)
 
     @property
@@ -158,7 +165,7 @@ cdef class ConsumerRecord:
 
     @checksum.setter
     def checksum(self, checksum):
-        cdef BatchContext c = self.context
+        cdef BatchContext c = self.context or _NO_FACTS
         self.context = new_context(
             c.topic, c.partition, c.timestamp_type, c.leader_epoch, checksum)
 
@@ -191,11 +198,14 @@ cdef class ConsumerRecord:
         )
 
     def __reduce__(self):
-        return _restore, (
-            type(self), self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key,
-            self.value, self.checksum, self.serialized_key_size, self.serialized_value_size,
-            self.headers, self.leader_epoch,
-        ), object.__getstate__(self)
+        fields = (
+            type(self), self.topic, self.partition, self.offset, self.timestamp,
+            self.timestamp_type, self.key, self.value, self.checksum, self.serialized_key_size,
+            self.serialized_value_size, self.headers, self.leader_epoch,
+        )
+        if type(self) is ConsumerRecord:
+            return _restore, fields
+        return _restore, fields, self.__getstate__()
 
 
 def _restore(kind, *fields):

@@ -197,6 +197,40 @@ def test_a_subclass_has_what_it_adds(build, subclass):
     assert not hasattr(record, "note")
 
 
+@pytest.mark.parametrize("slots", [False, True])
+def test_a_dataclass_can_be_made_of_it(build, slots, monkeypatch):
+    """FastStream's messages are: it assigns one field after the other."""
+    made = dataclasses.make_dataclass(
+        "Message", [("consumer", object)], bases=(build.ConsumerRecord,), slots=slots
+    )
+    monkeypatch.setitem(globals(), "Message", made)
+    made.__module__ = __name__
+    record = made(*FIELDS.values(), "me", leader_epoch=7)
+    assert {name: getattr(record, name) for name in FIELDS} == FIELDS
+    assert (record.consumer, record.leader_epoch) == ("me", 7)
+    record.value = b"other"
+    assert record.value == b"other"
+    for other in (copy.copy(record), pickle.loads(pickle.dumps(record))):
+        assert other == record
+        assert (other.consumer, other.leader_epoch) == ("me", 7)
+    assert record != dataclasses.replace(record, partition=9)
+
+
+def test_a_subclass_tells_what_is_kept_of_it(build, monkeypatch):
+    class Own(build.ConsumerRecord):
+        def __getstate__(self):
+            return {"note": "kept"}
+
+        def __setstate__(self, state):
+            self.note = state["note"]
+            self.topic = "put back"
+
+    if build.ConsumerRecord.__module__.endswith("_python"):
+        pytest.skip("a dataclass leaves all to that state")
+    other = copy.copy(Own(**FIELDS))
+    assert (other.note, other.topic, other.partition) == ("kept", "put back", FIELDS["partition"])
+
+
 def test_records_of_a_class_and_of_its_subclass_take_turns(build, subclass):
     """Each is kept for the next of its own kind only, if at all."""
     for _ in range(3):
