@@ -11,7 +11,8 @@ processed.
 Blocks in several tasks are workers: while one is at work on a batch of a partition, no other is
 given any of that, so a partition's batches are processed in order, and what is given back was not
 overtaken. Nor does an auto-commit reach into a batch that a block is at work on: neither that of
-the clock, nor the last one, when the group takes the partition or another task stops the consumer.
+the clock, nor the last one, when the partition goes or another task stops the consumer. What the
+application commits of such a batch itself stays committed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from aiokafka_lite.consumer.core import ConsumerCore
-from aiokafka_lite.consumer.positions import PartitionState
+from aiokafka_lite.consumer.positions import AtWork, PartitionState
 from aiokafka_lite.consumer.taken import ColumnBatch, RecordBatch
 from aiokafka_lite.errors import ConsumerStoppedError
 
@@ -55,7 +56,7 @@ class Batches(Generic[Batch]):
         # The batch the application is at; its partition's state and generation when it was taken.
         self._given: tuple[Batch, PartitionState, int] | None = None
         self._inside = False
-        self._work: tuple[int, int] | None = None  # the same as its partition's `at_work`
+        self._work: AtWork | None = None  # the same as its partition's `at_work`
 
     async def __aenter__(self) -> Self:
         self._inside = True
@@ -96,7 +97,7 @@ class Batches(Generic[Batch]):
             state = self._core.positions.state(batch.topic_partition)
             self._given = (batch, state, state.generation)
             if self._inside:
-                state.at_work = self._work = batch.start, batch.start_epoch
+                state.at_work = self._work = AtWork(batch.start, batch.start_epoch)
         return batch
 
     def _end_work(self) -> None:

@@ -138,7 +138,17 @@ class Commits:
 
         Cancellation: stops the wait; it may be committed all the same.
         """
-        await self._committer.commit(self.given() if offsets is None else offsets, deadline)
+        if offsets is None:
+            offsets = self.given()
+        for tp, committed in offsets.items():
+            state = self._positions.get(tp)
+            work = None if state is None else state.at_work
+            if work is not None and committed.offset > work.offset:
+                # At once: an auto-commit that is made up before this one is through comes later.
+                work.offset = committed.offset
+                epoch = committed.leader_epoch
+                work.epoch = UNKNOWN_EPOCH if epoch is None else epoch
+        await self._committer.commit(offsets, deadline)
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
@@ -177,7 +187,8 @@ class Commits:
         for state in states:
             if state is None or state.remade:  # what is handed out is of a topic that is gone
                 continue
-            position, epoch = (None if at_work else state.at_work) or state.standing()
+            work = None if at_work else state.at_work
+            position, epoch = state.standing() if work is None else (work.offset, work.epoch)
             if position is not None and (settled or not is_settled(state, position)):
                 known = None if epoch == UNKNOWN_EPOCH else epoch
                 given[state.tp] = OffsetAndMetadata(position, "", known)
@@ -281,7 +292,7 @@ class Commits:
     def let_go(self, partitions: Collection[TopicPartition]) -> None:
         """The application itself gives up partitions that it was assigned by hand: auto-commit what
         was given of them, in the background. Call it while they are still assigned."""
-        offsets = self.given(partitions, settled=False)
+        offsets = self.given(partitions, settled=False, at_work=False)
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
             turn = self._committer.take_turn()

@@ -74,11 +74,13 @@ class _Parting:
 
     Attributes:
         offsets: How far the application had come.
+        done: How far of that is done with, and committed when they go.
         listener: Who is to be told.
         telling: The listener is told now, or was.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    done: Mapping[TopicPartition, OffsetAndMetadata]
     listener: ConsumerRebalanceListener | None
     telling: bool = False
 
@@ -214,7 +216,8 @@ class ConsumerGroup:
         if not self._started:
             return
         if self._parting is None and self.driver.membership.assignment:
-            self._parting = _Parting(self.commits.given(), self._subscription.listener)
+            given, done = self.commits.given(), self.commits.given(at_work=False)
+            self._parting = _Parting(given, done, self._subscription.listener)
         self._assigned = False
         self._changed.set()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
@@ -467,7 +470,7 @@ class ConsumerGroup:
 
     async def _part(self, parting: _Parting, partitions: Collection[TopicPartition]) -> None:
         """Give back what the application has unsubscribed from."""
-        offsets = {tp: at for tp, at in parting.offsets.items() if tp in partitions}
+        offsets = {tp: at for tp, at in parting.done.items() if tp in partitions}
         await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
             parting.telling = True

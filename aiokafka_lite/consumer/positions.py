@@ -32,6 +32,22 @@ UNKNOWN_EPOCH = -1
 """No leader epoch: none is known, or the broker tells none."""
 
 
+class AtWork:
+    """A batch that a block of `batches` is at work on.
+
+    Attributes:
+        offset: How far its partition may be committed meanwhile: up to the batch's first record,
+            or to what the application has committed of it itself.
+        epoch: Leader epoch of the record before that.
+    """
+
+    __slots__ = ("epoch", "offset")
+
+    def __init__(self, offset: int, epoch: int) -> None:
+        self.offset = offset
+        self.epoch = epoch
+
+
 class PartitionState:
     """One assigned partition.
 
@@ -66,8 +82,8 @@ class PartitionState:
         until: Offset from which on it is not asked for any more, or None. Owner: who reads a range.
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
             offset behind that one is out of range.
-        at_work: The position (and its epoch) at which the batch begins that a block of `batches`
-            has in work, or None. Set by that block, which takes back only its own.
+        at_work: The batch that a block of `batches` has in work, or None. Set by that block, which
+            takes back only its own.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
         chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
@@ -137,7 +153,7 @@ class PartitionState:
         self.fetch_bytes = fetch_bytes
         self.until: int | None = None
         self.waits_for_chunk = False
-        self.at_work: tuple[int, int] | None = None
+        self.at_work: AtWork | None = None
         self.chunk: Chunk | None = None
         self.chunk_epoch = UNKNOWN_EPOCH
         self.records: RecordSet | None = None

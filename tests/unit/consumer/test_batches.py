@@ -378,3 +378,57 @@ async def test_the_last_commit_leaves_out_what_is_at_work(
         if end == "stop":
             with pytest.raises(StopAsyncIteration):
                 await anext(batches)
+
+
+@pytest.mark.parametrize("end", ["stop", "rebalance", "clock"])
+async def test_what_is_committed_of_a_batch_at_work_stays_committed(
+    cluster: FakeCluster, make: MakeConsumer, end: str
+) -> None:
+    """By batch.offsets, as the guide says; and the auto-commit, the default, is on."""
+    append(cluster, numbered(10))
+    interval = 10 if end == "clock" else 60_000
+
+    def member() -> AIOKafkaConsumer:
+        return make("orders", group_id="store", auto_commit_interval_ms=interval)
+
+    consumer = member()
+    await consumer.start()
+    async with consumer.batches(max_records=4) as batches, consumer.batches() as other:
+        await consumer.commit((await anext(batches)).offsets)
+        assert cluster.committed("store")[TP0] == 4
+        if end == "stop":
+            await consumer.stop()
+        elif end == "rebalance":
+            await member().start()
+        else:
+            following = asyncio.ensure_future(anext(other))
+            append(cluster, numbered(3), 1)
+            await following
+            following = asyncio.ensure_future(anext(other))
+            await until(lambda: cluster.committed("store").get(TP1) == 3)
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        assert cluster.committed("store")[TP0] == 4
+
+
+@pytest.mark.parametrize("by", ["unsubscribe", "assign"])
+async def test_who_gives_a_partition_up_commits_no_work(
+    cluster: FakeCluster, make: MakeConsumer, by: str
+) -> None:
+    append(cluster, numbered(10))
+    consumer = make(*(["orders"] if by == "unsubscribe" else []), group_id="store")
+    await consumer.start()
+    if by == "assign":
+        consumer.assign([TP0])
+    with pytest.raises(ValueError, match="of the application"):  # noqa: PT012 (as above)
+        async with consumer.batches(max_records=4) as batches:
+            await anext(batches)
+            await anext(batches)
+            if by == "unsubscribe":
+                consumer.unsubscribe()
+            else:
+                consumer.assign([TP1])
+            raise ValueError("of the application")
+    await consumer.stop()
+    assert cluster.committed("store")[TP0] == 4
