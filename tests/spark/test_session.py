@@ -1,6 +1,13 @@
-"""The session that every test here shares."""
+"""The session that every test here shares; and whether a pipeline sees that there is one."""
 
+import importlib.util
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+
+import pytest
+
+from aiokafka_lite.spark.pipeline.session import is_running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,3 +31,28 @@ def test_python_workers_find_the_package(spark: "SparkSession") -> None:
         return aiokafka_lite.__name__
 
     assert spark.sparkContext.parallelize([1], 1).map(name).collect() == ["aiokafka_lite"]
+
+
+def test_a_session_of_the_process_is_seen(spark: "SparkSession") -> None:
+    assert is_running()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("grpc") is None, reason="pyspark[connect] is not installed (grpc)"
+)
+@pytest.mark.parametrize("package", ["pyspark", "pyspark-client"])
+def test_a_session_over_connect_is_seen(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    from pyspark import SparkContext
+    from pyspark.sql.connect.session import SparkSession
+
+    if package == "pyspark":
+        monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    else:  # which has no classic Spark in it
+        monkeypatch.delattr("pyspark.SparkContext")
+        monkeypatch.delitem(sys.modules, "pyspark.core.context")
+    assert not is_running()
+    session = SimpleNamespace(is_stopped=False)
+    monkeypatch.setattr(SparkSession, "_default_session", session)
+    assert is_running()
+    session.is_stopped = True
+    assert not is_running()

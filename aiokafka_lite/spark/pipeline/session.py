@@ -56,10 +56,17 @@ def need_spark(*, remote: bool = False) -> None:
 
 
 def is_running() -> bool:
-    """Whether this process runs a Spark of its own already, a notebook's say: `open_session` takes
-    its session, and to stop that would be to stop its owner's."""
-    pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+    """Whether this process has a session already, a notebook's say: `open_session` takes it, and to
+    stop it would be to stop its owner's."""
+    # By the modules that are there: Connect's own client has no classic Spark in it.
+    classic = sys.modules.get("pyspark.core.context")
+    if classic is not None and classic.SparkContext._active_spark_context is not None:
+        return True
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    if connect is None:
+        return False
+    sessions = connect.SparkSession
+    return (sessions.getActiveSession() or sessions._get_default_session()) is not None
 
 
 def open_session(
@@ -116,15 +123,9 @@ def know_format(session: SparkSession) -> None:
     Spark finds it by itself where aiokafka_lite stands in a folder on Python's path; what an import
     hook finds (as some tools make editable installations) it does not see.
     """
-    from pyspark.errors import AnalysisException
-
     from aiokafka_lite.spark import register
 
-    try:
-        register(session)
-    except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
+    register(session)
 
 
 def _classic(settings: Mapping[str, str]) -> SparkSession:
