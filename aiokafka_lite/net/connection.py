@@ -32,7 +32,7 @@ from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, l
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.net.renewal import Renewal
-from aiokafka_lite.net.throttle import Throttle, throttle_of
+from aiokafka_lite.net.throttle import Throttle, tells_before_it_waits, throttle_of
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
@@ -268,7 +268,18 @@ class Connection:
         """
         return self.versions.pick(request, latest, oldest)
 
+    def on_throttled(self, seconds: float) -> None:
+        """An answer, told to whom it was for only, says that the broker does not listen for so
+        long (KIP-219)."""
+        if tells_before_it_waits(self.versions):
+            self._throttle.begin(seconds, self._in_flight)
+
     # State
+
+    @property
+    def listens(self) -> bool:
+        """The broker takes up what is sent now; else that is held back for a while."""
+        return not self._throttle.holds()
 
     @property
     def in_flight(self) -> int:

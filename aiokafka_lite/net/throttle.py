@@ -4,7 +4,8 @@ A broker whose quota a client exceeds answers at once, tells for how long it wil
 connection (`throttle_time_ms`), and does not. What is sent meanwhile would lie in the socket, and
 its time would run; so it stays here, and leaves when the broker listens again.
 
-Produce and fetch, whose next request is made of what has come by then, pause by themselves.
+Produce and fetch, whose next request is made of what has come by then, pause by themselves; produce
+says so, for what goes the same way.
 """
 
 import asyncio
@@ -26,12 +27,17 @@ def throttle_of(response: Response, versions: BrokerVersions) -> float:
     """For how many seconds the broker does not listen after a response.
 
     Args:
-        versions: What it speaks. Before 2.0 it has waited already when it answers.
+        versions: What it speaks.
     """
     told: int = getattr(response, "throttle_time_ms", 0)
-    if told <= 0 or not versions.supports(ApiKey.API_VERSIONS, 2):
+    if told <= 0 or not tells_before_it_waits(versions):
         return 0.0
     return min(told / 1000, LONGEST_THROTTLE)
+
+
+def tells_before_it_waits(versions: BrokerVersions) -> bool:
+    """Whether a broker's wait begins with its answer; before 2.0 it is over by then."""
+    return versions.supports(ApiKey.API_VERSIONS, 2)
 
 
 class Throttle:

@@ -367,7 +367,10 @@ class Outbox:
         """Send nothing for a while: the broker throttles this client (KIP-219)."""
         # A broker mutes the connection for as long as it says; beyond a request's time it would
         # answer nothing that is in flight any more, so more than that is a mistake of its.
-        until = self.loop.time() + min(seconds, self._options.request_timeout)
+        seconds = min(seconds, self._options.request_timeout)
+        if self._connection is not None:
+            self._connection.on_throttled(seconds)
+        until = self.loop.time() + seconds
         if until > self._paused_until:
             self._paused_until = until
             self.loop.call_at(until, self._on_resumed, until)

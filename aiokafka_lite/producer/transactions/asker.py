@@ -14,7 +14,7 @@ Non-obvious:
   records, on which the broker takes up one request after the other.
 - No batch is in flight when a transaction ends, so an end goes the way of the records, too, if they
   go to its coordinator: that connection is warm, here and at the broker. But not behind an answer
-  that was given up: it may keep silent for good.
+  that was given up: it may keep silent for good; nor where a quota has the broker not listen.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class Asker:
             connection = broker.connected(_purpose(step))
             if isinstance(step, EndTransaction):
                 warm = broker.connected(Purpose.PRODUCE)
-                if warm is not None and not warm.in_flight:
+                if warm is not None and not warm.in_flight and warm.listens:
                     connection = warm
             if connection is not None:
                 self._send(step, connection, broker.node_id, deadline)

@@ -144,6 +144,15 @@ async def test_a_commit_waits_for_what_lingers(make_producer: Make, cluster: Fak
     assert await committed(cluster) == [b"lingers"]
 
 
+async def test_an_end_does_not_wait_for_the_quota_of_the_records(
+    cluster: FakeCluster, producer: Any
+) -> None:
+    cluster.throttle(30, api_key=ApiKey.PRODUCE)
+    async with asyncio.timeout(15), producer.transaction():
+        await producer.send_and_wait("orders", b"x", partition=0)
+    assert await committed(cluster) == [b"x"]
+
+
 async def test_an_abort_lets_go_of_what_was_not_sent(
     make_producer: Make, cluster: FakeCluster
 ) -> None:
