@@ -5,7 +5,8 @@ of it. So only `AT_ONCE` partitions have a place; the next one gets it when the 
 to its end, or is given up.
 
 Non-obvious: a place is no use to a partition whose records nobody takes. So a paused one gives its
-place up, and who waits for certain partitions of which none has a place gets one more.
+place up, and who waits for certain partitions of which none has a place gets one more; nor does it
+count for who waits that a partition has one that a block of `batches` is at work on.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class HeavySets:
 
     def serves(self, among: Collection[TopicPartition]) -> bool:
         """Whether records of one of these partitions, or of any, are about to come."""
-        return any(not among or state.tp in among for state in self._open)
+        return any(
+            state.at_work is None and (not among or state.tp in among) for state in self._open
+        )
 
     def go_on(self, state: PartitionState, records: RecordSet) -> None:
         """Read on in a partition's set, now or when there is a place. Nobody is at it."""

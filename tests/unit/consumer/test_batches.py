@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 from importlib import import_module
+from random import Random
 
 import pytest
 
 from aiokafka_lite import errors
+from aiokafka_lite.consumer.answers import is_heavy
 from aiokafka_lite.consumer.batches import Batches
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.taken import ColumnBatch
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
@@ -432,3 +435,21 @@ async def test_who_gives_a_partition_up_commits_no_work(
             raise ValueError("of the application")
     await consumer.stop()
     assert cluster.committed("store")[TP0] == 4
+
+
+async def test_a_block_need_not_wait_for_the_heavy_sets_of_the_others(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    """Of large compressed batches only a few partitions' are decoded at once."""
+    random = Random(1)
+    data = batch([random.randbytes(100) for _ in range(3000)], compression=Compression.GZIP)
+    assert is_heavy(data)
+    for partition in range(3):
+        append_batch(cluster, bytearray(data), "orders", partition)
+    async with make("orders") as consumer, contextlib.AsyncExitStack() as blocks:
+        at_work = set()
+        for _ in range(3):
+            batches = await blocks.enter_async_context(consumer.batches(max_records=10))
+            async with asyncio.timeout(10):
+                at_work.add((await anext(batches)).topic_partition)
+        assert at_work == {TP0, TP1, TP2}
