@@ -486,7 +486,8 @@ class Connection:
         max_idle = self._options.connections_max_idle
         if max_idle is None:
             return
-        if self._in_flight or self._leaving:  # idle from now on, at the earliest
+        if self._in_flight or self._leaving or not self.listens:
+            # Idle from now on, at the earliest; what is held is under way, too.
             self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
             log.debug("%s was idle for %g s", self, max_idle)

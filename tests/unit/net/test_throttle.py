@@ -136,6 +136,17 @@ async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Conne
         await held
 
 
+async def test_what_is_held_is_not_idle(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(4 * PAUSE * 1000), 0)
+        await peer.silence()
+
+    connection = await connect(await serve(script), connections_max_idle=PAUSE)
+    await connection.request(heartbeat(0), HEARTBEAT)
+    await connection.request(heartbeat(1), HEARTBEAT)
+
+
 async def test_one_who_gives_up_holds_up_nobody(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
