@@ -354,6 +354,8 @@ class Connection:
         self, pending: Pending, data: bytes | bytearray | list[Buffer], *, expect_response: bool
     ) -> bool:
         """Keep a request, whose time does not run, if it must not leave now; or return False."""
+        if self._closed:
+            return False  # nobody would let it go any more
         throttled = self._throttle.holds()
         renewal = self._renewal
         if not throttled and (renewal is None or not renewal.holds()):

@@ -102,6 +102,25 @@ async def test_what_a_throttle_held_waits_for_the_renewal_too(
     assert await asyncio.gather(held, due) == [1, 2]
 
 
+@pytest.mark.parametrize("renewing", [False, True])
+async def test_who_comes_after_the_close_is_told(
+    serve: Serve, connect: Connect, renewing: bool
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    if renewing:
+        connection.send(HEARTBEAT, 4)
+    connection.close()
+    async with asyncio.timeout(10):
+        with pytest.raises(KafkaConnectionError, match="closed"):
+            await beat(connection)
+
+
 async def test_closing_meanwhile_renews_nothing(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
