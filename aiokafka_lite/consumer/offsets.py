@@ -156,11 +156,12 @@ async def list_offsets(
     try:
         while asks:
             done, _ = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+            again: list[TopicPartition] = []
             for each in done:
-                group = asks.pop(each)
+                again += [tp for tp in asks.pop(each) if tp in pending]
                 each.result()
-                # Those of the group that its broker did not settle have another leader by now.
-                ask([tp for tp in group if tp in pending])
+            # What a broker did not settle has another leader by now, what was not known has one.
+            ask(again)
     finally:
         for each in asks:
             each.cancel()

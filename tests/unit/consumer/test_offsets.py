@@ -99,6 +99,14 @@ async def test_one_request_a_leader() -> None:
         await cluster.close(loop.time() + 1)
 
 
+async def test_topics_that_become_known_at_once_are_asked_about_together() -> None:
+    names = [f"orders{number}" for number in range(9)]
+    async with FakeCluster(brokers=3, topics=dict.fromkeys(names, 6)) as fake:
+        tps = [TopicPartition(name, partition) for name in names for partition in range(6)]
+        await ask(fake, dict.fromkeys(tps, LATEST))
+        assert fake.count(ApiKey.LIST_OFFSETS) == 3
+
+
 @pytest.mark.parametrize("code", [3, 5, 6, 56, 74, 75, 78])
 async def test_a_passing_error_of_one_partition(code: int) -> None:
     async with FakeCluster(brokers=2, topics={"orders": 4}) as fake:
