@@ -99,7 +99,7 @@ async def test_what_a_throttle_held_waits_for_the_renewal_too(
     held = asyncio.ensure_future(beat(connection))
     await asyncio.sleep(LIFETIME_MS / 1000)
     due = asyncio.ensure_future(beat(connection))
-    assert await asyncio.gather(held, due) == [1, 2]
+    assert [await held, await due] == [1, 2]
 
 
 @pytest.mark.parametrize("renewing", [False, True])
