@@ -144,6 +144,18 @@ async def test_a_commit_waits_for_what_lingers(make_producer: Make, cluster: Fak
     assert await committed(cluster) == [b"lingers"]
 
 
+async def test_an_end_goes_the_way_of_the_records(cluster: FakeCluster, producer: Any) -> None:
+    for _ in range(2):
+        async with producer.transaction():
+            await producer.send("orders", b"x", partition=0)
+    ways: dict[ApiKey, set[Any]] = {ApiKey.PRODUCE: set(), ApiKey.END_TXN: set()}
+    for each in cluster.requests:
+        if each.api_key in ways:
+            ways[each.api_key].add(each.connection_id)
+    assert ways[ApiKey.END_TXN] == ways[ApiKey.PRODUCE]
+    assert len(ways[ApiKey.END_TXN]) == 1
+
+
 async def test_an_end_does_not_wait_for_the_quota_of_the_records(
     cluster: FakeCluster, producer: Any
 ) -> None:
