@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.building import batch_writer, build, stream_writer
 from aiokafka_lite.spark.pipeline.reporting import Summary, Tally
-from aiokafka_lite.spark.pipeline.session import is_running, open_session
+from aiokafka_lite.spark.pipeline.session import is_running, open_session, same_tasks
 from aiokafka_lite.spark.pipeline.spec import Pipeline
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
@@ -85,7 +85,9 @@ def start(pipeline: Pipeline, spark: SparkSession, *, once: bool = False) -> Str
     Raises:
         SpecError: The pipeline does not fit its data, or its source is bounded.
     """
-    return stream_writer(pipeline, build(pipeline, spark), once=once).start()
+    writer = stream_writer(pipeline, build(pipeline, spark), once=once)
+    with same_tasks(pipeline, spark):
+        return writer.start()
 
 
 def _run_stream(

@@ -6,12 +6,13 @@ import importlib.util
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.spark.pipeline.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
@@ -25,10 +26,14 @@ __all__ = [
     "know_format",
     "need_spark",
     "open_session",
+    "same_tasks",
 ]
 
 ARCHIVE_FOLDER = "aiokafka_lite_packed"
 """Where executors find what `packing` packed, under their working folder."""
+
+_TASKS_VARY: Final = "spark.sql.adaptive.streaming.stateless.enabled"
+"""Whether a replayed batch may have its rows in other tasks (SPARK-53941); by default it may."""
 
 
 class SparkMissing(RuntimeError):
@@ -128,6 +133,27 @@ def know_format(session: SparkSession) -> None:
     register(session)
 
 
+@contextmanager
+def same_tasks(pipeline: Pipeline, session: SparkSession) -> Iterator[None]:
+    """A stream that is started within has the rows of a replayed batch in the same tasks, where its
+    sink writes exactly once: in a session that was not opened for it, too.
+
+    The session is as it was behind that: a stream runs on a copy of its settings.
+    """
+    if not pipeline.sink.exactly_once:
+        yield
+        return
+    before = session.conf.get(_TASKS_VARY, None)
+    session.conf.set(_TASKS_VARY, pipeline.conf.get(_TASKS_VARY, "false"))
+    try:
+        yield
+    finally:
+        if before is None:  # a Spark that does not know it
+            session.conf.unset(_TASKS_VARY)
+        else:
+            session.conf.set(_TASKS_VARY, before)
+
+
 def _classic(settings: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -148,8 +174,7 @@ def _chosen(pipeline: Pipeline, master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
     }
     if pipeline.sink.exactly_once:
-        # A replayed batch has to have the same rows in the same tasks (SPARK-53941).
-        conf["spark.sql.adaptive.streaming.stateless.enabled"] = "false"
+        conf[_TASKS_VARY] = "false"
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
     if local:
         cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
