@@ -5,7 +5,7 @@ consumer reads along the whole time. At the end the topic is read to its end and
 acknowledged record is at the very place its ack told, with the very bytes, and the reader that
 lived through it all has seen every record too, in order within a partition.
 
-CHAOS_SECONDS (default 12) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
+CHAOS_MINUTES (default 0.2) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import KafkaError
 from tools.kafka import KafkaCluster
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "12"))
+SECONDS = 60 * float(os.environ.get("CHAOS_MINUTES", "0.2"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTITIONS = 6
 SENDERS = 20
