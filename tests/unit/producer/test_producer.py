@@ -323,6 +323,19 @@ async def test_a_lingering_batch_leaves_when_its_time_comes(make_producer: Make)
         assert cluster.count(ApiKey.PRODUCE) == 1
 
 
+async def test_after_a_flush_batches_linger_as_before(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster, asyncio.timeout(20):
+        producer = make_producer(cluster, linger_ms=30)
+        await producer.start()
+        for _ in range(3):
+            hurried = await producer.send("orders", b"v")
+            await producer.flush()
+            assert hurried.done()
+            assert producer._sender._linger_timer is None, "it would wake the process for nothing"
+            await (await producer.send("orders", b"v"))
+        assert cluster.count(ApiKey.PRODUCE) == 6
+
+
 async def test_a_full_batch_does_not_linger(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(
