@@ -11,7 +11,7 @@ Non-obvious:
   backoff; other partitions do not notice.
 - A batch that is overdue while its request is in flight is failed at once, as one that may be
   stored, but stays in flight for its partition's order until the request is answered.
-- State changes between awaits, never across one: all methods here but four are synchronous.
+- State changes between awaits, never across one: all methods here but two are synchronous.
 """
 
 import asyncio

@@ -6,5 +6,7 @@
 - `contents`: what the open transaction holds;
 - `machine`: the sans-IO machine that joins these;
 - `requests`: steps put into requests, and answers read;
-- `driver`: the one task that asks.
+- `silence`, `patience`: how long an answer, and the next transaction, are waited for;
+- `asker`: has a step asked;
+- `driver`: joins machine and asker, and has callers wait; `times` counts for how long.
 """
