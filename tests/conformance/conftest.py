@@ -32,6 +32,7 @@ HERE = Path(__file__).parent
 AS_THE_HARNESS: Final = {
     "group.consumer.heartbeat.interval.ms": 500,
     "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.min.session.timeout.ms": 3000,
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,
 }
