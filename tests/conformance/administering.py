@@ -36,7 +36,6 @@ HARNESS: Final[Mapping[str, object]] = {
     "group.consumer.heartbeat.interval.ms": 500,
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.min.session.timeout.ms": 3000,
-    "group.consumer.min.session.timeout.ms": 3000,
     "log.cleaner.dedupe.buffer.size": 16777216,
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,
