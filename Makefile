@@ -14,7 +14,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline test test-fast test-pure test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions spark-judge lint format bench \
+.PHONY: help venv demo pipeline test test-fast test-pure test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-exactly-once spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -142,6 +142,10 @@ chaos-transactions: $(DONE)/interop ## Read, process, write while all around die
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RECORDS=$(or $(RECORDS),5000000) \
 		$(if $(VERSION),CHAOS_VERSION=$(VERSION)) $(if $(PROTOCOL),CHAOS_PROTOCOL=$(PROTOCOL)) \
 		$(BIN)/pytest tests/faults/test_exactly_once_judged.py -s $(FLAGS)
+
+chaos-exactly-once: $(DONE)/interop ## Many short runs of exactly once: random outages, releases, protocols, APIs; RUNS=60 SEED=1 PARALLEL_RUNS=2
+	$(BIN)/python -m tests.faults.exactly_once_runs --runs $(or $(RUNS),60) --seed $(or $(SEED),1) \
+		--parallel $(or $(PARALLEL_RUNS),2) $(FLAGS)
 
 bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)

@@ -9,11 +9,13 @@ Non-obvious:
 
 - A rebalance goes on beside the body of the loop. Before partitions go to another member, the group
   waits for the batch that holds records of them, half of the time that there is for a rebalance;
-  one that takes longer is aborted when its body is through. That a partition was this consumer's
-  all the time is told by its state: it is the same object still.
-- The group's metadata are read in the same step in which that is looked at. So they are of a
-  generation in which the partitions are this member's (KIP-447), and refused when it is over. Who
-  is in no generation must not send any: the coordinator takes offsets without one from anybody.
+  one that takes longer is aborted when its body is through. The lease of the read that took the
+  batch says whether its partitions were this consumer's all the time (`group.lease`): it is checked
+  before the offsets are sent, and again when the coordinator has accepted them.
+- The group's metadata is read in the same step as the lease is checked. So it is of a generation in
+  which the partitions are this member's (KIP-447), and refused when that is over. A consumer
+  outside of its group must not send any: the coordinator accepts offsets without a member from
+  anybody.
 - A commit that was asked for of a producer that has come to its end since may have taken place.
   Where to read on is told by what the group has committed, once another loop begins: by then the
   start of its producer has settled what was left open.
@@ -46,6 +48,7 @@ from aiokafka_lite.errors import (
     ProducerFenced,
     TransactionAbortableError,
 )
+from aiokafka_lite.group.lease import AssignmentLease, ConsumerGroupMetadata
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.producer.transactions.states import TransactionState
@@ -172,6 +175,7 @@ class ExactlyOnce:
         self._limit = max_records or core.options.max_poll_records or BULK
         self._backoff = producer._options.retry_backoff
         self._parts: tuple[_Part, ...] = ()  # of the batch at hand
+        self._lease: AssignmentLease = core.leases.current  # of the read that took it
         self._committing = False  # it was asked to be
         self._through = asyncio.Event()  # nothing is at hand
         self._in_block = False
@@ -275,6 +279,7 @@ class ExactlyOnce:
 
     def _take(self) -> tuple[_Part, ...] | None:
         """Take what is buffered, up to the limit."""
+        self._lease = self._core.leases.current
         parts: dict[TopicPartition, _Part] = {}
         left = self._limit
         while left > 0:
@@ -297,10 +302,9 @@ class ExactlyOnce:
 
     def _check_held(self) -> None:
         """Raise CommitFailedError unless the partitions were this consumer's all the time."""
-        get = self._core.positions.get
-        gone = [part.state.tp for part in self._parts if get(part.state.tp) is not part.state]
-        if gone:
-            raise CommitFailedError(f"the group took {_named(gone)} before the batch was through")
+        error = self._lease.broken_for(part.state.tp for part in self._parts)
+        if error is not None:
+            raise error
         if self._core.subscription.shared and self._member.generation < 0:
             raise CommitFailedError("the consumer is not in its group any more")
 
@@ -342,7 +346,8 @@ class ExactlyOnce:
             self._check_held()
             offsets = {tp: at for part in self._parts for tp, at in part.taken.offsets.items()}
             try:
-                await self._producer.send_offsets_to_transaction(offsets, self._member)
+                member = ConsumerGroupMetadata.leased(self._member, self._lease)
+                await self._producer.send_offsets_to_transaction(offsets, member)
             except KafkaTimeoutError:
                 if self._machine.error is not None:
                     raise
@@ -418,6 +423,7 @@ class ExactlyOnce:
         positions = self._core.positions
         held = [part for part in self._parts if positions.is_current(part.state, part.generation)]
         if held:
+            self._core.leases.on_reread([part.state.tp for part in held])
             committed = await self._group.committed([part.state.tp for part in held])
             for taken, state, generation in held:
                 found = committed.get(state.tp)

@@ -18,6 +18,7 @@ from aiokafka_lite.consumer.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets import PositionResolver
 from aiokafka_lite.consumer.positions import PartitionState, Positions
 from aiokafka_lite.consumer.waiters import Waiters
+from aiokafka_lite.group.lease import LeaseBook
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -34,6 +35,7 @@ class Assignment:
         fetcher: Asks for what is there.
         resolver: Looks up where to begin.
         waiters: Woken when there may be more to take.
+        leases: Broken for each partition that goes.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class Assignment:
         fetcher: Fetcher,
         resolver: PositionResolver,
         waiters: Waiters,
+        leases: LeaseBook,
     ) -> None:
         self.active = False
+        self._leases = leases
         self._cluster = cluster
         self._positions = positions
         self._buffer = buffer
@@ -77,6 +81,8 @@ class Assignment:
             withhold: Of those that come, what is in transit until `release`.
         """
         came, gone = self._positions.assign(partitions)
+        if gone:
+            self._leases.on_given_up([state.tp for state in gone])
         for state in gone:
             self._in_transit.pop(state, None)
             self._buffer.forget(state)

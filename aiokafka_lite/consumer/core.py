@@ -52,6 +52,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka_lite.group.lease import LeaseBook
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -147,8 +148,15 @@ class ConsumerCore:
             self._waiters,
             deserializes=options.deserializes,
         )
+        self.leases = LeaseBook()
         self.assignment = Assignment(
-            cluster, self.positions, self.buffer, self.fetcher, self.resolver, self._waiters
+            cluster,
+            self.positions,
+            self.buffer,
+            self.fetcher,
+            self.resolver,
+            self._waiters,
+            self.leases,
         )
         self.group = None if group is None else self._member(group)
         self._tracked: frozenset[str] | None = frozenset()
@@ -165,6 +173,7 @@ class ConsumerCore:
             self.assignment,
             self.positions,
             self.buffer.delivery,
+            self.leases,
             on_failure=self._on_group_failure,
             track_topics=self._track_topics,
             on_error=self._on_task_error,

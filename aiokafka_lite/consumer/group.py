@@ -24,8 +24,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from aiokafka_lite._tasks import TaskOwner
@@ -36,6 +36,7 @@ from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.commits import Commits
+from aiokafka_lite.consumer.committer import named
 from aiokafka_lite.consumer.delivery import Delivery
 from aiokafka_lite.consumer.listeners import SHARE, ListenerCalls
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions
@@ -44,15 +45,18 @@ from aiokafka_lite.consumer.subscription import Subscription
 from aiokafka_lite.consumer.unwanted import Unwanted
 from aiokafka_lite.coordinator.strategy import assignors_of
 from aiokafka_lite.errors import (
+    CommitFailedError,
     ConsumerStoppedError,
     FencedInstanceIdError,
     KafkaError,
     KafkaTimeoutError,
+    RebalanceInProgressError,
 )
 from aiokafka_lite.group.assignors.abstract import choose_rebalance_protocol
 from aiokafka_lite.group.classic import ClassicMembership, ClassicState
 from aiokafka_lite.group.driver import GroupDriver
-from aiokafka_lite.group.membership import GroupMetadata, Membership, RebalanceProtocol
+from aiokafka_lite.group.lease import AssignmentLease, ConsumerGroupMetadata, LeaseBook
+from aiokafka_lite.group.membership import Membership, RebalanceProtocol
 from aiokafka_lite.group.modern import ModernMembership
 from aiokafka_lite.group.offset_store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -77,12 +81,14 @@ class _Parting:
         done: How far of that is done with, and committed when they go.
         listener: Who is to be told.
         telling: The listener is told now, or was.
+        lease: Holds while the listener is told: it may still commit.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     done: Mapping[TopicPartition, OffsetAndMetadata]
     listener: ConsumerRebalanceListener | None
     telling: bool = False
+    lease: AssignmentLease = field(default_factory=AssignmentLease)
 
 
 class Work(Protocol):
@@ -104,6 +110,7 @@ class ConsumerGroup:
         assignment: What it gets.
         positions: How far it has come.
         delivery: What reads take from.
+        leases: What offsets that were read are checked against before they are committed.
         on_failure: Called when a read has to raise `failure`.
         track_topics: Called when the topics that metadata is needed of may be others.
         on_error: Of tasks that end by a mistake of ours.
@@ -123,6 +130,7 @@ class ConsumerGroup:
         assignment: Assignment,
         positions: Positions,
         delivery: Delivery,
+        leases: LeaseBook,
         *,
         on_failure: Callable[[], None],
         track_topics: Callable[[], None],
@@ -184,8 +192,9 @@ class ConsumerGroup:
         """Who has to be through with what was read before partitions go."""
         self._listeners = ListenerCalls(self.options.group_id, loop)
         self._delivery = delivery
+        self.leases = leases
         self._waiting = False  # a read, for records
-        self._read_as: GroupMetadata | None = None
+        self._read_as: ConsumerGroupMetadata | None = None
         self._taken = (0, 0)  # which chunk was read, and how far, when it was looked last
         self._look: asyncio.TimerHandle | None = None
         self._ended = False
@@ -229,13 +238,39 @@ class ConsumerGroup:
             self.driver.rejoin(reason)
 
     @property
-    def metadata(self) -> GroupMetadata:
-        """Who this was in the group when the application read last, or is, if it never did.
+    def metadata(self) -> ConsumerGroupMetadata:
+        """The member's identity at the last read, or now if there was none yet, with its lease.
 
-        A rebalance may end while the application processes what it was given before: as who this
-        is by then its offsets would be taken, though another member reads the partitions.
+        A rebalance may end while the application processes what it was given before: under the
+        identity of now the coordinator would accept its offsets, though another member reads the
+        partitions.
         """
-        return self._read_as or self.driver.membership.group_metadata()
+        if self._read_as is not None:
+            return self._read_as
+        member = self.driver.membership.group_metadata()
+        if self._parting is not None and self._parting.telling:
+            return ConsumerGroupMetadata.leased(member, self._parting.lease)
+        return ConsumerGroupMetadata.leased(member, self.leases.current)
+
+    def check_commit(self, partitions: Iterable[TopicPartition]) -> None:
+        """Refuse offsets of partitions that the group took, and gave back, since the last read.
+
+        The identity of now would have the coordinator accept them, though another member may have
+        gone further meanwhile. In Java a rebalance happens within a poll only, so that none can
+        end between a read and the commit of it.
+
+        Raises:
+            CommitFailedError: With RebalanceInProgressError as its cause.
+        """
+        if self._subscription.shared and self._read_as is not None:
+            given_up = self.leases.current.given_up
+            if given_up and (gone := [tp for tp in partitions if tp in given_up]):
+                error = CommitFailedError(
+                    "Commit cannot be completed since the group has rebalanced: it took "
+                    f"{named(gone)} from this consumer after the last read, and another member may "
+                    "have gone further. Read before you commit again"
+                )
+                raise error from RebalanceInProgressError(self.options.group_id)
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -277,7 +312,10 @@ class ConsumerGroup:
             waiting: Somebody waits for them, until the next call.
         """
         self._waiting = waiting
-        self._read_as = self.driver.membership.group_metadata()
+        member, lease = self.driver.membership.group_metadata(), self.leases.renew()
+        known = self._read_as
+        if known is None or known != member or known.lease is not lease:
+            self._read_as = ConsumerGroupMetadata.leased(member, lease)
         self.commits.on_read(waiting)
         if self._started and self._subscription.shared:
             self.driver.poll(waiting)
@@ -420,8 +458,11 @@ class ConsumerGroup:
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions away that others may have already."""
+        self.leases.on_given_up(partitions)
         self._unwanted.on_transit(partitions)
         parting = self._parting
+        if parting is not None:
+            parting.lease.given_up.update(partitions)
         listener = self._subscription.listener if parting is None else parting.listener
         if parting is None:  # or what is assigned now is of the application's own choice
             self._assignment.withhold(partitions)
@@ -449,6 +490,7 @@ class ConsumerGroup:
             news = added if listener is heard else all
             self._unwanted.on_transit(news)
             self._assignment.withhold(news)
+            self.leases.renew()  # from here on the application knows of the rebalance
             await self._listeners.tell(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()
@@ -475,6 +517,7 @@ class ConsumerGroup:
         if parting.listener is not None:
             parting.telling = True
             await self._listeners.tell(parting.listener.on_partitions_revoked, partitions)
+        parting.lease.given_up.update(partitions)
         if self.driver.membership.assignment.issubset(partitions):
             self._parting = None
 

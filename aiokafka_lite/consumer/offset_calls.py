@@ -172,9 +172,10 @@ class OffsetCalls:
             wanted = {**parting, **commits.given()}
         else:
             wanted = offsets_to_commit(offsets)
-            for tp in wanted:
-                if tp not in parting:
-                    core.positions.state(tp)
+            assigned = [tp for tp in wanted if tp not in parting]
+            for tp in assigned:
+                core.positions.state(tp)
+            group.check_commit(assigned)
         await self._unless_stopped(commits.commit(wanted, core.deadline()))
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -204,6 +205,9 @@ class OffsetCalls:
     ) -> dict[TopicPartition, int | None]:
         """Read on from what the group has committed, where it has.
 
+        Offsets of what was read before can no longer be sent to a transaction: its records are
+        read again. Abort the transaction before.
+
         Args:
             *partitions: All assigned ones by default.
 
@@ -217,6 +221,8 @@ class OffsetCalls:
         Cancellation: safe; nothing has moved then.
         """
         states = self._these_or_all(partitions)
+        # Before the request leaves: it may overtake offsets that are on their way.
+        self._core.leases.on_reread([state.tp for state in states])
         told = await self._unless_stopped(
             self._group().commits.committed([state.tp for state in states], self._core.deadline())
         )

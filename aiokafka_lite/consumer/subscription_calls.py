@@ -11,7 +11,7 @@ from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.subscription import SubscriptionPattern
 from aiokafka_lite.errors import ConsumerStoppedError
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.lease import ConsumerGroupMetadata
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -135,12 +135,15 @@ class SubscriptionCalls(OffsetCalls):
         """
         self._group().enforce_rebalance(reason or "the application asked for it")
 
-    def group_metadata(self) -> GroupMetadata:
-        """Who this consumer was in its group when it read last, for a producer's transaction, whose
-        offsets are those of what was read (KIP-447; ours).
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The consumer's identity in its group at its last read, for a transaction that commits the
+        offsets of what was read (KIP-447; ours).
 
-        Whatever happens to the group after that read, as in Java, changes nothing here before the
-        next one: so offsets of partitions that another member was given meanwhile are refused.
+        The coordinator refuses it after a rebalance. Besides, the object itself remembers which
+        partitions the group took from this consumer after the read: a producer in this process
+        raises CommitFailedError for their offsets, even if the consumer was assigned them again in
+        the same generation. Hand the object itself over; one that was pickled, or made by hand, is
+        checked by the coordinator alone.
 
         Returns:
             The group's id, the generation (-1 outside of the group), the member's id ("" outside)

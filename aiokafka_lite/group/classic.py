@@ -9,12 +9,14 @@ KIP-814.
 `holdings` what the application has, `watch` the subscription, `rebalance` the reasons.
 
 Non-obvious:
-- The membership can be lost (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, a session without an answer)
-  in any active state: the generation is gone at once, and as soon as no listener is at work what
-  the application holds is told as `Lost`. No JoinGroup goes out before that.
-- ILLEGAL_GENERATION and the session's end keep the member id, UNKNOWN_MEMBER_ID does not.
-- Unlike Java, which only looks for the coordinator then, a member that got no answer for a whole
-  session takes its partitions for lost: another one may own them.
+- The membership can be lost (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION) in any active state: the
+  generation is gone at once, and as soon as no listener is at work what the application holds is
+  told as `Lost`. No JoinGroup goes out before that.
+- ILLEGAL_GENERATION keeps the member id, UNKNOWN_MEMBER_ID does not.
+- A coordinator that is silent for a whole session is unknown, not gone (as in Java): the member
+  looks for it and keeps its partitions until a coordinator disowns it. A coordinator that failed
+  over starts every session anew, so it would give a member that had dropped its partitions the
+  same generation back, and offsets from before and after would look alike to it.
 - While JoinGroup or SyncGroup is under way the coordinator keeps the member, and its own answer
   would come behind theirs: there are no heartbeats, and the session does not end.
 - A rejoin that is wanted on the way to STABLE waits until STABLE: an assignment is always told.
@@ -179,7 +181,7 @@ class ClassicMembership(ClassicAnswers):
     def next_wakeup(self, now: float) -> float | None:
         """Loop time to ask `next_step` again at the latest; None: only after something is told."""
         times: list[float] = []
-        if self._session_counts:
+        if self._session_counts and self._coordinator.known:
             times.append(self._session.expires_at)
         if self._polls_count and self._polls.expires_at is not None:
             times.append(self._polls.expires_at)
@@ -201,9 +203,15 @@ class ClassicMembership(ClassicAnswers):
         return self._state in ACTIVE and not self._place.waits_in_line
 
     def _look_at_clocks(self, now: float) -> None:
-        if self._session_counts and now >= self._session.expires_at:
-            silence = self.options.session_timeout
-            self._lose(f"no heartbeat was answered for {silence:g} s (session.timeout.ms)")
+        silent = self._session_counts and now >= self._session.expires_at
+        if silent and self._coordinator.known:
+            log.warning(
+                "The coordinator of group %s answered no heartbeat for %g s (session.timeout.ms); "
+                "looking for the coordinator again. The partitions stay assigned until it says "
+                "otherwise",
+                self.options.group_id,
+                self.options.session_timeout,
+            )
             self._coordinator.on_lost(now)
         if self._polls_count and self._polls.expired(now):
             reason = f"no poll for {self.options.max_poll_interval:g} s (max.poll.interval.ms)"

@@ -74,6 +74,7 @@ class ClassicAnswers(ClassicMember):
     def on_coordinator(self, now: float) -> None:
         """The coordinator is known."""
         self._coordinator.on_found()
+        self._session.on_coordinator(now)
 
     def on_coordinator_lost(self, now: float) -> None:
         """The coordinator is gone, or was found wrong elsewhere."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class SessionClock:
-    """When to heartbeat, and until when the coordinator surely keeps this member.
+    """When to heartbeat, and from when on a coordinator that answers nothing is looked for again.
 
-    The session is counted from when an answered request was *sent*: the coordinator got it
-    later, so its own count ends later than ours.
+    The session is counted from when an answered request was *sent*, or from when the coordinator
+    was found, whichever is later.
 
     Args:
         timeout: Of the session, in seconds.
@@ -22,7 +22,7 @@ class SessionClock:
         self.heartbeat_at = 0.0
         """Loop time of the next heartbeat."""
         self.expires_at = 0.0
-        """Loop time when the session is over unless a heartbeat is answered before."""
+        """Loop time when the coordinator counts as unknown unless it answers before."""
 
     def restart(self, now: float) -> None:
         """The coordinator begins the session anew: it has answered a JoinGroup or SyncGroup."""
@@ -36,6 +36,10 @@ class SessionClock:
     def on_answered(self, sent_at: float) -> None:
         """A heartbeat was answered by a coordinator that knows this member."""
         self.expires_at = max(self.expires_at, sent_at + self.timeout)
+
+    def on_coordinator(self, now: float) -> None:
+        """The coordinator was found: give it a whole session to answer."""
+        self.expires_at = max(self.expires_at, now + self.timeout)
 
     def on_failed(self, now: float, pause: float) -> None:
         """A heartbeat came to nothing: another one soon."""

@@ -1,9 +1,8 @@
 """A classic member's place in its group: who it is there, and what it has asked the coordinator.
 Sans-IO.
 
-A place ends when the coordinator disowns it, when it is too long without an answer, or when it is
-given up; that begins a new *era*. What was sent in an older era still gets its answer, which says
-nothing of the new one.
+A place ends when the coordinator disowns it, or when it is given up; that begins a new *era*. What
+was sent in an older era still gets its answer, which says nothing of the new one.
 """
 
 from __future__ import annotations

@@ -108,7 +108,9 @@ class TransactionCalls:
             IllegalOperation: There is no `transactional_id`; or no transaction is open.
             ValueError: The group is neither; or `offsets` is no such dict, or empty.
             TypeError: A key is no TopicPartition, or metadata no str.
-            CommitFailedError: The consumer has lost its place in the group: abort.
+            CommitFailedError: The consumer has lost its place in the group; or it gave up one of
+                the partitions, or read it again from the committed offset, after the read that the
+                offsets are of: abort.
             GroupAuthorizationFailedError: Not allowed: abort.
             FencedInstanceIdError: Another process has the consumer's `group_instance_id`: abort.
             KafkaTimeoutError: Not done within `max_block_ms`; it goes on, and a commit waits for

@@ -91,6 +91,10 @@ class Coordinators:
         """A broker died: what it coordinated is looked for elsewhere from now on."""
         self.watchers.notify()
 
+    def on_node_up(self) -> None:
+        """A broker came back: it coordinates what nobody else did."""
+        self.watchers.notify()
+
     def _next_alive(self, slot: int) -> int:
         node_ids = list(self._nodes)
         first = slot % len(node_ids)

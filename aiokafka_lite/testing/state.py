@@ -351,6 +351,7 @@ class ClusterState:
         alive = [node.node_id for node in self.alive]
         for partition in self._partitions_on(node_id):
             partition.on_node_up(node_id, alive)
+        self.coordinators.on_node_up()
         if len(alive) == 1 and any(self.journal.entries("transaction")):
             self.transactions.resume()
 

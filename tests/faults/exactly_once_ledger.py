@@ -86,7 +86,7 @@ class Transactions:
             verb, _, rest = line.partition(" ")
             if verb == "mistake":
                 self.mistakes.append(f"{process}: {rest}")
-            elif verb == "error":
+            elif verb in ("error", "anew"):
                 self.events[rest] += 1
                 continue
             elif rest:

@@ -9,7 +9,8 @@ told of it, one line each by one system call, so that a killed process has told 
     commits 17 480            it is going to commit transaction 17, of 480 records
     committed 17
     aborted 17
-    error ProducerFenced      what a call raised
+    error KafkaError          what a call raised; its transaction was aborted
+    anew KafkaError           what ended a producer and a consumer: others take their place
     fenced                    another process has its transactional id: it ends with status 3
     mistake ...               what may never happen
 
@@ -64,6 +65,8 @@ class Plan:
         protocol: "eager", "cooperative" or "consumer".
         session: Seconds; of the classic protocols.
         seed: Of what is left to chance.
+        api: "hand" for a loop by hand, "once" for `exactly_once`; "" leaves that to chance.
+        static: The transactional id is the `group_instance_id`, too.
     """
 
     bootstrap_servers: str
@@ -76,6 +79,8 @@ class Plan:
     session: float
     seed: str
     journal: str
+    api: str = ""
+    static: bool = False
 
     def argument(self) -> str:
         return json.dumps(asdict(self))
@@ -110,6 +115,8 @@ class Processor:
         self._end = end
         self._random = random.Random(plan.seed)
         self._by_hand = self._random.random() < 0.5
+        if plan.api:
+            self._by_hand = plan.api == "hand"
         self._transaction = 0
         self._journal = os.open(plan.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -126,8 +133,9 @@ class Processor:
                 fenced = True
             except* KafkaError as errors:  # with a new producer, and a new consumer
                 for error in errors.exceptions:
-                    self.tell("error", type(error).__name__)
+                    self.tell("anew", type(error).__name__)
                     logging.warning("begins anew: %s", error)
+                await asyncio.sleep(0.2)
             if fenced:
                 self.tell("fenced")
                 return FENCED
@@ -139,6 +147,8 @@ class Processor:
         if plan.protocol != "consumer":
             session = plan.session * 1000
             settings = {"session_timeout_ms": session, "heartbeat_interval_ms": session / 6}
+        if plan.static:
+            settings["group_instance_id"] = plan.transactional_id
         if plan.protocol == "cooperative":
             settings["partition_assignment_strategy"] = [CooperativeStickyPartitionAssignor]
         return AIOKafkaConsumer(

@@ -66,6 +66,29 @@ class Real:
         await asyncio.sleep(min(seconds, 5))
         await asyncio.to_thread(self.kafka.start, node)
 
+    async def kill_for_long(self, node: int, seconds: float) -> None:
+        """SIGKILL, and a start that comes only after the whole time."""
+        await asyncio.to_thread(self.kafka.kill, node)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self.kafka.start, node)
+
+    async def outage(self, node: int, seconds: float) -> None:
+        """SIGKILL for every broker: no coordinator answers until they are back."""
+        nodes = self.kafka.node_ids
+        await asyncio.gather(*(asyncio.to_thread(self.kafka.kill, each) for each in nodes))
+        await asyncio.sleep(seconds)
+        await asyncio.gather(*(asyncio.to_thread(self.kafka.start, each) for each in nodes))
+
+    async def freeze_all(self, node: int, seconds: float) -> None:
+        """SIGSTOP for every broker: all connections stay open, and nothing answers."""
+        for each in self.kafka.node_ids:
+            self.kafka.pause(each)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            for each in self.kafka.node_ids:
+                self.kafka.resume(each)
+
     async def restart(self, node: int, seconds: float) -> None:
         await asyncio.to_thread(self.kafka.stop, node)
         await asyncio.to_thread(self.kafka.start, node)

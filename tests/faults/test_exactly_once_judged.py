@@ -6,6 +6,9 @@ and no process whose transactional id another one has comes through.
 
 `make chaos-transactions SEED=7 RECORDS=5000000 MINUTES=5 VERSION=3.9.2 PROTOCOL=cooperative`: how
 many records, in how many minutes of trouble, on which Kafka, by which protocol of the group.
+CHAOS_OUTAGES=1 has whole clusters stop for longer than the session, CHAOS_API=hand or once chooses
+between the loop by hand and `exactly_once`, CHAOS_STATIC=1 makes the members static. `make
+chaos-exactly-once` draws all of these at random for many short runs.
 """
 
 import asyncio
@@ -29,6 +32,9 @@ RECORDS = int(os.environ.get("CHAOS_RECORDS", "60000"))
 VERSION = os.environ.get("CHAOS_VERSION", NEWEST)
 PROTOCOL = os.environ.get("CHAOS_PROTOCOL", "cooperative" if VERSION < "4" else "consumer")
 PROCESSES = int(os.environ.get("CHAOS_PROCESSES", "4"))
+API = os.environ.get("CHAOS_API", "")
+STATIC = os.environ.get("CHAOS_STATIC", "") == "1"
+OUTAGES = os.environ.get("CHAOS_OUTAGES", "") == "1"
 
 SOURCE, SINK, GROUP = "input", "output", "processors"
 PARTITIONS = {SOURCE: 12, SINK: 8}
@@ -36,7 +42,8 @@ KEYS = [b"key-%d" % number for number in range(500)]
 EACH = RECORDS // len(KEYS)
 SECONDS = MINUTES * 60
 SESSION = 6.0  # seconds
-LONGEST = min(8.0, SECONDS / 6)  # seconds that a fault lasts
+# Seconds that a fault lasts at most. An outage is to outlast the session, now and then twice.
+LONGEST = 2.5 * SESSION if OUTAGES else min(8.0, SECONDS / 6)
 PEACE = min(12.0, SECONDS / 8)  # seconds after it, at most
 CATCH_UP = 600 + SECONDS  # seconds, with nothing going wrong any more, on a busy machine
 READING = 120 + RECORDS / 5_000  # seconds that Java may take for all
@@ -50,10 +57,14 @@ BROKER_FAULTS: tuple[str, ...] = (
     "lead_elsewhere",
     "move_coordinators",
 )
+if OUTAGES:
+    BROKER_FAULTS = ("outage", "kill_for_long", "freeze_all", "outage", "freeze", "restart")
 if tuple(map(int, VERSION.split("."))) < (3, 6):
     # What still waits in a paused broker's sockets is written after its transaction was aborted,
     # with no marker to follow: those brokers do not ask the coordinator first (KIP-890, part 1).
-    BROKER_FAULTS = tuple(each for each in BROKER_FAULTS if each != "freeze")
+    BROKER_FAULTS = tuple(each for each in BROKER_FAULTS if "freeze" not in each)
+# Two processes that share a `group_instance_id` would fence each other for ever.
+PROCESS_FAULTS = tuple(each for each in FLEET_FAULTS if not (STATIC and each == "supersede"))
 CONFIG = {
     **DURABLE,
     "broker.session.timeout.ms": 4000,
@@ -110,7 +121,7 @@ async def play_out(
             group.create_task(play(on, drawn, trouble_ends, happenings))
             for on, drawn in (
                 (stage, cluster_faults(SEED, stage.kafka.node_ids, LONGEST, PEACE, BROKER_FAULTS)),
-                (fleet, cluster_faults(SEED + 1, fleet.nodes, LONGEST, PEACE, FLEET_FAULTS)),
+                (fleet, cluster_faults(SEED + 1, fleet.nodes, LONGEST, PEACE, PROCESS_FAULTS)),
             )
         ]
         await write_numbers(bootstrap, SOURCE, KEYS, EACH, SECONDS)
@@ -146,7 +157,12 @@ async def test_each_inputs_output_is_there_once_and_in_order(tmp_path: Path) -> 
             await asyncio.to_thread(kafka.create_topic, topic, partitions)
         happenings.tell("the brokers are up")
         plan = Plan(
-            bootstrap, "", "", SOURCE, SINK, GROUP, PROTOCOL, SESSION, seed=str(SEED), journal=""
+            bootstrap,
+            *("", "", SOURCE, SINK, GROUP, PROTOCOL, SESSION),
+            seed=str(SEED),
+            journal="",
+            api=API,
+            static=STATIC,
         )
         stage = Real(kafka, [], SEED)
         stage.topics = [SOURCE, SINK]

@@ -213,6 +213,8 @@ class TransactionDriver:
         """
         began = self._loop.time()
         order = self.machine.add_offsets(offsets, group)
+        if order.done:
+            self._settle()  # refused at once
         self._outlet.hurry()  # nothing comes behind them, as a rule
         if self._opening is None:
             self.wake()  # else that wakes it, and there is nothing to be done before

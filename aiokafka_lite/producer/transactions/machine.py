@@ -20,6 +20,9 @@ Non-obvious:
   2.5 cannot do that, and the producer is at its end. Java is laxer there, at the price of guessing
   whether the batch was stored.
 - An abort that a coordinator will not hear of ends the producer: there is nothing left to try.
+- Offsets are checked against the consumer's lease by this client, besides the coordinator's check
+  of the member: see `group.lease`. (Java's client has no such check, and needs it less: its
+  partitions come and go within `poll` only.)
 - `drained` means that no batch waits and no request with one is in flight, overdue ones included:
   so nothing of a transaction can arrive after its end.
 """
@@ -170,14 +173,16 @@ class TransactionMachine:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> OffsetsOrder:
         """Commit offsets with the open transaction; the order tells when they are part of it.
+        If the consumer has given a partition up since it read, the transaction can only be aborted.
 
         Raises:
             KafkaError: The producer is at its end, or the transaction can only be aborted.
             IllegalOperation: None is open.
         """
         self.check_open("send offsets")
-        order = OffsetsOrder(group, dict(offsets))
+        order = OffsetsOrder(group, dict(offsets), dict(offsets))
         self._contents.orders.append(order)
+        self._check_lease(order)
         return order
 
     def hold(self) -> None:
@@ -260,6 +265,8 @@ class TransactionMachine:
             return InitProducer(place, identity)
         if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
             step = self._contents.next_step(place, identity, self.implicit)
+            if isinstance(step, CommitOffsets) and self._check_lease(step.order):
+                return None
             if step is not None:
                 return None if self._held else step
         if self.state in ENDING and drained:
@@ -352,6 +359,8 @@ class TransactionMachine:
     def _on_offsets(
         self, step: CommitOffsets, codes: Mapping[TopicPartition, int], now: float
     ) -> None:
+        if self._check_lease(step.order):
+            return
         failed = {tp: code for tp, code in codes.items() if code and tp in step.offsets}
         if self._contents.on_offsets(step, codes):
             self._failures = 0
@@ -359,6 +368,21 @@ class TransactionMachine:
             self._on_codes(step, failed, now)
         else:
             self._pause(now)
+
+    def _check_lease(self, order: OffsetsOrder) -> bool:
+        """Abort the transaction if the consumer has given up what these offsets were read from.
+
+        The coordinator cannot tell: a member may get the same generation back. This is asked before
+        each request and after its answer, since the consumer's look-up of the committed offsets may
+        have overtaken it.
+
+        Returns:
+            True if the transaction can only be aborted.
+        """
+        error = order.refused()
+        if error is not None:
+            self._spoil(error)
+        return error is not None
 
     def _on_ended(self, answer: Answer) -> None:
         if answer.identity is not None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import CommitFailedError, KafkaError
+from aiokafka_lite.group.lease import ConsumerGroupMetadata
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -40,14 +41,21 @@ class OffsetsOrder:
 
     Attributes:
         group: Whose, and who has read up to there (KIP-447).
+        offsets: All of them.
         left: What the coordinator has not accepted yet.
         done: It came to an end: all are part of the transaction, or `error` says why not.
     """
 
     group: GroupMetadata
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
     left: dict[TopicPartition, OffsetAndMetadata]
     done: bool = False
     error: KafkaError | None = None
+
+    def refused(self) -> CommitFailedError | None:
+        """Why these offsets must not be committed, whatever the coordinator says, or None."""
+        lease = self.group.lease if isinstance(self.group, ConsumerGroupMetadata) else None
+        return None if lease is None else lease.broken_for(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)

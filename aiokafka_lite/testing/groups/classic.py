@@ -303,9 +303,12 @@ class ClassicGroup(ClassicRebalance):
 
     # The cluster's life
 
-    def on_coordinator_moved(self) -> None:
+    def on_coordinator_lost(self) -> None:
         self._end(NotCoordinatorForGroupError.errno)
         self._persisted.restore(self)
+
+    def on_coordinator_moved(self) -> None:
+        self.on_coordinator_lost()
         for member in self.members.values():
             self._expect(member)
 

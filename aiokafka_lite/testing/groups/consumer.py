@@ -218,6 +218,10 @@ class ConsumerGroup(ConsumerRoster):
             self.target_epoch = self.epoch
             self._assigned_ms = LONG_AGO
 
+    def on_coordinator_lost(self) -> None:
+        """Nobody is there to fence a member."""
+        self._timers.close()
+
     def on_coordinator_moved(self) -> None:
         """All was written down but the timers: every member has its whole time again."""
         self._timers.close()

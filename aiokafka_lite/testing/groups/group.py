@@ -178,7 +178,10 @@ class Group(ABC):
     # The cluster's life
 
     def on_coordinator_moved(self) -> None:  # noqa: B027 (most hold nothing that waits)
-        """Another broker coordinates the group from now on."""
+        """A broker takes the group over: another one, or the first to come back."""
+
+    def on_coordinator_lost(self) -> None:  # noqa: B027 (most hold nothing that waits)
+        """No broker is left to coordinate the group: nothing expires until one takes it over."""
 
     def close(self) -> None:  # noqa: B027 (most have no timer)
         """The group is deleted or replaced: cancel its timers, answer who still waits."""

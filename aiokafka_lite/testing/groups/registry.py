@@ -145,7 +145,11 @@ class Groups:
         for group_id, node_id in list(self._node_ids.items()):
             moved_to = self._node_of(group_id)
             self._node_ids[group_id] = moved_to
-            if node_id not in (moved_to, NO_BROKER):
+            if moved_to == node_id:
+                continue
+            if moved_to == NO_BROKER:
+                self._groups[group_id].on_coordinator_lost()
+            else:
                 self._groups[group_id].on_coordinator_moved()
 
     def _node_of(self, group_id: str) -> int:

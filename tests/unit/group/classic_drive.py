@@ -110,6 +110,7 @@ class Driver:
         held: What the application may read from.
         alive: Whether it is driven at all; a dead one is SIGKILLed, or its process is stopped.
         connected: Whether requests get through.
+        heard_at: Loop time of the coordinator's last answer.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Driver:
         self.waiting: dict[str, Asked] = {}
         self.alive = True
         self.connected = True
+        self.heard_at = group.now
         self.closing = False
         self.listener_time = 0.0
         self.listener_done: tuple[float, Callable[[float], None]] | None = None
@@ -168,6 +170,7 @@ class Driver:
                 did = True
             elif (answer := asked.answer) is not None:
                 del self.waiting[kind]
+                self.heard_at = now
                 self.machine.on_response(kind, answer, now)
                 did = True
         if self.listener_done is not None and self.listener_done[0] <= now:
@@ -321,15 +324,17 @@ class DrivenGroup:
         return len(held) == wanted == len(set(held))
 
     def check(self) -> None:
-        """No two members hold the same partition, of whatever generations: who is cut off has
-        given up before the coordinator gives its partitions to others.
+        """No two members that the coordinator answers hold the same partition.
 
-        Of two that share an instance id the older one learns by its next heartbeat only that it
-        is fenced: that is Kafka's own gap.
+        A member without an answer for a whole session keeps its partitions, as in Java: it learns
+        from the first answer that it lost them. Of two members that share an instance id the older
+        one learns from its next heartbeat that it is fenced: that is Kafka's own gap.
         """
         owners: dict[TopicPartition, Driver] = {}
         for driver in self.drivers:
-            for tp in driver.held if driver.alive else ():
+            session = driver.machine.options.session_timeout
+            in_touch = driver.alive and self.now - driver.heard_at < session
+            for tp in driver.held if in_touch else ():
                 owner = owners.setdefault(tp, driver)
                 same = owner.instance_id is not None and owner.instance_id == driver.instance_id
                 assert owner is driver or same, f"two owners of {tp}"

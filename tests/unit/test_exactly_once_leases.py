@@ -1,0 +1,318 @@
+"""Offsets of what was read before an interruption of the assignment are never committed after it,
+even under an equal generation or member epoch; on the embedded cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyPartitionAssignor,
+)
+from aiokafka_lite.errors import CommitFailedError, IllegalGenerationError
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster
+
+INPUT, OUTPUT, GROUP = "orders", "meals", "kitchen"
+P0 = TopicPartition(INPUT, 0)
+CONFIG = {
+    "group.min.session.timeout.ms": 100,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    topics = {INPUT: 2, OUTPUT: 1}
+    async with FakeCluster(topics=topics, broker_configs=CONFIG) as cluster:
+        for number in range(40):
+            cluster.produce(INPUT, b"%d" % number, partition=number % 2)
+        yield cluster
+
+
+@pytest.fixture
+async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
+    """Makes and starts a consumer of the group; it is stopped at the end."""
+    made: list[AIOKafkaConsumer] = []
+
+    async def make(**options: Any) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            INPUT,
+            **{
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "group_id": GROUP,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "retry_backoff_ms": 10,
+                "fetch_max_wait_ms": 50,
+                **options,
+            },
+        )
+        made.append(consumer)
+        await consumer.start()
+        return consumer
+
+    yield make
+    for consumer in made:
+        await consumer.stop()
+
+
+@pytest.fixture
+async def producer(cluster: FakeCluster) -> AsyncIterator[AIOKafkaProducer]:
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="cook", retry_backoff_ms=10
+    ) as producer:
+        yield producer
+
+
+async def read(consumer: AIOKafkaConsumer, wanted: int = 1) -> dict[TopicPartition, int]:
+    """The offsets behind so many records."""
+    offsets: dict[TopicPartition, int] = {}
+    taken = 0
+    async with asyncio.timeout(10):
+        while taken < wanted:
+            for tp, records in (await consumer.getmany(timeout_ms=100)).items():
+                taken += len(records)
+                offsets[tp] = records[-1].offset + 1
+    return offsets
+
+
+async def refused(
+    cluster: FakeCluster, producer: AIOKafkaProducer, offsets: dict[TopicPartition, int], group: Any
+) -> None:
+    """The open transaction does not take the offsets, and nothing of it is committed."""
+    before = dict(cluster.committed(GROUP))
+    asked = cluster.count(ApiKey.TXN_OFFSET_COMMIT)
+    with pytest.raises(CommitFailedError, match="abort the transaction"):
+        await producer.send_offsets_to_transaction(offsets, group)
+    assert cluster.count(ApiKey.TXN_OFFSET_COMMIT) == asked
+    with pytest.raises(CommitFailedError):
+        await producer.commit_transaction()
+    await producer.abort_transaction()
+    assert cluster.committed(GROUP) == before
+
+
+async def joined(consumer: AIOKafkaConsumer, *, after: int) -> None:
+    """It has been assigned partitions after so many rebalances."""
+    assert consumer._core.group is not None
+    membership = consumer._core.group.driver.membership
+    async with asyncio.timeout(10):
+        while membership.counters.rebalances <= after or membership.rejoin_needed:
+            await asyncio.sleep(0.01)
+
+
+def rebalances(consumer: AIOKafkaConsumer) -> int:
+    assert consumer._core.group is not None
+    return consumer._core.group.driver.membership.counters.rebalances
+
+
+async def test_offsets_from_before_a_rejoin_in_the_same_generation_are_refused(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    """The coordinator returns the same generation to a follower whose rejoin changes nothing."""
+    await make()  # leads
+    consumer = await make(heartbeat_interval_ms=50)
+    await joined(consumer, after=0)
+    offsets = await read(consumer)
+    group, before = consumer.group_metadata(), rebalances(consumer)
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    cluster.control(
+        ApiKey.HEARTBEAT,
+        error=IllegalGenerationError,
+        when=lambda request: request.member_id == group.member_id,
+    )
+    await joined(consumer, after=before)
+    current = consumer._core.group.driver.membership.group_metadata()  # type: ignore[union-attr]
+    assert current == group, "the coordinator could tell them apart"
+    assert await read(consumer) == offsets, "the same records are read again"
+    await refused(cluster, producer, offsets, group)
+
+
+async def test_a_plain_commit_after_the_partition_came_back_is_refused_until_the_next_read(
+    cluster: FakeCluster, make: Make
+) -> None:
+    await make()
+    consumer = await make()
+    await joined(consumer, after=0)
+    offsets = await read(consumer)
+    before = rebalances(consumer)
+    consumer.enforce_rebalance("test")
+    await joined(consumer, after=before)
+    with pytest.raises(CommitFailedError, match="after the last read"):
+        await consumer.commit(offsets)
+    assert not cluster.committed(GROUP)
+    offsets = await read(consumer)
+    await consumer.commit(offsets)
+    assert cluster.committed(GROUP) == offsets
+
+
+async def test_a_listener_may_commit_partitions_that_came_back(
+    cluster: FakeCluster, make: Make
+) -> None:
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: Any) -> None: ...
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await consumer.commit(dict.fromkeys(assigned, 3))
+
+    await make()
+    consumer = await make()
+    consumer.subscribe([INPUT], listener=Listener())
+    await read(consumer)
+    before = rebalances(consumer)
+    consumer.enforce_rebalance("test")
+    await joined(consumer, after=before)
+    (tp,) = consumer.assignment()
+    assert cluster.committed(GROUP)[tp] == 3
+
+
+async def test_a_silent_coordinator_costs_neither_the_partitions_nor_the_transaction(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    consumer = await make(session_timeout_ms=400, heartbeat_interval_ms=100)
+    offsets = await read(consumer)
+    group = consumer.group_metadata()
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    await producer.flush()
+    cluster.kill(0)
+    await asyncio.sleep(1.2)  # three sessions
+    await cluster.restart(0)  # begins every session anew
+    assert consumer.assignment() == set(offsets)
+    await producer.send_offsets_to_transaction(offsets, group)
+    await producer.commit_transaction()
+    assert cluster.committed(GROUP) == offsets
+    positions = {tp: await consumer.position(tp) for tp in offsets}
+    assert positions == offsets, "nothing is read again"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("instance_id", [None, "static"])
+async def test_offsets_from_before_an_unsubscribe_are_refused(
+    protocol: str,
+    instance_id: str | None,
+    cluster: FakeCluster,
+    make: Make,
+    producer: AIOKafkaProducer,
+) -> None:
+    """A static member of either protocol can come back to the generation that it left."""
+    consumer = await make(group_protocol=protocol, group_instance_id=instance_id)
+    offsets = await read(consumer)
+    group = consumer.group_metadata()
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    consumer.unsubscribe()
+    consumer.subscribe([INPUT])
+    await read(consumer)
+    await refused(cluster, producer, offsets, group)
+
+
+async def test_a_listener_may_send_offsets_to_a_transaction_while_it_gives_partitions_up(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    sent: list[bool] = []
+
+    class Listener(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            if revoked:
+                group = consumer.group_metadata()
+                await producer.send_offsets_to_transaction(offsets, group)
+                await producer.commit_transaction()
+                sent.append(True)
+
+        def on_partitions_assigned(self, assigned: Any) -> None: ...
+
+    consumer = await make()
+    consumer.subscribe([INPUT], listener=Listener())
+    offsets = await read(consumer)
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    consumer.unsubscribe()
+    await consumer.stop()
+    assert sent == [True]
+    assert cluster.committed(GROUP) == offsets
+
+
+async def test_a_partition_revoked_in_a_cooperative_rebalance_is_refused_and_others_are_not(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    strategy = {"partition_assignment_strategy": [CooperativeStickyPartitionAssignor]}
+    consumer = await make(**strategy, heartbeat_interval_ms=50)
+    offsets = await read(consumer, 40)
+    assert len(offsets) == 2
+    group = consumer.group_metadata()
+    other = await make(**strategy)
+    async with asyncio.timeout(10):
+        while len(consumer.assignment()) != 1 or len(other.assignment()) != 1:
+            await asyncio.sleep(0.01)
+    (gone,) = other.assignment()
+    await producer.begin_transaction()
+    await refused(cluster, producer, {gone: offsets[gone]}, group)
+
+
+async def test_offsets_are_refused_after_seek_to_committed(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    consumer = await make()
+    offsets = await read(consumer)
+    await consumer.commit(dict.fromkeys(offsets, 1))
+    group = consumer.group_metadata()
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    await consumer.seek_to_committed()
+    await refused(cluster, producer, offsets, group)
+    offsets = await read(consumer)
+    async with producer.transaction():
+        await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+    assert cluster.committed(GROUP) == offsets
+
+
+async def test_a_transaction_whose_offsets_were_accepted_too_late_is_aborted(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    """The answer comes after the position may have been fetched again: it counts for nothing."""
+    consumer = await make()
+    offsets = await read(consumer)
+    group = consumer.group_metadata()
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    cluster.control(ApiKey.TXN_OFFSET_COMMIT, delay=0.3)
+    asked = cluster.count(ApiKey.TXN_OFFSET_COMMIT)
+    sending = asyncio.create_task(producer.send_offsets_to_transaction(offsets, group))
+    async with asyncio.timeout(10):
+        while cluster.count(ApiKey.TXN_OFFSET_COMMIT) == asked:
+            await asyncio.sleep(0.01)
+    consumer.unsubscribe()
+    with pytest.raises(CommitFailedError, match="took orders-"):
+        await sending
+    with pytest.raises(CommitFailedError):
+        await producer.commit_transaction()
+    await producer.abort_transaction()
+    assert not cluster.committed(GROUP)
+
+
+async def test_partitions_assigned_by_hand_are_refused_after_they_were_given_up(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    async with AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=GROUP,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.assign([P0])
+        offsets = await read(consumer)
+        group = consumer.group_metadata()
+        await producer.begin_transaction()
+        consumer.assign([])
+        consumer.assign([P0])
+        await refused(cluster, producer, offsets, group)
