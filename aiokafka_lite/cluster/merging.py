@@ -3,9 +3,10 @@
 What merging promises:
 
 - An older leader epoch never wins (KIP-320). A broker that lags may still answer with the leader
-  before the last; believing it would send requests in circles. Two things end the memory: the
-  topic id changed (KIP-516: the topic was deleted and made again), or the answer comes from
-  another cluster (its cluster id differs).
+  before the last; believing it would send requests in circles. Three things end the memory: the
+  topic id changed (KIP-516: the topic was deleted and made again), the answer comes from another
+  cluster (its cluster id differs), or `OUTDATED_ANSWERS` answers in a row tell the older one: then
+  the newer one was no leader's, or its topic was made again in a cluster without topic ids.
 - Before Metadata v9 the epochs in an answer are not reliable while partitions are reassigned
   (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is compared with nothing.
 - A topic that has a passing error keeps the partitions known before, with the error told beside
@@ -13,6 +14,9 @@ What merging promises:
   must not stop a producer that knows the leaders. A lasting error (authorization, bad name) takes
   them away.
 - A topic that was asked for and is missing from the answer is an unknown topic, said so.
+- Nothing that an answer says is used to size or index anything before it was checked here: an
+  answer with an impossible partition, leader, epoch or node is refused as a whole, and the broker
+  with it. What is kept of an answer, and what clients make of it, is no larger than the answer.
 
 Source: MetadataResponse.json, KIP-320, KIP-516.
 """
@@ -26,6 +30,9 @@ from uuid import UUID
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     LASTING_ERRORS,
+    NO_CONTROLLER,
+    NO_LEADER,
+    OUTDATED_ANSWERS,
     UNKNOWN_EPOCH,
     Metadata,
     Node,
@@ -34,6 +41,7 @@ from aiokafka_lite.cluster.metadata import (
 )
 from aiokafka_lite.errors import (
     BrokerResponseError,
+    KafkaProtocolError,
     MetadataEmptyBrokerList,
     UnknownTopicOrPartitionError,
     for_code,
@@ -47,6 +55,10 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 
 # The first Metadata version whose leader epochs may be relied upon (Kafka 2.4).
 RELIABLE_EPOCHS_FROM = 9
+
+GAPS = 1000
+"""Partitions of one topic that an answer may leave out: those above them are believed all the same.
+A cluster with ZooKeeper does not name a partition until it has had a leader."""
 
 
 def merge(
@@ -72,6 +84,7 @@ def merge(
         MetadataEmptyBrokerList: The answer names no broker: the one that gave it is just starting.
             Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
             first topic is made, so with Metadata v0 an empty beginning is believed.)
+        KafkaProtocolError: The answer names what cannot be: see `Merging.end_topic`.
     """
     merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
     merging.add_all(response)
@@ -106,6 +119,7 @@ class Merging:
         self._partitions: dict[int, Partition] = {}
         self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
         """One tuple for all partitions of the same replicas: there are few, and many partitions."""
+        self._outdated: dict[tuple[str, int], int] = {}  # as of `Metadata`
 
     def add_all(self, response: MetadataResponse) -> None:
         """The whole answer, at once."""
@@ -145,16 +159,34 @@ class Merging:
         """A partition of the topic begun."""
         if self._told is not None:
             known = self._before.get(told.partition_index)
-            self._partitions[told.partition_index] = _newer(
-                known, _partition(told, self._api_version, self._replicas)
-            )
+            partition = _partition(told, self._api_version, self._replicas)
+            newer = _newer(known, partition)
+            if newer is known and newer.leader_epoch != partition.leader_epoch:
+                newer = self._doubt(self._told.name or "", known, partition)
+            self._partitions[told.partition_index] = newer
+
+    def _doubt(self, name: str, known: Partition, told: Partition) -> Partition:
+        """What to believe where an older epoch is told: that, if it is told again and again."""
+        place = (name, known.partition)
+        answers = self._old.outdated.get(place, 0) + 1
+        if answers >= OUTDATED_ANSWERS:
+            return told
+        self._outdated[place] = answers
+        return known
 
     def end_topic(self) -> None:
-        """All partitions of the topic were added."""
+        """All partitions of the topic were added.
+
+        Raises:
+            KafkaProtocolError: One of them cannot be: its number is negative, or far beyond their
+                count, or its leader or epoch is negative. (-1 is "none" and "unknown".)
+        """
         told = self._told
         if told is None or told.name is None:
             return
         name = told.name
+        if self._partitions:
+            _check(name, self._partitions)
         if told.error_code:
             error = for_code(told.error_code)
             self._topics[name] = _with_error(name, self._old.topics.get(name), error)
@@ -182,7 +214,7 @@ class Merging:
                 told in passing: those that are newer than the answer count.
 
         Raises:
-            MetadataEmptyBrokerList: See `merge`.
+            MetadataEmptyBrokerList, KafkaProtocolError: See `merge`.
         """
         old = self._old
         if not response.brokers and (old.brokers or self._api_version > 0):
@@ -190,13 +222,20 @@ class Merging:
         if current is not None and old is not EMPTY:
             self._believe(current)
         topics = self._topics
+        outdated = {
+            place: answers
+            for place, answers in old.outdated.items()
+            if self._asked is not None and place[0] not in self._asked and place[0] in topics
+        }
+        brokers = [Node.told(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
         return Metadata(
             version=version,
-            brokers={b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
-            controller_id=response.controller_id,
+            brokers={node.node_id: node for node in brokers},
+            controller_id=max(response.controller_id, NO_CONTROLLER),
             cluster_id=response.cluster_id or old.cluster_id,
             topics=topics,
             topic_names={t.topic_id: t.name for t in topics.values() if t.topic_id is not None},
+            outdated={**outdated, **self._outdated},
         )
 
     def _believe(self, current: Metadata) -> None:
@@ -234,6 +273,22 @@ def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) 
             p: known._replace(leader_epoch=UNKNOWN_EPOCH) for p, known in partitions.items()
         }
     return replace(old, error=error, partitions=partitions)
+
+
+def _check(name: str, partitions: Mapping[int, Partition]) -> None:
+    """Refuse what no broker tells of a topic's partitions; there is one at least."""
+    most = len(partitions) + GAPS
+    for number, partition in partitions.items():
+        if (
+            not 0 <= number < most
+            or partition.leader < NO_LEADER
+            or partition.leader_epoch < UNKNOWN_EPOCH
+        ):
+            raise KafkaProtocolError(
+                f"the broker names a partition of topic {name!r} that cannot be: number {number} "
+                f"of {len(partitions)}, leader {partition.leader}, "
+                f"epoch {partition.leader_epoch}"
+            )
 
 
 def _newer(old: Partition | None, told: Partition) -> Partition:

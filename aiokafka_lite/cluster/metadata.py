@@ -17,6 +17,7 @@ from uuid import UUID
 from aiokafka_lite.errors import (
     BrokerResponseError,
     InvalidTopicError,
+    KafkaProtocolError,
     TopicAuthorizationFailedError,
 )
 from aiokafka_lite.protocol.messages.metadata import (
@@ -28,6 +29,14 @@ NO_LEADER = -1
 UNKNOWN_EPOCH = -1
 NO_CONTROLLER = -1
 
+LAST_PORT = 65535
+LONGEST_HOST = 255
+"""Characters of a domain name (RFC 1035)."""
+
+OUTDATED_ANSWERS = 10
+"""Answers in a row with an older leader epoch after which that one is believed. A broker that lags
+gives a few; more of them say that the newer epoch was wrong, or that its topic was made again in a
+cluster without topic ids. Whoever is asked under an older epoch refuses if it does not lead."""
 
 # What a broker says against a topic that will not pass by itself. Anything else may, an unexpected
 # server error included: 0.8.2 answers so while it is starting (the Java client goes on as well).
@@ -44,6 +53,38 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+
+    @classmethod
+    def told(cls, node_id: int, host: str, port: int, rack: str | None = None) -> Node:
+        """A node as a broker names it.
+
+        Raises:
+            KafkaProtocolError: A negative id, which would be mistaken for "no leader" or for a
+                bootstrap address; or nothing that can be connected to.
+        """
+        node = cls(node_id, host, port, rack)
+        if not node.is_possible:
+            raise KafkaProtocolError(
+                f"the broker names a node that cannot be: id {node_id}, host {host[:100]!r}, "
+                f"port {port}"
+            )
+        return node
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it has the id and the address of a broker."""
+        return self.node_id >= 0 and 0 < self.port <= LAST_PORT and _is_host(self.host)
+
+
+def _is_host(host: str) -> bool:
+    """Whether a resolver can be asked for it."""
+    if host.isascii() and host.isprintable():
+        return 0 < len(host) <= LONGEST_HOST
+    try:
+        host.encode("idna")  # as the resolver does
+    except UnicodeError:
+        return False
+    return host.isprintable()
 
 
 class Partition(NamedTuple):
@@ -124,6 +165,8 @@ class Metadata:
         cluster_id: None before Metadata v2.
         topics: By name: those the client tracks, or all.
         topic_names: Name by topic id, of the topics that have one.
+        outdated: How many answers in a row have told an older leader epoch of a partition than the
+            one believed; by topic and number.
     """
 
     version: int = 0
@@ -132,6 +175,7 @@ class Metadata:
     cluster_id: str | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
+    outdated: Mapping[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
 
     def partition(self, topic: str, partition: int) -> Partition | None:
         """The partition as last told, or None if nothing is known of it."""
@@ -148,7 +192,8 @@ class Metadata:
 
         Returns:
             A new snapshot of the same `version`; without any hint that is newer, of a partition
-            that is known and a leader whose address is, this very one.
+            that is known and a leader whose address is, this very one. Hints that name what
+            cannot be are passed over, too.
 
         Source: KIP-951.
         """
@@ -157,9 +202,11 @@ class Metadata:
         for topic, partition, leader, epoch, node in hints:
             known_topic = self.topics.get(topic)
             known = None if known_topic is None else known_topic.partitions.get(partition)
-            if known_topic is None or known is None or epoch <= known.leader_epoch:
+            if known_topic is None or known is None or epoch <= known.leader_epoch or leader < 0:
                 continue
             if node is not None:
+                if not node.is_possible:
+                    continue
                 brokers[node.node_id] = node
             elif leader not in self.brokers:
                 continue

@@ -178,6 +178,7 @@ async def find_coordinator(
         UnsupportedVersionError: Brokers before 0.11 coordinate no transactions, those before 4.1
             no share groups.
         KafkaTimeoutError: None was known by the deadline.
+        KafkaProtocolError: The broker names a node that cannot be.
 
     Source: FindCoordinatorRequest.json v0-v6, KIP-699, KIP-932.
     """
@@ -202,7 +203,7 @@ async def find_coordinator(
         oldest={CoordinatorKind.TRANSACTION: 1, CoordinatorKind.SHARE: 6}.get(kind, 0),
     )
     told = response.coordinators[0] if response.coordinators else response
-    return Node(told.node_id, told.host, told.port)
+    return Node.told(told.node_id, told.host, told.port)
 
 
 def raise_error_code(response: object) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import Protocol, TypeAlias
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, for_code
+from aiokafka_lite.net.slow_exchange import SlowExchange
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -20,7 +21,8 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields the client's tokens, is sent the broker's, and returns once the client is content.
 
-It raises AuthenticationFailedError when the broker's token proves nothing.
+It raises AuthenticationFailedError when the broker's token proves nothing. One whose steps take
+long is a `SlowExchange`.
 """
 
 
@@ -91,31 +93,36 @@ async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
 
 async def _exchange_requests(channel: Channel, exchange: Exchange) -> float | None:
     version = channel.versions.pick(SaslAuthenticateRequest)
+    lifetime = 0
     try:
-        token = next(exchange)
-        while True:
+        token = await _advance(exchange, None)
+        while token is not None:
             response = await channel.request(SaslAuthenticateRequest(token), version)
             if response.error_code:
                 raise for_code(response.error_code)(
                     response.error_message or f"{channel.host} refused the credentials"
                 )
-            try:
-                token = exchange.send(response.auth_bytes)
-            except StopIteration:
-                lifetime = response.session_lifetime_ms
-                return lifetime / 1000 if lifetime > 0 else None
+            lifetime = response.session_lifetime_ms
+            token = await _advance(exchange, response.auth_bytes)
+        return lifetime / 1000 if lifetime > 0 else None
     finally:
         exchange.close()
 
 
 async def _exchange_raw(channel: Channel, exchange: Exchange) -> None:
     try:
-        token = next(exchange)
-        while True:
-            answer = await channel.exchange_raw(token)
-            try:
-                token = exchange.send(answer)
-            except StopIteration:
-                return
+        token = await _advance(exchange, None)
+        while token is not None:
+            token = await _advance(exchange, await channel.exchange_raw(token))
     finally:
         exchange.close()
+
+
+async def _advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
+    """The client's next token after the broker's answer; None when the client is content."""
+    if isinstance(exchange, SlowExchange) and answer is not None:
+        return await exchange.advance(answer)
+    try:
+        return next(exchange) if answer is None else exchange.send(answer)
+    except StopIteration:
+        return None

@@ -105,6 +105,8 @@ cdef class TopicQueues:
             chosen = self.available[self._turn % len(self.available)]
         else:
             chosen = self._turn % len(self.queues)
+        if not 0 <= chosen < PyList_GET_SIZE(self.queues):
+            raise IndexError(f"{self.topic} has no partition {chosen}")
         self.sticky = self.queues[chosen]
         return self.sticky
 

@@ -111,11 +111,11 @@ class TopicQueues:
     def move_on(self) -> PartitionQueue:
         """Let keyless records stick to the next partition that has a leader."""
         self._turn += 1
-        available = self.available
-        if available:
-            self.sticky = self.queues[available[self._turn % len(available)]]
-        else:
-            self.sticky = self.queues[self._turn % len(self.queues)]
+        candidates: Sequence[int] = self.available or range(len(self.queues))
+        chosen = candidates[self._turn % len(candidates)]
+        if not 0 <= chosen < len(self.queues):
+            raise IndexError(f"{self.topic} has no partition {chosen}")
+        self.sticky = self.queues[chosen]
         return self.sticky
 
     def stick_to(self, queue: PartitionQueue) -> None:

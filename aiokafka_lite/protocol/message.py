@@ -59,17 +59,21 @@ class Struct:
     __hash__ = None  # type: ignore[assignment]  # mutable; object.__hash__ would lie
 
     def __repr__(self) -> str:
-        shown = [f"{name}={_shown(getattr(self, name))}" for name in self.__slots__]
+        shown = [f"{name}={_shown(getattr(self, name), name)}" for name in self.__slots__]
         if self.unknown_tagged_fields:
             shown.append(f"unknown_tagged_fields={self.unknown_tagged_fields!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def _shown(value: object) -> str:
+SECRET: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+"""Fields whose contents are not shown: passwords and tokens would end up in logs and reports."""
+
+
+def _shown(value: object, name: str = "") -> str:
     """The repr of a field; records only by their size, or a log line could hold a megabyte."""
     if isinstance(value, memoryview):
         return f"<{value.nbytes} bytes>"
-    if isinstance(value, bytes | bytearray) and len(value) > 64:
+    if isinstance(value, bytes | bytearray) and (len(value) > 64 or name in SECRET):
         return f"<{len(value)} bytes>"
     return repr(value)
 
@@ -138,5 +142,6 @@ def unsupported(struct: Struct, field: str, version: int) -> UnsupportedVersionE
     """The error for a field that is set (or null) though `version` cannot say so."""
     value: Any = getattr(struct, field)
     return UnsupportedVersionError(
-        f"{type(struct).__name__}.{field}={_shown(value)} cannot be sent in version {version}"
+        f"{type(struct).__name__}.{field}={_shown(value, field)} cannot be sent in version"
+        f" {version}"
     )

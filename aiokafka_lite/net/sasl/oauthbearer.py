@@ -10,6 +10,7 @@ from typing import Final
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Exchange
+from aiokafka_lite.net.sasl.text import shown
 
 SEPARATOR: Final = "\x01"
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token
@@ -40,7 +41,7 @@ class OAuthBearer:
             # A broker that refuses says why first; its error comes after this empty answer.
             yield SEPARATOR.encode()
             raise AuthenticationFailedError(
-                f"the broker refused the token: {refusal.decode(errors='replace')}"
+                f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"
             )
 
     def __repr__(self) -> str:

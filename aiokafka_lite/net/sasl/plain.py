@@ -5,13 +5,15 @@ Source: RFC 4616.
 
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Exchange
+from aiokafka_lite.net.sasl.text import encoded
 
 
 class Plain:
     """Says name and password.
 
     Raises:
-        KafkaConfigurationError: A NUL in either, which would end it in the middle.
+        KafkaConfigurationError: A NUL in either, which would end it in the middle; or either
+            cannot be encoded.
     """
 
     name = "PLAIN"
@@ -19,7 +21,9 @@ class Plain:
     def __init__(self, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:
             raise KafkaConfigurationError("SASL/PLAIN takes no NUL in a user name or password")
-        self._token = f"\0{username}\0{password}".encode()
+        self._token = b"\0".join(
+            (b"", encoded(username, "user name"), encoded(password, "password"))
+        )
 
     async def begin(self, host: str) -> Exchange:
         return self._exchange()

@@ -2,6 +2,8 @@
 
 Source: RFC 5802, RFC 7677; KIP-84. Like the Java client, names and passwords are taken as UTF-8
 as they are, without SASLprep. There is no channel binding.
+
+The broker chooses how often the password is hashed: up to `MOST_ITERATIONS`, and in a thread.
 """
 
 import base64
@@ -13,9 +15,11 @@ from typing import Final, Literal
 
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.authenticate import Exchange
+from aiokafka_lite.net.sasl.text import encoded, shown
+from aiokafka_lite.net.slow_exchange import SlowExchange
 
 LEAST_ITERATIONS: Final = 4096  # as Kafka's own client: fewer make the password easy to guess
-MOST_ITERATIONS: Final = 1_000_000  # some 0.4 s; a broker that asks for more would stop the loop
+MOST_ITERATIONS: Final = 1_000_000  # some 0.4 s of a processor
 NO_CHANNEL_BINDING: Final = "n,,"
 
 
@@ -26,6 +30,9 @@ class Scram:
         algorithm: "SHA-256" or "SHA-512".
         username: As the broker knows it.
         password: Never sent.
+
+    Raises:
+        KafkaConfigurationError: The name or the password cannot be encoded.
     """
 
     def __init__(
@@ -33,12 +40,13 @@ class Scram:
     ) -> None:
         self.name = f"SCRAM-{algorithm}"
         self._hash = algorithm.replace("-", "").lower()
+        encoded(username, "user name")
         self._username = username
-        self._password = password.encode()
+        self._password = encoded(password, "password")
         self._salted: tuple[bytes, int, bytes] | None = None
 
     async def begin(self, host: str) -> Exchange:
-        return self._exchange(secrets.token_urlsafe(24))
+        return SlowExchange(self._exchange(secrets.token_urlsafe(24)), self.name)
 
     def _exchange(self, nonce: str) -> Exchange:
         escaped = self._username.replace("=", "=3D").replace(",", "=2C")
@@ -60,7 +68,7 @@ class Scram:
 
         said = _attributes(server_final)
         if "e" in said:
-            raise AuthenticationFailedError(f"{self.name}: the broker refused: {said['e']}")
+            raise AuthenticationFailedError(f"{self.name}: the broker refused: {shown(said['e'])}")
         expected = self._hmac(self._hmac(salted, b"Server Key"), signed)
         if not hmac.compare_digest(_base64(said.get("v")), expected):
             raise AuthenticationFailedError(
@@ -91,7 +99,9 @@ def _attributes(message: bytes) -> dict[str, str]:
     for part in parts:
         letter, equals, value = part.partition("=")
         if not equals or len(letter) != 1:
-            raise AuthenticationFailedError(f"the broker's SCRAM message is malformed: {part!r}")
+            raise AuthenticationFailedError(
+                f"the broker's SCRAM message is malformed: {shown(part)!r}"
+            )
         attributes.setdefault(letter, value)
     if "m" in attributes:
         raise AuthenticationFailedError("the broker demands a SCRAM extension that is not known")
@@ -109,10 +119,13 @@ def _base64(value: str | None) -> bytes:
 
 
 def _iterations(value: str | None) -> int:
-    count = int(value) if value and value.isascii() and value.isdecimal() else 0
+    count = 0
+    # As many digits as a count that is accepted may have: int() itself refuses very many.
+    if value and len(value) <= len(str(MOST_ITERATIONS)) and value.isascii() and value.isdecimal():
+        count = int(value)
     if not LEAST_ITERATIONS <= count <= MOST_ITERATIONS:
         raise AuthenticationFailedError(
-            f"the broker asks for {value} SCRAM iterations; from {LEAST_ITERATIONS} to"
-            f" {MOST_ITERATIONS} are accepted"
+            f"the broker asks for {value and shown(value)} SCRAM iterations; from"
+            f" {LEAST_ITERATIONS} to {MOST_ITERATIONS} are accepted"
         )
     return count

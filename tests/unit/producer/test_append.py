@@ -190,3 +190,12 @@ async def test_growing_keeps_what_is_there(make_core: Any) -> None:
     assert [queue.topic_partition.partition for queue in topic.queues] == [0, 1, 2, 3, 4]
     topic.grow(3)
     assert len(topic.queues) == 5
+
+
+@pytest.mark.parametrize("number", [-1, -(2**31), 2, 2**31 - 1])
+async def test_an_available_partition_that_is_not_there_is_refused(
+    make_core: Any, number: int
+) -> None:
+    core = make_core(2, available=[number])
+    with pytest.raises(IndexError, match=f"no partition {number}"):
+        core.topics["orders"].move_on()

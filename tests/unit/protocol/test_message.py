@@ -7,6 +7,8 @@ import pytest
 
 from aiokafka_lite.errors import KafkaProtocolError, UnsupportedVersionError
 from aiokafka_lite.protocol.message import Message
+from aiokafka_lite.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+from aiokafka_lite.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from aiokafka_lite.protocol.messages.fetch import FetchResponse, PartitionData
 from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsPartition
 from aiokafka_lite.protocol.messages.metadata import (
@@ -20,6 +22,7 @@ from aiokafka_lite.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.primitives import ZERO_UUID, Reader
 
 
@@ -135,3 +138,14 @@ def test_a_known_tagged_field_must_fill_its_size() -> None:
     body = bytes.fromhex("00000000" + "0000" + "00000000" + "01" + "01" + "00" + "02" + "0100")
     with pytest.raises(KafkaProtocolError, match="tagged field 0 ends at byte"):
         FetchResponse.decode(Reader(body), 16)
+
+
+@pytest.mark.parametrize("secret", [b"\0ann\0s3cret", bytearray(b"s3cret"), b"s3cret" * 50])
+def test_no_repr_shows_a_secret(secret: bytes) -> None:
+    request = SaslAuthenticateRequest(bytes(secret))
+    assert repr(request) == f"SaslAuthenticateRequest(auth_bytes=<{len(secret)} bytes>)"
+    token = CreateDelegationTokenResponse(token_id="t1", hmac=bytes(secret))
+    assert "s3cret" not in repr(token)
+    assert "token_id='t1'" in repr(token)
+    upsertion = ScramCredentialUpsertion(name="ann", salt=b"s3cret", salted_password=bytes(secret))
+    assert "s3cret" not in repr(upsertion)

@@ -21,3 +21,11 @@ def test_a_nul_would_end_them(pair: tuple[str, str]) -> None:
 
 def test_the_password_is_not_shown() -> None:
     assert "secret" not in repr(Plain("alice", "secret"))
+
+
+@pytest.mark.parametrize(("name", "password"), [("ann", "s3cret\udc80"), ("ann\udc80", "s3cret")])
+def test_what_cannot_be_encoded_is_refused_and_not_shown(name: str, password: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match="lone surrogate") as caught:
+        Plain(name, password)
+    assert "s3cret" not in repr(caught.value)
+    assert caught.value.__context__ is None

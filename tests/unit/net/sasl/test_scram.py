@@ -3,12 +3,15 @@
 import base64
 import hashlib
 import hmac
+import threading
+from collections.abc import Generator
 
 import pytest
 
-from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.sasl.scram import Scram
+from aiokafka_lite.net.slow_exchange import SlowExchange
 
 # RFC 7677, section 3: user "user", password "pencil".
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -63,6 +66,9 @@ def test_sha_512_and_a_salt_that_changes() -> None:
         (SERVER_FIRST.replace("i=4096", "i=4095"), "iterations"),
         (SERVER_FIRST.replace("i=4096", "i=99999999"), "iterations"),
         (SERVER_FIRST.replace("i=4096", "i=-1"), "iterations"),
+        (SERVER_FIRST.replace("i=4096", "i=" + "9" * 5000), "iterations"),
+        (SERVER_FIRST.replace("i=4096", "i=" + "0" * 5000 + "4096"), "iterations"),
+        (SERVER_FIRST.replace("i=4096", "i=\N{ARABIC-INDIC DIGIT FOUR}096"), "iterations"),
         (SERVER_FIRST.replace(",i=4096", ""), "iterations"),
         (SERVER_FIRST.replace("s=W22ZaJ0SNY7soEsUEjb6gQ==", "s=???"), "base64"),
         (SERVER_FIRST.replace("s=W22ZaJ0SNY7soEsUEjb6gQ==", "s="), "lacks"),
@@ -91,3 +97,58 @@ def test_a_last_answer_that_is_wrong(said: bytes, text: str) -> None:
     exchange.send(SERVER_FIRST.encode())
     with pytest.raises(AuthenticationFailedError, match=text):
         exchange.send(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SERVER_FIRST.replace("i=4096", "i=" + "9" * 100_000),
+        "x" * 100_000,
+        f"{SERVER_FIRST},{'y' * 100_000}",
+    ],
+)
+def test_an_error_repeats_only_the_beginning_of_what_the_broker_said(said: str) -> None:
+    exchange, _ = begun()
+    with pytest.raises(AuthenticationFailedError) as caught:
+        exchange.send(said.encode())
+    assert len(str(caught.value)) < 300
+
+
+def test_a_refusal_is_repeated_only_to_its_beginning() -> None:
+    exchange, _ = begun()
+    exchange.send(SERVER_FIRST.encode())
+    with pytest.raises(AuthenticationFailedError, match="refused: other-error") as caught:
+        exchange.send(b"e=other-error" + b"z" * 100_000)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(("name", "password"), [("ann", "s3cret\udc80"), ("ann\udc80", "s3cret")])
+def test_what_cannot_be_encoded_is_refused_and_not_shown(name: str, password: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match="lone surrogate") as caught:
+        Scram("SHA-256", name, password)
+    error: BaseException | None = caught.value
+    assert "s3cret" not in repr(error)
+    assert error.__context__ is None  # which would show it: a UnicodeEncodeError holds the text
+
+
+async def test_hashing_the_password_leaves_the_event_loop_alone() -> None:
+    exchange = await Scram("SHA-256", "user", "pencil").begin("any")
+    assert isinstance(exchange, SlowExchange)
+    nonce = next(exchange).rpartition(b"r=")[2].decode()
+    threads: list[threading.Thread] = []
+    hashing = exchange._steps
+    assert isinstance(hashing, Generator)
+
+    def steps() -> Exchange:
+        answer = yield b""
+        threads.append(threading.current_thread())
+        answer = yield hashing.send(answer)
+        hashing.send(answer)
+
+    exchange._steps = steps()
+    next(exchange)
+    said = f"r={nonce}x,s={base64.b64encode(b'salt').decode()},i=4096"
+    assert (await exchange.advance(said.encode()) or b"").startswith(b"c=biws,r=")
+    assert threads[0] is not threading.main_thread()
+    with pytest.raises(AuthenticationFailedError, match="could not prove"):
+        await exchange.advance(b"v=" + base64.b64encode(b"nothing"))

@@ -1,0 +1,88 @@
+"""SlowExchange: steps in a thread, whatever becomes of whoever waits for them."""
+
+import asyncio
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.net import slow_exchange
+from aiokafka_lite.net.slow_exchange import SlowExchange
+
+
+class Steps:
+    """An exchange that waits in the middle of its second step until it is let go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+        self.ended = threading.Event()
+
+    def __call__(self) -> Generator[bytes, bytes, None]:
+        try:
+            answer = yield b"first"
+            self.reached.set()
+            self.go_on.wait(10)
+            if answer == b"lie":
+                raise AuthenticationFailedError("the broker proved nothing")
+            yield b"second:" + answer
+        finally:
+            self.ended.set()
+
+
+async def test_the_loop_goes_on_while_a_step_runs() -> None:
+    steps = Steps()
+    exchange = SlowExchange(steps(), "SLOW")
+    assert next(exchange) == b"first"
+    step = asyncio.ensure_future(exchange.advance(b"answer"))
+    async with asyncio.timeout(10):
+        while not steps.reached.is_set():
+            await asyncio.sleep(0)
+        steps.go_on.set()
+        assert await step == b"second:answer"
+        assert await exchange.advance(b"") is None
+
+
+async def test_an_error_of_a_step_is_raised() -> None:
+    steps = Steps()
+    steps.go_on.set()
+    exchange = SlowExchange(steps(), "SLOW")
+    next(exchange)
+    with pytest.raises(AuthenticationFailedError, match="proved nothing"):
+        await exchange.advance(b"lie")
+
+
+async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:
+    steps = Steps()
+    exchange = SlowExchange(steps(), "SLOW")
+    next(exchange)
+    step = asyncio.ensure_future(exchange.advance(b"answer"))
+    async with asyncio.timeout(10):
+        while not steps.reached.is_set():
+            await asyncio.sleep(0)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+    exchange.close()  # the thread is at it
+    steps.go_on.set()
+
+
+async def test_a_step_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_exchange, "LONGEST_STEP", 0.05)
+    steps = Steps()
+    exchange = SlowExchange(steps(), "SLOW")
+    next(exchange)
+    try:
+        with pytest.raises(KafkaConnectionError, match="SLOW took longer"):
+            await exchange.advance(b"answer")
+    finally:
+        steps.go_on.set()
+
+
+def test_closing_ends_the_exchange() -> None:
+    steps = Steps()
+    exchange = SlowExchange(steps(), "SLOW")
+    next(exchange)
+    exchange.close()
+    assert steps.ended.is_set()

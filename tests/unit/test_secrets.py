@@ -1,0 +1,67 @@
+"""Nothing that a client keeps shows its password or token: logs and error reports keep reprs."""
+
+import gc
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.testing import FakeCluster
+
+SECRET = "s3cret"
+
+
+class Provider(AbstractTokenProvider):
+    async def token(self) -> str:
+        return SECRET
+
+    def __repr__(self) -> str:
+        return "<Provider>"
+
+
+def reprs() -> dict[str, str]:
+    """The repr and the str of everything of this package's classes, by class."""
+    found = {}
+    for each in gc.get_objects():
+        module = str(type(each).__module__)
+        if module.startswith("aiokafka_lite.") and not module.startswith("aiokafka_lite.testing"):
+            found[f"{module}.{type(each).__qualname__}"] = f"{each!r} {each}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "credentials"),
+    [
+        ("PLAIN", {"sasl_plain_username": "ann", "sasl_plain_password": SECRET}),
+        ("SCRAM-SHA-256", {"sasl_plain_username": "ann", "sasl_plain_password": SECRET}),
+        ("OAUTHBEARER", {"sasl_oauth_token_provider": Provider()}),
+    ],
+)
+async def test_no_object_of_a_client_shows_its_secret(
+    mechanism: str, credentials: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "aiokafka_lite")
+    async with FakeCluster(topics={"orders": 1}, users={"ann": SECRET}) as cluster:
+        options = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": mechanism,
+            **credentials,
+        }
+        producer, consumer = AIOKafkaProducer(**options), AIOKafkaConsumer("orders", **options)
+        errors = []
+        for client in (producer, consumer):
+            try:
+                await client.start()
+            except KafkaError as error:  # the embedded broker knows no OAUTHBEARER
+                errors.append(repr(error))
+        shown = reprs()
+        await producer.stop()
+        await consumer.stop()
+    assert "aiokafka_lite.net.options.ConnectionOptions" in shown
+    assert bool(errors) == (mechanism == "OAUTHBEARER")
+    assert [name for name, text in shown.items() if SECRET in text] == []
+    assert SECRET not in " ".join(errors)
+    assert SECRET not in caplog.text
