@@ -33,6 +33,7 @@ from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
+    KafkaProtocolError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
     NodeNotReadyError,
@@ -178,7 +179,6 @@ async def find_coordinator(
         UnsupportedVersionError: Brokers before 0.11 coordinate no transactions, those before 4.1
             no share groups.
         KafkaTimeoutError: None was known by the deadline.
-        KafkaProtocolError: The broker names a node that cannot be.
 
     Source: FindCoordinatorRequest.json v0-v6, KIP-699, KIP-932.
     """
@@ -188,12 +188,18 @@ async def find_coordinator(
             return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         return FindCoordinatorRequest(key=key, key_type=kind)
 
+    found: list[Node] = []
+
     def check(response: FindCoordinatorResponse) -> None:
         told = response.coordinators[0] if response.coordinators else response
         if told.error_code:
             raise for_code(told.error_code)(told.error_message or f"coordinator of {key!r}")
+        try:
+            found.append(Node.told(told.node_id, told.host, told.port))
+        except KafkaProtocolError as error:  # another broker may know better
+            raise GroupCoordinatorNotAvailableError(str(error.args[0])) from error
 
-    response = await call(
+    await call(
         cluster,
         PerVersion(FindCoordinatorRequest, build),
         ANY,
@@ -202,8 +208,7 @@ async def find_coordinator(
         patience=PATIENCE,
         oldest={CoordinatorKind.TRANSACTION: 1, CoordinatorKind.SHARE: 6}.get(kind, 0),
     )
-    told = response.coordinators[0] if response.coordinators else response
-    return Node.told(told.node_id, told.host, told.port)
+    return found[0]
 
 
 def raise_error_code(response: object) -> None:

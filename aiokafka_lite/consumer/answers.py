@@ -22,7 +22,7 @@ from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions
 from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
 from aiokafka_lite.protocol.messages.fetch import PartitionData
 from aiokafka_lite.record.compression import Bytes
-from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END, BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,13 @@ log = logging.getLogger(__name__)
 HEAVY_BATCH: Final = 128 * 1024
 """Compressed bytes from which on a batch is decompressed in a thread: gzip gives about 0.5 GB a
 second, so that a smaller one takes a millisecond or two of the event loop at most."""
+
+HEAVY_MESSAGES: Final = 16 * 1024
+"""Bytes from which on a set of messages of format v0 or v1 is read in a thread: each message costs
+many times what a record of a v2 batch does, and it may wrap a thousand times as many bytes."""
+
+WHOLE_BATCHES_FROM: Final = 3
+"""First version in which a partition's first batch comes whole, however large it is (KIP-74)."""
 
 
 class Placing(Protocol):
@@ -112,6 +119,11 @@ class Answers:
             self._on_preferred(state, data.preferred_read_replica)
         if not data.records:
             return False
+        if version >= WHOLE_BATCHES_FROM and _is_cut(data.records):
+            self._placing.pause_for_retry(state)
+            about = f"the first batch of {state.tp} at offset {offset} is cut off"
+            self._fail(state, errors.CorruptRecordException(about), stays=False)
+            return True
         topic, partition = state.tp
         records = RecordSet(
             data.records,
@@ -204,10 +216,19 @@ def _aborted(data: PartitionData) -> list[tuple[int, int]]:
     return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
 
 
+def _is_cut(records: Bytes) -> bool:
+    """Whether the first batch claims more bytes than there are."""
+    if len(records) < LENGTH_END:
+        return True
+    return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END
+
+
 def is_heavy(records: Bytes) -> bool:
     """Whether decoding would hold up the event loop: the first batch, by which the others are
-    judged, is compressed and large."""
-    if len(records) < HEAVY_BATCH:
+    judged, is compressed and large, or of an old format."""
+    if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
         return False
     header = BatchHeader.read(records, 0)
-    return header.magic == 2 and header.codec != 0 and header.batch_length >= HEAVY_BATCH
+    if header.magic < 2:
+        return len(records) >= HEAVY_MESSAGES
+    return header.codec != 0 and header.batch_length >= HEAVY_BATCH

@@ -47,6 +47,7 @@ from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
     IllegalStateError,
     KafkaError,
+    KafkaProtocolError,
     NotCoordinatorForGroupError,
     for_code,
 )
@@ -192,6 +193,9 @@ class ModernMembership:
         if response.error_code:
             error = for_code(response.error_code)(response.error_message or "")
             self._on_refused(error, sent, now, answered=True)
+        elif _assigns_the_impossible(response):
+            lie = KafkaProtocolError("the coordinator assigns a negative partition")
+            self._on_refused(lie, sent, now, answered=False)
         else:
             self._on_heartbeat(sent, response, now)
         self._settle(now)
@@ -387,7 +391,7 @@ class ModernMembership:
             return
         # Learnt even by one who leaves meanwhile: in v0 it could not say otherwise who leaves.
         standing.on_named(response.member_id)
-        self._pace.on_answered(max(response.heartbeat_interval_ms, 0) / 1000)
+        self._pace.on_answered(response.heartbeat_interval_ms / 1000)
         self.counters.heartbeats += 1
         self.counters.last_heartbeat = sent.at
         in_group = self._state in IN_GROUP
@@ -548,3 +552,10 @@ class ModernMembership:
 
     def __repr__(self) -> str:
         return f"<{self._standing}, {self._state.value}>"
+
+
+def _assigns_the_impossible(response: ConsumerGroupHeartbeatResponse) -> bool:
+    assignment = response.assignment
+    return assignment is not None and any(
+        number < 0 for topic in assignment.topic_partitions for number in topic.partitions
+    )

@@ -12,6 +12,12 @@ FIRST_WAIT: Final = 0.25
 Others have to make way, or the coordinator does not know a topic yet; Java waits for the interval.
 """
 
+SHORTEST_INTERVAL: Final = 0.1
+LONGEST_INTERVAL: Final = 15.0
+"""Seconds between which an interval is heeded. Brokers by default take 5 to 15
+(`group.consumer.max.heartbeat.interval.ms`). More heartbeats than a coordinator wants do no harm;
+without any, a member would not learn that it has been removed."""
+
 __all__ = ["Pace"]
 
 
@@ -81,7 +87,7 @@ class Pace:
     def on_answered(self, interval: float) -> None:
         """It was answered, and the coordinator wants them so many seconds apart."""
         self._failures = 0
-        self._interval = interval
+        self._interval = min(max(interval, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
     def on_failed(self, now: float, *, at_once: bool = False) -> None:
         """Try again, after a pause that grows from failure to failure.

@@ -60,8 +60,8 @@ cdef class RecordSet:
     cdef BatchContext context
 
     # The v0/v1 messages being read.
-    cdef list messages
-    cdef Py_ssize_t taken
+    cdef object messages                # an iterator, or None
+    cdef object upcoming                # the next of them, already taken from there, or None
 
     # Go to the next batch with records to deliver, unless one is open; 0 at the end or an error.
     cdef bint open_next(self) except -1
@@ -74,5 +74,7 @@ cdef class RecordSet:
     cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1
     cdef bint open_batch(self, Py_ssize_t size) except -1
     cdef bint open_messages(self, Py_ssize_t size) except -1
+    # Take the next message; 0 behind the last one, and where the next is malformed.
+    cdef bint next_message(self) except -1
     cdef object view(self, const uint8_t *start, Py_ssize_t size)
     cdef void release(self) noexcept

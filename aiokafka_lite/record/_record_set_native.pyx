@@ -29,7 +29,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.record._record_set_python import RecordSet as _Twin
 from aiokafka_lite.record.aborted import AbortedTransactions, is_abort_marker
 from aiokafka_lite.record.compression import DEFAULT_LIMIT, decompress
-from aiokafka_lite.record.message_set import read_messages
+from aiokafka_lite.record.message_set import open_messages
 
 DEF HEADER_SIZE = 61
 DEF LENGTH_END = 12
@@ -146,7 +146,7 @@ cdef class RecordSet:
     def close(self):
         self.exhausted = True
         self.error = None
-        self.messages = None
+        self.messages = self.upcoming = None
         self.left = 0
         if self.busy:
             self.close_asked = True  # pointers are in use further up the stack or in a thread
@@ -246,42 +246,56 @@ cdef class RecordSet:
                 self.leader_epoch = self.epoch
         self.context = None
         self.payload = None
-        self.messages = None
+        self.messages = self.upcoming = None
         return True
 
     cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1:
         cdef ConsumerRecord record
         cdef int64_t offset
         cdef int kind
-        cdef list messages = self.messages  # a finalizer that closes the set drops its own
-        while PyList_GET_SIZE(out) < max_records and self.taken < PyList_GET_SIZE(messages):
-            message = messages[self.taken]
-            self.taken += 1
+        while PyList_GET_SIZE(out) < max_records:
+            message = self.upcoming
+            if message is None:  # a finalizer has closed the set
+                break
             offset = message.offset
-            if offset < self.next_offset:
-                continue
-            kind = message.timestamp_type
-            key, value = message.key, message.value
-            record = ConsumerRecord.__new__(ConsumerRecord)
-            record.context = new_context(self.topic, self.partition, kind, -1, message.crc)
-            record.offset = offset
-            record.timestamp = message.timestamp
-            record.key = key
-            record.value = value
-            record.serialized_key_size = -1 if key is None else <int32_t>len(key)
-            record.serialized_value_size = -1 if value is None else <int32_t>len(value)
-            record.headers = ()
-            out.append(record)
-            self.next_offset = offset + 1
-            self.leader_epoch = -1
+            if offset >= self.next_offset:
+                kind = message.timestamp_type
+                key, value = message.key, message.value
+                record = ConsumerRecord.__new__(ConsumerRecord)
+                record.context = new_context(self.topic, self.partition, kind, -1, message.crc)
+                record.offset = offset
+                record.timestamp = message.timestamp
+                record.key = key
+                record.value = value
+                record.serialized_key_size = -1 if key is None else <int32_t>len(key)
+                record.serialized_value_size = -1 if value is None else <int32_t>len(value)
+                record.headers = ()
+                out.append(record)
+                self.next_offset = offset + 1
+                self.leader_epoch = -1
+            if not self.next_message():
+                break
         return True
+
+    cdef bint next_message(self) except -1:
+        self.upcoming = None
+        messages = self.messages  # a finalizer that closes the set drops its own
+        if messages is None:
+            return False
+        try:
+            self.upcoming = next(messages, None)
+        except CorruptRecordException as error:
+            self.fail(CorruptRecordException, error.args[0])
+        if self.messages is None:
+            self.upcoming = None
+        return self.upcoming is not None
 
     cdef bint open_next(self) except -1:
         cdef Py_ssize_t left, size
         cdef int magic
         if self.left > 0:
             return True
-        if self.messages is not None and self.taken < PyList_GET_SIZE(self.messages):
+        if self.upcoming is not None:
             return True
         try:
             self.finish_batch()
@@ -308,7 +322,7 @@ cdef class RecordSet:
                 else:
                     self.open_messages(size)
                 self.at += size
-                if self.left > 0 or self.messages is not None:
+                if self.left > 0 or self.upcoming is not None:
                     return not self.exhausted
                 self.finish_batch()
                 if self.after > self.next_offset and self.error is None:
@@ -388,13 +402,13 @@ cdef class RecordSet:
         return True
 
     cdef bint open_messages(self, Py_ssize_t size) except -1:
-        cdef list messages = read_messages(
+        last, messages = open_messages(
             self.view(self.at, size), check_crcs=self.check_crcs, limit=self.limit)
-        self.after = messages[PyList_GET_SIZE(messages) - 1].offset + 1
+        self.after = last + 1
         self.epoch = -1
         if self.after > self.next_offset:
             self.messages = messages
-            self.taken = 0
+            self.next_message()
         return True
 
     cdef object view(self, const uint8_t *start, Py_ssize_t size):

@@ -1,6 +1,6 @@
 """The pure-Python twin of RecordSet: its specification, and what runs without a compiler."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
@@ -20,7 +20,7 @@ from aiokafka_lite.record.header import (
     BatchHeader,
     crc_matches,
 )
-from aiokafka_lite.record.message_set import MESSAGE_OVERHEAD, read_messages
+from aiokafka_lite.record.message_set import MESSAGE_OVERHEAD, Message, open_messages
 
 Record = ConsumerRecord[bytes, bytes]
 
@@ -83,13 +83,13 @@ class RecordSet:
         "_aborted",
         "_after",
         "_at",
-        "_batch",
         "_check_crcs",
         "_data",
         "_epoch",
         "_error",
         "_limit",
-        "_taken",
+        "_next",
+        "_records",
         "exhausted",
         "leader_epoch",
         "next_offset",
@@ -121,9 +121,9 @@ class RecordSet:
         self._limit = decompressed_limit
         self._data = memoryview(data).cast("B")
         self._at = 0  # where the next batch begins
-        self._batch: list[Record] = []  # the records wanted of the batch being read
-        self._taken = 0  # how many of them were read
-        self._after = 0  # the position once all of them were
+        self._records: Iterator[Record] | None = None  # those wanted of the batch being read
+        self._next: Record | None = None  # the first of them, already taken from there
+        self._after = 0  # the position once all of them were read
         self._epoch = -1  # the batch's leader epoch
         self._error: tuple[type[KafkaError], str] | None = None  # what comes after them
 
@@ -140,18 +140,14 @@ class RecordSet:
             UnsupportedCodecError: A batch's codec is unknown.
         """
         out: list[Record] = []
-        while len(out) < max_records and (self._taken < len(self._batch) or self._open_next()):
-            part = self._batch[self._taken : self._taken + max_records - len(out)]
-            self._taken += len(part)
-            self.next_offset = part[-1].offset + 1
-            self.leader_epoch = self._epoch
-            out += part
-            if self._taken == len(self._batch):
-                self._batch, self._taken = [], 0
-                if self._error is None:
-                    self._pass_over()
-        if self._taken == len(self._batch):
-            self._open_next()  # so that `exhausted` and the position are known as soon as can be
+        while len(out) < max_records and self._open_next():
+            record = self._next
+            if record is not None:
+                out.append(record)
+                self.next_offset = record.offset + 1
+                self.leader_epoch = self._epoch
+                self._advance()
+        self._open_next()  # so that `exhausted` and the position are known as soon as can be
         if self._error is not None and not out and max_records > 0:
             kind, message = self._error
             raise kind(message)
@@ -159,13 +155,15 @@ class RecordSet:
 
     def close(self) -> None:
         """Let go of `data` before the set is exhausted; nothing more is read."""
-        self._batch, self._taken = [], 0
+        self._records = self._next = None
         self._error = None
         self.exhausted = True
         self._data = memoryview(b"")
 
     def _open_next(self) -> bool:
-        """Go to the next batch that has records to deliver; False at the end and at an error."""
+        """Go to the next record to deliver; False at the end and at an error."""
+        if self._next is not None:
+            return True
         try:
             while self._error is None and not self.exhausted:
                 size, magic = self._measure()
@@ -173,15 +171,30 @@ class RecordSet:
                     self.only_partial = self._at == 0 and len(self._data) > 0
                     self.close()
                     return False
-                self._batch = self._open_batch(size) if magic == 2 else self._open_messages(size)
+                self._records = self._open_batch(size) if magic == 2 else self._open_messages(size)
                 self._at += size
-                if self._batch:
-                    return True
-                if self._error is None:
+                if self._records is None:
                     self._pass_over()
+                elif self._advance():
+                    return True
         except (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError) as error:
-            self._fail(type(error), str(error.args[0]), self.next_offset)
+            self._fail(type(error), str(error.args[0]))
         return False
+
+    def _advance(self) -> bool:
+        """Take the next record of the open batch; False behind its last one, and at an error."""
+        self._next = None
+        try:
+            self._next = None if self._records is None else next(self._records, None)
+        except (IndexError, ValueError) as error:
+            self._fail(CorruptRecordException, f"A record is malformed ({error})")
+        except CorruptRecordException as error:
+            self._fail(CorruptRecordException, str(error.args[0]))
+        else:
+            if self._next is None:
+                self._records = None
+                self._pass_over()
+        return self._next is not None
 
     def _pass_over(self) -> None:
         """Go behind the batch, whose last offsets may hold no record."""
@@ -205,7 +218,8 @@ class RecordSet:
             raise CorruptRecordException(f"Message format v{magic} is unknown")
         return size, magic
 
-    def _open_batch(self, size: int) -> list[Record]:
+    def _open_batch(self, size: int) -> Iterator[Record] | None:
+        """The wanted records of a batch; None where there is nothing to deliver of it."""
         data, at = self._data, self._at
         if size < HEADER_SIZE:
             raise CorruptRecordException(f"A v2 batch claims a length of {size - LENGTH_END}")
@@ -222,10 +236,10 @@ class RecordSet:
         self._after = header.last_offset + 1
         self._epoch = header.leader_epoch
         if self._aborted is not None and self._hidden(self._aborted, header, size):
-            return []
+            return None
         if header.control or self._after <= self.next_offset:
-            return []
-        return self._records(header, self._payload(header, size))
+            return None
+        return self._parse(header, self._payload(header, size), self.next_offset)
 
     def _payload(self, header: BatchHeader, size: int) -> bytes:
         records = self._data[self._at + HEADER_SIZE : self._at + size]
@@ -240,30 +254,17 @@ class RecordSet:
         if header.control and header.record_count:
             try:
                 data = self._payload(header, size)
-                marker: list[Record] = []
-                self._parse(header._replace(record_count=1), data, 0, marker)
-                if is_abort_marker(marker[0].key):
+                if is_abort_marker(next(self._parse(header, data, 0)).key):
                     aborted.on_abort_marker(header.producer_id)
             except (IndexError, ValueError) as error:
                 raise CorruptRecordException(f"A control batch is malformed ({error})") from error
         return hidden
 
-    def _records(self, header: BatchHeader, payload: bytes) -> list[Record]:
-        """The wanted records of a batch; where one is malformed, those before it and the error."""
-        out: list[Record] = []
-        try:
-            if self._parse(header, payload, self.next_offset, out) != len(payload):
-                raise ValueError("bytes after the last record")
-        except (IndexError, ValueError) as error:
-            position = out[-1].offset + 1 if out else self.next_offset
-            self._fail(CorruptRecordException, f"A record is malformed ({error})", position)
-        return out
-
-    def _parse(self, header: BatchHeader, data: bytes, wanted: int, out: list[Record]) -> int:
-        """Append the records from `wanted` on to `out`; gives where the last one ends.
+    def _parse(self, header: BatchHeader, data: bytes, wanted: int) -> Iterator[Record]:
+        """The records from offset `wanted` on.
 
         Raises:
-            ValueError: A record is malformed.
+            ValueError: A record is malformed, or bytes follow the last one.
             IndexError: The records end early.
         """
         topic, partition, kind = self.topic, self.partition, header.timestamp_type
@@ -313,36 +314,39 @@ class RecordSet:
                     headers,
                 )
                 record.leader_epoch = epoch
-                out.append(record)
-        return at
+                yield record
+        if at != total:
+            raise ValueError("bytes after the last record")
 
-    def _open_messages(self, size: int) -> list[Record]:
+    def _open_messages(self, size: int) -> Iterator[Record] | None:
         entry = self._data[self._at : self._at + size]
-        messages = read_messages(entry, check_crcs=self._check_crcs, limit=self._limit)
-        self._after = messages[-1].offset + 1
+        last, messages = open_messages(entry, check_crcs=self._check_crcs, limit=self._limit)
+        self._after = last + 1
         self._epoch = -1
         if self._after <= self.next_offset:
-            return []
-        return [
-            ConsumerRecord(
-                self.topic,
-                self.partition,
-                message.offset,
-                message.timestamp,
-                message.timestamp_type,
-                message.key,
-                message.value,
-                message.crc,
-                -1 if message.key is None else len(message.key),
-                -1 if message.value is None else len(message.value),
-                (),
-            )
-            for message in messages
-            if message.offset >= self.next_offset
-        ]
+            return None
+        return self._wanted(messages, self.next_offset)
 
-    def _fail(self, kind: type[KafkaError], why: str, offset: int) -> None:
-        where = f"topic {self.topic!r}, partition {self.partition}, offset {offset}"
+    def _wanted(self, messages: Iterator[Message], wanted: int) -> Iterator[Record]:
+        for message in messages:
+            if message.offset >= wanted:
+                yield ConsumerRecord(
+                    self.topic,
+                    self.partition,
+                    message.offset,
+                    message.timestamp,
+                    message.timestamp_type,
+                    message.key,
+                    message.value,
+                    message.crc,
+                    -1 if message.key is None else len(message.key),
+                    -1 if message.value is None else len(message.value),
+                    (),
+                )
+
+    def _fail(self, kind: type[KafkaError], why: str) -> None:
+        self._records = None
+        where = f"topic {self.topic!r}, partition {self.partition}, offset {self.next_offset}"
         self._error = (kind, f"{why}: {where}")
 
 

@@ -11,6 +11,7 @@ KIP-32.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -53,22 +54,40 @@ def read_messages(
 ) -> list[Message]:
     """Read one whole entry of a message set: one message, or all that it wraps.
 
+    Args, Raises: As of `open_messages`, and of the iterator that it returns.
+
+    Returns:
+        At least one message, offsets ascending.
+    """
+    return list(open_messages(entry, check_crcs=check_crcs, limit=limit)[1])
+
+
+def open_messages(
+    entry: memoryview, *, check_crcs: bool = True, limit: int = DEFAULT_LIMIT
+) -> tuple[int, Iterator[Message]]:
+    """Begin to read one entry of a message set: one message, or all that it wraps.
+
+    A message takes 26 bytes at least and several hundred as an object, so those that are wrapped
+    are read one by one. Decompressing them, and going over them once for the last one's offset, is
+    not divided.
+
     Args:
         entry: Exactly one entry, its offset and size included.
         check_crcs: Whether to compare the CRCs, the wrapped messages' too.
         limit: Bytes the wrapped message set may have.
 
     Returns:
-        At least one message, offsets ascending.
+        The last message's offset; and the messages, one at least, whose offsets ascend to it. The
+        iterator raises CorruptRecordException at one that is malformed.
 
     Raises:
-        CorruptRecordException: Anything in it is malformed.
+        CorruptRecordException: It is malformed.
         RecordTooLargeError: More than `limit` bytes are wrapped.
         UnsupportedCodecError: The codec is unknown, or not one of these formats'.
     """
     wrapper = _read_entry(entry, check_crcs)
     if not wrapper.codec:
-        return [wrapper.message]
+        return wrapper.message.offset, iter((wrapper.message,))
     if wrapper.codec > Compression.LZ4:
         raise UnsupportedCodecError(
             f"Compression codec {wrapper.codec} is unknown to message format v{wrapper.magic}"
@@ -78,44 +97,58 @@ def read_messages(
         raise CorruptRecordException("A compressed message holds nothing")
     if wrapper.codec == Compression.LZ4 and wrapper.magic == 0:
         compressed = with_right_checksum(compressed)
-    inner = _read_wrapped(decompress(compressed, wrapper.codec, limit=limit), wrapper, check_crcs)
-    if wrapper.magic == 0:
-        messages = inner
-    else:
-        base = wrapper.message.offset - inner[-1].offset
-        messages = [message._replace(offset=base + message.offset) for message in inner]
-        if wrapper.message.timestamp_type == 1:
-            stamp = wrapper.message.timestamp
-            messages = [m._replace(timestamp=stamp, timestamp_type=1) for m in messages]
-    previous = -1
-    for message in messages:
-        if message.offset <= previous:
-            raise CorruptRecordException("Wrapped messages have offsets out of order")
-        previous = message.offset
-    return messages
+    data = decompress(compressed, wrapper.codec, limit=limit)
+    last = _last_offset(data)
+    base = wrapper.message.offset - last if wrapper.magic else 0
+    wrapper = wrapper._replace(message=wrapper.message._replace(value=None))  # it is done with
+    return base + last, _wrapped(data, wrapper, base, base + last, check_crcs)
 
 
-def _read_wrapped(data: bytes, wrapper: _Entry, check_crcs: bool) -> list[Message]:
-    messages: list[Message] = []
+def _last_offset(data: bytes) -> int:
+    """The offset that the last wrapped message tells of itself."""
+    at, total = 0, len(data)
+    offset = -1
+    while at < total:
+        if total - at < ENTRY.size:
+            raise CorruptRecordException("A wrapped message is cut off")
+        offset, size = ENTRY.unpack_from(data, at)
+        at += ENTRY.size + size
+        if size < MESSAGE_OVERHEAD or at > total:
+            raise CorruptRecordException(f"A wrapped message claims a size of {size}")
+    if not total:
+        raise CorruptRecordException("A compressed message wraps no message")
+    if not 0 <= offset < 2**63 - 1:
+        raise CorruptRecordException(f"A message has the impossible offset {offset}")
+    return offset
+
+
+def _wrapped(
+    data: bytes, wrapper: _Entry, base: int, last: int, check_crcs: bool
+) -> Iterator[Message]:
+    """The messages in `data`, whose sizes `_last_offset` has checked."""
     view = memoryview(data)
+    stamp = wrapper.message.timestamp if wrapper.message.timestamp_type == 1 else None
+    previous = -1
     at = 0
     while at < len(data):
-        if len(data) - at < ENTRY.size:
-            raise CorruptRecordException("A wrapped message is cut off")
-        _offset, size = ENTRY.unpack_from(data, at)
+        _, size = ENTRY.unpack_from(data, at)
         end = at + ENTRY.size + size
-        if size < MESSAGE_OVERHEAD or end > len(data):
-            raise CorruptRecordException(f"A wrapped message claims a size of {size}")
         inner = _read_entry(view[at:end], check_crcs)
         if inner.codec or inner.magic != wrapper.magic:
             raise CorruptRecordException(
                 "A wrapped message is compressed itself or of another format than its wrapper"
             )
-        messages.append(inner.message)
+        message = inner.message
+        offset = base + message.offset
+        if not previous < offset <= last:
+            raise CorruptRecordException("Wrapped messages have offsets out of order")
+        if stamp is not None:
+            message = message._replace(offset=offset, timestamp=stamp, timestamp_type=1)
+        elif base:
+            message = message._replace(offset=offset)
+        yield message
+        previous = offset
         at = end
-    if not messages:
-        raise CorruptRecordException("A compressed message wraps no message")
-    return messages
 
 
 def _read_entry(entry: memoryview, check_crcs: bool) -> _Entry:

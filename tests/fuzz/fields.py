@@ -146,9 +146,12 @@ def _inside(struct: Struct, name: str, path: tuple[str, ...]) -> Iterator[_Found
         yield from _in_assignment(struct, path)
     elif isinstance(struct, JoinGroupResponseMember) and name == "metadata" and struct.metadata:
         yield from _in_bytes(struct, name, path, {"version": (0, "h"), "topics": (2, "i")})
-    elif isinstance(struct, SaslAuthenticateResponse) and _ITERATIONS.search(struct.auth_bytes):
-        if name == "auth_bytes":
-            yield (*path, "iterations"), 0, lambda: 4096, _set_iterations(struct)
+    elif (
+        isinstance(struct, SaslAuthenticateResponse)
+        and name == "auth_bytes"
+        and _ITERATIONS.search(struct.auth_bytes)
+    ):
+        yield (*path, "iterations"), 0, lambda: 4096, _set_iterations(struct)
 
 
 def _getter(struct: Struct, name: str) -> Callable[[], int]:

@@ -98,7 +98,10 @@ CASES: list[tuple[str, ApiKey, str, Edit, type[KafkaError] | None]] = [
     ("modern", HEARTBEAT, "no member id", set_to(member_id=""), None),
     ("modern", HEARTBEAT, "another member id", set_to(member_id="x"), None),
     ("modern", HEARTBEAT, "a topic from nowhere", target((NOWHERE, 0)), None),
-    ("modern", HEARTBEAT, "no such partition", target((NOWHERE, -1)), None),
+    ("modern", HEARTBEAT, "no such partition", target((NOWHERE, 9)), None),
+    ("modern", HEARTBEAT, "a negative partition", target((NOWHERE, -1)), UNREADABLE),
+    ("modern", HEARTBEAT, "the longest interval", set_to(heartbeat_interval_ms=2**31 - 1), None),
+    ("modern", HEARTBEAT, "the least interval", set_to(heartbeat_interval_ms=-(2**31)), None),
 ]
 
 WAITED_FOR = ("no such partition", "a topic from nowhere", "a leader of nobody", "another leader")
