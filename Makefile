@@ -122,10 +122,11 @@ interop: $(DONE)/interop ## A million records a codec, both ways, with Java and 
 oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
 	$(BIN)/python -m tools.oracle --all $(FLAGS)
 
-fuzz: $(DONE)/dev ## A million hostile frames to decoders, and to the embedded broker
+fuzz: $(DONE)/dev ## A million hostile frames to decoders, and to the embedded broker; false numbers to clients
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
+	$(BIN)/python -m tests.fuzz.extremes $(FLAGS)
 
 chaos: $(DONE)/interop ## Brokers die for five minutes a test; nothing acknowledged may be lost; MINUTES=5
 	CHAOS_MINUTES=$(or $(MINUTES),5) $(BIN)/pytest tests/faults $(FLAGS)

@@ -246,7 +246,7 @@ async def _ask(
             for told in topic.partitions:
                 tp = TopicPartition(topic.name, told.partition_index)
                 if not told.error_code:
-                    settle(tp, _found(told))
+                    settle(tp, _found(tp, told))
                     continue
                 error = for_code(told.error_code)(tp.topic)
                 if isinstance(error, TopicAuthorizationFailedError):
@@ -280,10 +280,13 @@ def _out_of_time(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutEr
     return timeout
 
 
-def _found(told: ListOffsetsPartitionResponse) -> Found:
+def _found(tp: TopicPartition, told: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
+    found = Found(told.offset, told.timestamp)
     if told.offset == _NONE and told.old_style_offsets:  # version 0 answers with a list
-        return Found(told.old_style_offsets[0], _NONE)
-    return Found(told.offset, told.timestamp)
+        found = Found(told.old_style_offsets[0], _NONE)
+    if found.offset < _NONE:
+        return KafkaProtocolError(f"the leader of {tp} tells the offset {found.offset}")
+    return found
 
 
 def _left_ms(deadline: float) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.retry import ANY, call
+from aiokafka_lite.cluster.retry import ANY, call, raise_error_code
 from aiokafka_lite.errors import (
     ClusterAuthorizationFailedError,
     IllegalStateError,
@@ -21,9 +21,12 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
-from aiokafka_lite.producer.idempotence import ProducerIdentity
+from aiokafka_lite.producer.idempotence import ProducerIdentity, checked_stamp
 from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
+from aiokafka_lite.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 __all__ = ["IdSource"]
 
@@ -89,7 +92,7 @@ class IdSource:
         )
         deadline = asyncio.get_running_loop().time() + self._options.request_timeout
         try:
-            response = await call(self._cluster, request, ANY, deadline)
+            response = await call(self._cluster, request, ANY, deadline, check=_check)
         except KafkaTimeoutError as error:
             log.warning("%s gets no producer id yet: %s", self._name, error)
         except KafkaProtocolError as error:
@@ -108,3 +111,8 @@ class IdSource:
             self._identity.on_unavailable()
         else:
             self._identity.on_assigned(response.producer_id, response.producer_epoch)
+
+
+def _check(response: InitProducerIdResponse) -> None:
+    raise_error_code(response)
+    checked_stamp(response.producer_id, response.producer_epoch)

@@ -31,7 +31,7 @@ Non-obvious:
 from enum import Enum
 from typing import Final
 
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import IllegalStateError, KafkaProtocolError
 
 __all__ = [
     "IN_FLIGHT_LIMIT",
@@ -39,11 +39,26 @@ __all__ = [
     "ProducerIdentity",
     "Sequences",
     "TransactionalIdentity",
+    "checked_stamp",
 ]
 
 IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker can tell duplicates of
 LAST_SEQUENCE: Final = 0x7FFFFFFF
 _LAST_EPOCH: Final = 0x7FFF
+
+
+def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
+    """The producer id and epoch that a broker gave.
+
+    Raises:
+        KafkaProtocolError: One of them is negative: batches that carry it would count as those of
+            no idempotent producer, and be stored twice.
+    """
+    if producer_id < 0 or epoch < 0:
+        raise KafkaProtocolError(
+            f"the broker gives a producer the id {producer_id} with epoch {epoch}"
+        )
+    return producer_id, epoch
 
 
 class IdentityState(Enum):

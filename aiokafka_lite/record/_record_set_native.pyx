@@ -357,7 +357,7 @@ cdef class RecordSet:
         ):
             raise CorruptRecordException("A batch header has impossible offsets or counts")
         self.after = self.base_offset + self.last_offset_delta + 1
-        self.epoch = load32(b + 12)
+        self.epoch = max(load32(b + 12), -1)
         if self.aborted is not None:
             hidden = self.aborted.hides(
                 load64(b + 43), self.after - 1, transactional=(attributes & TRANSACTIONAL) != 0)

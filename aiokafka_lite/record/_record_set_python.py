@@ -234,7 +234,7 @@ class RecordSet:
         ):
             raise CorruptRecordException("A batch header has impossible offsets or counts")
         self._after = header.last_offset + 1
-        self._epoch = header.leader_epoch
+        self._epoch = max(header.leader_epoch, -1)
         if self._aborted is not None and self._hidden(self._aborted, header, size):
             return None
         if header.control or self._after <= self.next_offset:
@@ -268,7 +268,7 @@ class RecordSet:
             IndexError: The records end early.
         """
         topic, partition, kind = self.topic, self.partition, header.timestamp_type
-        epoch = header.leader_epoch
+        epoch = max(header.leader_epoch, -1)
         base_offset, last_delta = header.base_offset, header.last_offset_delta
         base_timestamp = header.base_timestamp
         total = len(data)

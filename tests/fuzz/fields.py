@@ -88,14 +88,17 @@ def places(response: Response, version: int) -> Iterator[tuple[Place, int]]:
         yield Place(response.api_key, path, bits), get()
 
 
-def put(response: Response, place: Place, value: int | str) -> None:
-    """Set a field, wherever it occurs; a str is added to what is there."""
+def put(response: Response, place: Place, value: int | str) -> int:
+    """Set a field, wherever it occurs; a str is added to what is there. How often it occurs."""
+    count = 0
     for path, bits, get, set_ in list(_walk(response, None, ())):
         if path == place.path:
             wanted = get() + int(value) if isinstance(value, str) else value
             if bits:
                 wanted = max(-(2 ** (bits - 1)), min(wanted, 2 ** (bits - 1) - 1))
             set_(wanted)
+            count += 1
+    return count
 
 
 def candidates(place: Place, true: int) -> list[int | str]:

@@ -12,6 +12,7 @@ from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.errors import UnsupportedVersionError
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.group.offset_messages import TopicIds, answered
+from aiokafka_lite.producer.idempotence import checked_stamp
 from aiokafka_lite.producer.transactions.steps import (
     AddOffsets,
     AddPartitions,
@@ -210,11 +211,16 @@ def answer_of(step: Step, response: Response, ids: TopicIds) -> Answer:
     Args:
         step: What was asked.
         ids: As they were asked with.
+
+    Raises:
+        KafkaProtocolError: It gives an id or an epoch that cannot be.
     """
     match response:
         case InitProducerIdResponse():
-            identity = (response.producer_id, response.producer_epoch)
-            return Answer(response.error_code, identity=identity)
+            if response.error_code:
+                return Answer(response.error_code)
+            identity = checked_stamp(response.producer_id, response.producer_epoch)
+            return Answer(identity=identity)
         case AddPartitionsToTxnResponse():
             return Answer(
                 partitions={
@@ -228,10 +234,13 @@ def answer_of(step: Step, response: Response, ids: TopicIds) -> Answer:
         case TxnOffsetCommitResponse():
             return Answer(partitions=dict(answered(response.topics, ids)))
         case EndTxnResponse():
+            if response.error_code:
+                return Answer(response.error_code)
             bumped = (
                 isinstance(step, EndTransaction) and step.implicit and response.producer_id >= 0
             )
-            identity = (response.producer_id, response.producer_epoch)
-            return Answer(response.error_code, identity=identity if bumped else None)
+            if not bumped:
+                return Answer()
+            return Answer(identity=checked_stamp(response.producer_id, response.producer_epoch))
         case _:
             raise TypeError(f"{type(response).__name__} answers no step of a transaction")

@@ -13,6 +13,7 @@ from aiokafka_lite.consumer.batches import Batches
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.taken import ColumnBatch
 from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
@@ -453,3 +454,16 @@ async def test_a_block_need_not_wait_for_the_heavy_sets_of_the_others(
             async with asyncio.timeout(10):
                 at_work.add((await anext(batches)).topic_partition)
         assert at_work == {TP0, TP1, TP2}
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_sets_of_old_messages_are_heavy_sooner(magic: int, codec: Compression) -> None:
+    """Each message costs more than a record, and one that is compressed wraps any number."""
+    random = Random(1)
+
+    def messages(size: int) -> bytes:
+        return encode_message_set([(0, None, random.randbytes(size))], magic, codec)
+
+    assert is_heavy(messages(20_000))
+    assert not is_heavy(messages(10_000))

@@ -186,3 +186,16 @@ async def test_searching_needs_a_broker_that_can() -> None:
         (p0,) = partitions(1)
         told = await ask(fake, {p0: 5}, search=True)
         assert isinstance(told[p0], UnsupportedVersionError)
+
+
+@pytest.mark.parametrize("offset", [-2, -5, -(2**63)])
+async def test_an_offset_that_cannot_be_is_refused(offset: int) -> None:
+    def edit(response: ListOffsetsResponse) -> None:
+        response.topics[0].partitions[0].offset = offset
+
+    async with FakeCluster(topics={"orders": 1}) as fake:
+        fake.control(ApiKey.LIST_OFFSETS, times=None, after_handling=True, edit=edit)
+        tp = TopicPartition("orders", 0)
+        told = (await ask(fake, {tp: LATEST}))[tp]
+    assert isinstance(told, KafkaProtocolError)
+    assert f"tells the offset {offset}" in str(told)

@@ -2,7 +2,12 @@
 
 import pytest
 
-from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences, checked_stamp
+from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdResponse
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
 
 
 def known() -> ProducerIdentity:
@@ -111,3 +116,39 @@ def test_a_renewed_id_makes_every_partition_begin_anew() -> None:
     other.restart()
     assert other.stamp == (9, 2)
     assert other.take(1) == 0
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-(2**63), -(2**15))])
+def test_a_negative_id_or_epoch_is_refused(producer_id: int, epoch: int) -> None:
+    with pytest.raises(KafkaProtocolError, match="the broker gives a producer the id"):
+        checked_stamp(producer_id, epoch)
+    assert checked_stamp(0, 0) == (0, 0)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "teller"])
+@pytest.mark.parametrize(("field", "value"), [("producer_id", -1), ("producer_epoch", -2)])
+async def test_no_batch_is_sent_under_an_id_that_no_broker_gives(
+    transactional_id: str | None, field: str, value: int
+) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+
+        def edit(response: InitProducerIdResponse) -> None:
+            setattr(response, field, value)
+
+        fault = cluster.control(ApiKey.INIT_PRODUCER_ID, times=2, after_handling=True, edit=edit)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            transactional_id=transactional_id,
+            retry_backoff_ms=1,
+        )
+        async with producer:
+            if transactional_id is None:
+                await producer.send_and_wait("orders", b"value")
+            else:
+                async with producer.transaction():
+                    await producer.send_and_wait("orders", b"value")
+            identity = producer._sender._identity
+            assert identity.numbering
+            assert (identity.producer_id >= 0, identity.epoch >= 0) == (True, True)
+        assert fault.hits == 2
+        assert [record.value for record in cluster.records("orders")] == [b"value"]

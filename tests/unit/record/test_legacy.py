@@ -1,6 +1,7 @@
 """Message formats v0 and v1: what is written, what is read, and what is refused."""
 
 import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -238,3 +239,48 @@ def test_crcs_may_be_left_unchecked(build):
     data = single()[:-1] + b"\x00"
     (record,) = build.RecordSet(data, "t", 0, 0, check_crcs=False).read(1)
     assert record.value == b"valu\x00"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_wrapped_messages_become_objects_only_as_they_are_read(build, magic):
+    count = 20_000
+    data = encode_message_set(((T0, None, b"") for _ in range(count)), magic, Compression.GZIP)
+    record_set = build.RecordSet(data, "t", 0, 0)
+    tracemalloc.start()
+    try:
+        records = record_set.read(100)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000  # 0.7 MB of them are bytes
+        while not record_set.exhausted:
+            records = record_set.read(100)
+            assert len(records) == 100
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+    assert records[-1].offset == count - 1
+    assert record_set.next_offset == count
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_what_stands_before_a_corrupt_wrapped_message_is_delivered(build, magic):
+    whole = encode_message_set([(T0, None, b"value")] * 3, magic)
+    size = len(whole) // 3
+    for broken in range(3):
+        inner = bytearray(whole)
+        inner[(broken + 1) * size - 1] ^= 1
+        record_set = build.RecordSet(wrapper(bytes(inner), magic, CODECS[1], 2), "t", 0, 0)
+        if broken:
+            assert [record.offset for record in record_set.read(10)] == list(range(broken))
+        for _ in range(2):
+            with pytest.raises(CorruptRecordException, match=f"CRC .* offset {broken}"):
+                record_set.read(10)
+        assert record_set.next_offset == broken
+
+
+@pytest.mark.parametrize("offset", [2**62, 10, 1, 0])
+def test_a_wrapped_message_beyond_the_last_one_moves_no_position(build, offset):
+    inner = b"".join(struct.pack(">q", told) + single()[8:] for told in (0, offset, 1))
+    record_set = build.RecordSet(wrapper(inner, 1, CODECS[1], 1), "t", 0, 0)
+    assert [record.offset for record in record_set.read(10)] == ([0, 1] if offset == 1 else [0])
+    with pytest.raises(CorruptRecordException, match="out of order"):
+        record_set.read(10)
+    assert record_set.next_offset <= 2

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import tracemalloc
 
 import pytest
 
@@ -289,3 +290,26 @@ def test_reading_while_it_is_read_is_refused(native, monkeypatch):
     record_set = native.RecordSet(batch(simple(3), 0, Compression.LZ4), "t", 0, 0)
     with pytest.raises(RuntimeError, match="one caller at a time"):
         record_set.read(1)
+
+
+@pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
+def test_a_negative_leader_epoch_is_none(build, epoch):
+    data = batch(simple(1))
+    data[12:16] = epoch.to_bytes(4, "big", signed=True)  # which no CRC covers
+    record_set = build.RecordSet(data, "t", 0, 0)
+    (record,) = record_set.read(10)
+    assert (record.leader_epoch, record_set.leader_epoch) == (-1, -1)
+
+
+def test_records_of_a_batch_become_objects_only_as_they_are_read(build):
+    count = 20_000
+    data = batch(((T0, None, b"", ()) for _ in range(count)), codec=Compression.ZSTD)
+    record_set = build.RecordSet(data, "t", 0, 0)
+    tracemalloc.start()
+    try:
+        assert len(record_set.read(100)) == 100
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(record_set.read(count)) == count - 100
+    assert record_set.exhausted
