@@ -57,12 +57,15 @@ class Throttle:
         """The broker does not listen for so long from now on; a longer pause goes on.
 
         Args:
-            in_flight: What it has yet to answer gets as much more time.
+            in_flight: What it has yet to answer gets as much more time as the pause grows by:
+                several answers that each ask for a minute do not add up.
         """
-        for pending in in_flight:
-            pending.deadline += seconds
-        until = self._loop.time() + seconds
+        now = self._loop.time()
+        until = now + seconds
         if until > self._until:
+            longer = until - max(self._until, now)
+            for pending in in_flight:
+                pending.deadline += longer
             self._until = until
             if self._timer is None:
                 self._timer = self._loop.call_at(until, self._on_timer)

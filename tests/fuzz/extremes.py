@@ -254,7 +254,7 @@ class Reads(Scenario):
         consumer = self.consumer
         await self.tried("getmany", consumer.getmany(timeout_ms=100))
         self.leader = 1 - self.leader
-        self.cluster.move_leader("orders", 0, self.leader)
+        self.cluster.move_leader("orders", 1, self.leader)  # which nothing is sought in
         await self.tried("getmany", consumer.getmany(timeout_ms=100))
         for tp in sorted(consumer.assignment())[:1]:
             await self.tried("end_offsets", consumer.end_offsets([tp]))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.errors import KafkaConnectionError
-from aiokafka_lite.net.throttle import LONGEST_THROTTLE, throttle_of
+from aiokafka_lite.net.in_flight import Pending
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE, Throttle, throttle_of
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from aiokafka_lite.protocol.versions import versions_of
 from tests.unit.net.scripted import Peer
@@ -158,3 +159,20 @@ async def test_one_who_gives_up_holds_up_nobody(serve: Serve, connect: Connect) 
     gone, kept = (connection.send(heartbeat(n), HEARTBEAT) for n in (1, 2))
     gone.cancel()
     await kept
+
+
+async def test_pauses_that_overlap_do_not_add_up() -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+    pending = Pending("Heartbeat", 12, HEARTBEAT, 1, None, loop.time() + 10, future)
+    before = pending.deadline
+    throttle = Throttle(loop)
+    begun = loop.time()
+    for _ in range(1000):
+        throttle.begin(LONGEST_THROTTLE, [pending])
+    took = loop.time() - begun
+    assert 0 <= pending.deadline - before - LONGEST_THROTTLE <= took + 0.01
+    throttle.begin(1.0, [pending])
+    assert pending.deadline - before - LONGEST_THROTTLE <= took + 0.01
+    throttle.cancel()
+    future.cancel()
