@@ -5,8 +5,8 @@ What merging promises:
 - An older leader epoch never wins (KIP-320). A broker that lags may still answer with the leader
   before the last; believing it would send requests in circles. Three things end the memory: the
   topic id changed (KIP-516: the topic was deleted and made again), the answer comes from another
-  cluster (its cluster id differs), or `OUTDATED_ANSWERS` answers in a row tell the older one: then
-  the newer one was no leader's, or its topic was made again in a cluster without topic ids.
+  cluster (its cluster id differs), or `OUTDATED_ANSWERS` consecutive answers report the older
+  epoch: the newer one was wrong, or the topic was recreated in a cluster without topic ids.
 - Before Metadata v9 the epochs in an answer are not reliable while partitions are reassigned
   (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is compared with nothing.
 - A topic that has a passing error keeps the partitions known before, with the error told beside
@@ -14,9 +14,9 @@ What merging promises:
   must not stop a producer that knows the leaders. A lasting error (authorization, bad name) takes
   them away.
 - A topic that was asked for and is missing from the answer is an unknown topic, said so.
-- Nothing that an answer says is used to size or index anything before it was checked here: an
-  answer with an impossible partition, leader, epoch or node is refused as a whole, and the broker
-  with it. What is kept of an answer, and what clients make of it, is no larger than the answer.
+- Every number of an answer is checked here before it sizes or indexes anything. An answer with an
+  impossible partition, leader, epoch or node is refused as a whole, and the next broker is asked.
+  The memory that an answer takes grows with its size, never with a number in it.
 
 Source: MetadataResponse.json, KIP-320, KIP-516.
 """
@@ -57,8 +57,8 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 RELIABLE_EPOCHS_FROM = 9
 
 GAPS = 1000
-"""Partitions of one topic that an answer may leave out: those above them are believed all the same.
-A cluster with ZooKeeper does not name a partition until it has had a leader."""
+"""Partitions of one topic that an answer may leave out: a cluster with ZooKeeper does not report a
+partition until it has had a leader. A partition number beyond them is refused."""
 
 
 def merge(
@@ -84,7 +84,7 @@ def merge(
         MetadataEmptyBrokerList: The answer names no broker: the one that gave it is just starting.
             Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
             first topic is made, so with Metadata v0 an empty beginning is believed.)
-        KafkaProtocolError: The answer names what cannot be: see `Merging.end_topic`.
+        KafkaProtocolError: A partition or a node is impossible: see `Merging.end_topic`.
     """
     merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
     merging.add_all(response)
@@ -166,7 +166,7 @@ class Merging:
             self._partitions[told.partition_index] = newer
 
     def _doubt(self, name: str, known: Partition, told: Partition) -> Partition:
-        """What to believe where an older epoch is told: that, if it is told again and again."""
+        """The partition to believe after an answer with an older epoch than the known one."""
         place = (name, known.partition)
         answers = self._old.outdated.get(place, 0) + 1
         if answers >= OUTDATED_ANSWERS:
@@ -178,8 +178,8 @@ class Merging:
         """All partitions of the topic were added.
 
         Raises:
-            KafkaProtocolError: One of them cannot be: its number is negative, or far beyond their
-                count, or its leader or epoch is negative. (-1 is "none" and "unknown".)
+            KafkaProtocolError: A partition is impossible: its number is negative or far beyond the
+                count of partitions, or its leader or epoch is below -1 ("none", "unknown").
         """
         told = self._told
         if told is None or told.name is None:
@@ -227,7 +227,7 @@ class Merging:
             for place, answers in old.outdated.items()
             if self._asked is not None and place[0] not in self._asked and place[0] in topics
         }
-        brokers = [Node.told(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
+        brokers = [Node.from_broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
         return Metadata(
             version=version,
             brokers={node.node_id: node for node in brokers},
@@ -276,7 +276,7 @@ def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) 
 
 
 def _check(name: str, partitions: Mapping[int, Partition]) -> None:
-    """Refuse what no broker tells of a topic's partitions; there is one at least."""
+    """Refuse impossible partitions; there is at least one partition."""
     most = len(partitions) + GAPS
     for number, partition in partitions.items():
         if (
@@ -285,7 +285,7 @@ def _check(name: str, partitions: Mapping[int, Partition]) -> None:
             or partition.leader_epoch < UNKNOWN_EPOCH
         ):
             raise KafkaProtocolError(
-                f"the broker names a partition of topic {name!r} that cannot be: number {number} "
+                f"The broker reports an impossible partition of topic {name!r}: number {number} "
                 f"of {len(partitions)}, leader {partition.leader}, "
                 f"epoch {partition.leader_epoch}"
             )

@@ -34,9 +34,10 @@ LONGEST_HOST = 255
 """Characters of a domain name (RFC 1035)."""
 
 OUTDATED_ANSWERS = 10
-"""Answers in a row with an older leader epoch after which that one is believed. A broker that lags
-gives a few; more of them say that the newer epoch was wrong, or that its topic was made again in a
-cluster without topic ids. Whoever is asked under an older epoch refuses if it does not lead."""
+"""Consecutive answers with an older leader epoch after which the older epoch is believed. A broker
+that lags gives a few. More of them mean that the newer epoch was wrong, or that the topic was
+recreated in a cluster without topic ids. Believing an older epoch is safe: a broker that does not
+lead the partition refuses requests."""
 
 # What a broker says against a topic that will not pass by itself. Anything else may, an unexpected
 # server error included: 0.8.2 answers so while it is starting (the Java client goes on as well).
@@ -55,29 +56,29 @@ class Node(NamedTuple):
     rack: str | None = None
 
     @classmethod
-    def told(cls, node_id: int, host: str, port: int, rack: str | None = None) -> Node:
-        """A node as a broker names it.
+    def from_broker(cls, node_id: int, host: str, port: int, rack: str | None = None) -> Node:
+        """A node that a broker reports.
 
         Raises:
-            KafkaProtocolError: A negative id, which would be mistaken for "no leader" or for a
-                bootstrap address; or nothing that can be connected to.
+            KafkaProtocolError: The id is negative, which means "no leader" or a bootstrap address
+                elsewhere; or nothing can connect to the host and port.
         """
         node = cls(node_id, host, port, rack)
         if not node.is_possible:
             raise KafkaProtocolError(
-                f"the broker names a node that cannot be: id {node_id}, host {host[:100]!r}, "
+                f"The broker reports an impossible node: id {node_id}, host {host[:100]!r}, "
                 f"port {port}"
             )
         return node
 
     @property
     def is_possible(self) -> bool:
-        """Whether it has the id and the address of a broker."""
+        """True if it has the id and the address of a broker."""
         return self.node_id >= 0 and 0 < self.port <= LAST_PORT and _is_host(self.host)
 
 
 def _is_host(host: str) -> bool:
-    """Whether a resolver can be asked for it."""
+    """True if a resolver accepts it."""
     if host.isascii() and host.isprintable():
         return 0 < len(host) <= LONGEST_HOST
     try:
@@ -165,8 +166,8 @@ class Metadata:
         cluster_id: None before Metadata v2.
         topics: By name: those the client tracks, or all.
         topic_names: Name by topic id, of the topics that have one.
-        outdated: How many answers in a row have told an older leader epoch of a partition than the
-            one believed; by topic and number.
+        outdated: Consecutive answers that reported an older leader epoch than the one believed, by
+            topic and partition.
     """
 
     version: int = 0
@@ -192,8 +193,8 @@ class Metadata:
 
         Returns:
             A new snapshot of the same `version`; without any hint that is newer, of a partition
-            that is known and a leader whose address is, this very one. Hints that name what
-            cannot be are passed over, too.
+            that is known and a leader whose address is, this very one. Impossible
+            hints are ignored, too.
 
         Source: KIP-951.
         """

@@ -195,7 +195,7 @@ async def find_coordinator(
         if told.error_code:
             raise for_code(told.error_code)(told.error_message or f"coordinator of {key!r}")
         try:
-            found.append(Node.told(told.node_id, told.host, told.port))
+            found.append(Node.from_broker(told.node_id, told.host, told.port))
         except KafkaProtocolError as error:  # another broker may know better
             raise GroupCoordinatorNotAvailableError(str(error.args[0])) from error
 

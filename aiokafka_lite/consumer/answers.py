@@ -32,11 +32,11 @@ HEAVY_BATCH: Final = 128 * 1024
 second, so that a smaller one takes a millisecond or two of the event loop at most."""
 
 HEAVY_MESSAGES: Final = 16 * 1024
-"""Bytes from which on a set of messages of format v0 or v1 is read in a thread: each message costs
-many times what a record of a v2 batch does, and it may wrap a thousand times as many bytes."""
+"""Size in bytes from which a v0 or v1 message set is decoded in a thread: each message costs many
+times as much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
 
 WHOLE_BATCHES_FROM: Final = 3
-"""First version in which a partition's first batch comes whole, however large it is (KIP-74)."""
+"""First version that returns a partition's first batch whole, however large it is (KIP-74)."""
 
 
 class Placing(Protocol):
@@ -217,7 +217,7 @@ def _aborted(data: PartitionData) -> list[tuple[int, int]]:
 
 
 def _is_cut(records: Bytes) -> bool:
-    """Whether the first batch claims more bytes than there are."""
+    """True if the first batch claims more bytes than there are."""
     if len(records) < LENGTH_END:
         return True
     return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END

@@ -285,7 +285,9 @@ def _found(tp: TopicPartition, told: ListOffsetsPartitionResponse) -> Found | Ka
     if told.offset == _NONE and told.old_style_offsets:  # version 0 answers with a list
         found = Found(told.old_style_offsets[0], _NONE)
     if found.offset < _NONE:
-        return KafkaProtocolError(f"the leader of {tp} tells the offset {found.offset}")
+        return KafkaProtocolError(
+            f"The leader of {tp} reports the impossible offset {found.offset}"
+        )
     return found
 
 

@@ -194,8 +194,8 @@ class ModernMembership:
             error = for_code(response.error_code)(response.error_message or "")
             self._on_refused(error, sent, now, answered=True)
         elif _assigns_the_impossible(response):
-            lie = KafkaProtocolError("the coordinator assigns a negative partition")
-            self._on_refused(lie, sent, now, answered=False)
+            impossible = KafkaProtocolError("The coordinator assigns a negative partition")
+            self._on_refused(impossible, sent, now, answered=False)
         else:
             self._on_heartbeat(sent, response, now)
         self._settle(now)

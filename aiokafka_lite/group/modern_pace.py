@@ -14,9 +14,9 @@ Others have to make way, or the coordinator does not know a topic yet; Java wait
 
 SHORTEST_INTERVAL: Final = 0.1
 LONGEST_INTERVAL: Final = 15.0
-"""Seconds between which an interval is heeded. Brokers by default take 5 to 15
-(`group.consumer.max.heartbeat.interval.ms`). More heartbeats than a coordinator wants do no harm;
-without any, a member would not learn that it has been removed."""
+"""Bounds of the interval, in seconds. Brokers allow 5 to 15 by default
+(`group.consumer.max.heartbeat.interval.ms`). Extra heartbeats do no harm; without any, a member
+would not learn that it was removed."""
 
 __all__ = ["Pace"]
 

@@ -21,8 +21,8 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields the client's tokens, is sent the broker's, and returns once the client is content.
 
-It raises AuthenticationFailedError when the broker's token proves nothing. One whose steps take
-long is a `SlowExchange`.
+It raises AuthenticationFailedError when the broker's token proves nothing. An
+exchange with expensive steps is a `SlowExchange`.
 """
 
 
@@ -119,7 +119,7 @@ async def _exchange_raw(channel: Channel, exchange: Exchange) -> None:
 
 
 async def _advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
-    """The client's next token after the broker's answer; None when the client is content."""
+    """The client's next token after the broker's answer; None when the exchange is complete."""
     if isinstance(exchange, SlowExchange) and answer is not None:
         return await exchange.advance(answer)
     try:

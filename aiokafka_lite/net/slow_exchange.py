@@ -1,7 +1,7 @@
-"""A SASL exchange whose steps cost much of a processor: each runs in a thread of its own.
+"""A SASL exchange with expensive steps, each of which runs in a thread of its own.
 
-Neither the event loop nor asyncio's default executor is used for them: the first would stand still
-for as long as a broker likes, and the second is the application's, which may have filled it.
+The steps would block the event loop for as long as a broker likes. They do not use asyncio's
+default executor either, because the application may have filled it.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from aiokafka_lite.errors import KafkaConnectionError
 __all__ = ["SlowExchange"]
 
 LONGEST_STEP: Final = 30.0
-"""Seconds that a step may take: many times what the mechanisms allow a broker to ask for."""
+"""Time limit of a step in seconds, far above what a mechanism lets a broker ask for."""
 
 
 class SlowExchange(Generator[bytes, bytes, None]):
-    """An exchange (see `authenticate`) to be driven by `advance`; `send` blocks.
+    """An exchange (see `authenticate`) that `advance` drives without blocking; `send` blocks.
 
     Args:
-        steps: The exchange.
-        name: Of the mechanism, for the thread and for errors.
+        steps: The exchange itself.
+        name: Name of the mechanism, for the thread and for errors.
     """
 
     def __init__(self, steps: Generator[bytes, bytes, None], name: str) -> None:
@@ -46,25 +46,25 @@ class SlowExchange(Generator[bytes, bytes, None]):
         return self._steps.throw(typ, val, tb)
 
     def close(self) -> None:
-        """End it. A step that a thread is at is left alone: it ends by itself."""
+        """Close the exchange. A step that is running in a thread finishes by itself."""
         if not self._in_thread:
             self._steps.close()
 
     async def advance(self, value: bytes | None) -> bytes | None:
-        """The next token after the broker's; None when the client is content.
+        """The client's next token after the broker's `value`; None when the exchange is complete.
 
         Raises:
-            AuthenticationFailedError: As of the exchange.
-            KafkaConnectionError: It took too long; the exchange is of no more use.
+            AuthenticationFailedError: The broker's token proves nothing.
+            KafkaConnectionError: The step took too long; the exchange cannot be continued.
 
-        Cancellation: stops the wait; the thread goes on to the end of the step.
+        Cancellation: stops the wait; the thread finishes the step.
         """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[bytes | None] = loop.create_future()
 
         def settle(token: bytes | None, error: BaseException | None) -> None:
             if outcome.done():
-                return  # nobody waits any more
+                return  # the waiter was cancelled, or timed out
             if error is None:
                 outcome.set_result(token)
             else:
@@ -76,12 +76,15 @@ class SlowExchange(Generator[bytes, bytes, None]):
             try:
                 token = self.send(value)
             except StopIteration:
-                pass  # the client is content
+                pass  # the exchange is complete
             except BaseException as error:
                 failure = error
             self._in_thread = False
-            if not loop.is_closed():
+            try:
                 loop.call_soon_threadsafe(settle, token, failure)
+            except RuntimeError:
+                if not loop.is_closed():  # otherwise nothing waits for the outcome
+                    raise
 
         self._in_thread = True
         threading.Thread(target=step, name=f"aiokafka_lite: {self._name}", daemon=True).start()

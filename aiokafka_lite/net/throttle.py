@@ -57,8 +57,8 @@ class Throttle:
         """The broker does not listen for so long from now on; a longer pause goes on.
 
         Args:
-            in_flight: What it has yet to answer gets as much more time as the pause grows by:
-                several answers that each ask for a minute do not add up.
+            in_flight: Unanswered requests. Their deadlines move by as much as the pause grows, so
+                that overlapping pauses do not add up.
         """
         now = self._loop.time()
         until = now + seconds

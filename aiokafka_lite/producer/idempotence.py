@@ -48,15 +48,15 @@ _LAST_EPOCH: Final = 0x7FFF
 
 
 def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
-    """The producer id and epoch that a broker gave.
+    """The producer id and epoch that a broker assigned.
 
     Raises:
-        KafkaProtocolError: One of them is negative: batches that carry it would count as those of
-            no idempotent producer, and be stored twice.
+        KafkaProtocolError: One of them is negative. Brokers do not deduplicate batches that carry
+            a negative producer id, so a retry could be stored twice.
     """
     if producer_id < 0 or epoch < 0:
         raise KafkaProtocolError(
-            f"the broker gives a producer the id {producer_id} with epoch {epoch}"
+            f"The broker assigns an impossible producer id {producer_id} with epoch {epoch}"
         )
     return producer_id, epoch
 

@@ -66,7 +66,7 @@ class Struct:
 
 
 SECRET: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields whose contents are not shown: passwords and tokens would end up in logs and reports."""
+"""Fields that hold passwords and tokens. A repr shows only their size, since it may be logged."""
 
 
 def _shown(value: object, name: str = "") -> str:

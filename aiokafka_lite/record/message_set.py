@@ -65,11 +65,10 @@ def read_messages(
 def open_messages(
     entry: memoryview, *, check_crcs: bool = True, limit: int = DEFAULT_LIMIT
 ) -> tuple[int, Iterator[Message]]:
-    """Begin to read one entry of a message set: one message, or all that it wraps.
+    """Open one entry of a message set: one message, or all that it wraps.
 
-    A message takes 26 bytes at least and several hundred as an object, so those that are wrapped
-    are read one by one. Decompressing them, and going over them once for the last one's offset, is
-    not divided.
+    A wrapped message takes 26 bytes at least, and several hundred as an object. That is why the
+    iterator decodes them one by one. Decompression, and one pass over the sizes, come first.
 
     Args:
         entry: Exactly one entry, its offset and size included.
@@ -77,8 +76,8 @@ def open_messages(
         limit: Bytes the wrapped message set may have.
 
     Returns:
-        The last message's offset; and the messages, one at least, whose offsets ascend to it. The
-        iterator raises CorruptRecordException at one that is malformed.
+        The last message's offset, and an iterator over the messages: at least one, with ascending
+        offsets. The iterator raises CorruptRecordException at a malformed message.
 
     Raises:
         CorruptRecordException: It is malformed.
@@ -100,12 +99,12 @@ def open_messages(
     data = decompress(compressed, wrapper.codec, limit=limit)
     last = _last_offset(data)
     base = wrapper.message.offset - last if wrapper.magic else 0
-    wrapper = wrapper._replace(message=wrapper.message._replace(value=None))  # it is done with
+    wrapper = wrapper._replace(message=wrapper.message._replace(value=None))  # no longer needed
     return base + last, _wrapped(data, wrapper, base, base + last, check_crcs)
 
 
 def _last_offset(data: bytes) -> int:
-    """The offset that the last wrapped message tells of itself."""
+    """The offset field of the last wrapped message."""
     at, total = 0, len(data)
     offset = -1
     while at < total:
@@ -125,7 +124,7 @@ def _last_offset(data: bytes) -> int:
 def _wrapped(
     data: bytes, wrapper: _Entry, base: int, last: int, check_crcs: bool
 ) -> Iterator[Message]:
-    """The messages in `data`, whose sizes `_last_offset` has checked."""
+    """The messages in `data`; `_last_offset` has checked their sizes."""
     view = memoryview(data)
     stamp = wrapper.message.timestamp if wrapper.message.timestamp_type == 1 else None
     previous = -1

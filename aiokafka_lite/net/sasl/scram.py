@@ -3,7 +3,8 @@
 Source: RFC 5802, RFC 7677; KIP-84. Like the Java client, names and passwords are taken as UTF-8
 as they are, without SASLprep. There is no channel binding.
 
-The broker chooses how often the password is hashed: up to `MOST_ITERATIONS`, and in a thread.
+The broker chooses the number of hash iterations. It is bounded by `MOST_ITERATIONS`, and hashing
+runs in a thread, so that no broker can block the event loop.
 """
 
 import base64
@@ -120,7 +121,7 @@ def _base64(value: str | None) -> bytes:
 
 def _iterations(value: str | None) -> int:
     count = 0
-    # As many digits as a count that is accepted may have: int() itself refuses very many.
+    # int() raises ValueError for thousands of digits.
     if value and len(value) <= len(str(MOST_ITERATIONS)) and value.isascii() and value.isdecimal():
         count = int(value)
     if not LEAST_ITERATIONS <= count <= MOST_ITERATIONS:

@@ -1,32 +1,32 @@
-"""Text on its way into SASL messages, and out of them into errors."""
+"""Encoding credentials for SASL messages, and quoting a broker's text in errors."""
 
 from typing import Final
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
 LONGEST_SHOWN: Final = 100
-"""Characters of a broker's text that an error repeats."""
+"""Characters of a broker's text that an error quotes."""
 
 
 def encoded(secret: str, what: str) -> bytes:
-    """A name or a password in UTF-8.
+    """A user name or password in UTF-8.
 
     Args:
-        what: What it is, for the error, which does not show it.
+        what: "user name" or "password", for the error, which does not contain the text itself.
 
     Raises:
-        KafkaConfigurationError: It has a lone surrogate, as text does that was decoded with
-            "surrogateescape", such as that of `os.environ`.
+        KafkaConfigurationError: It contains a lone surrogate, which comes from decoding with
+            "surrogateescape", as `os.environ` does.
     """
     try:
         return secret.encode()
     except UnicodeEncodeError:
-        pass  # it holds the text: it must not become the context of what is raised
+        pass  # this error holds the text, so it must not become the context of the next one
     raise KafkaConfigurationError(
-        f"the SASL {what} cannot be encoded in UTF-8: it contains a lone surrogate"
+        f"The SASL {what} cannot be encoded in UTF-8: it contains a lone surrogate"
     )
 
 
-def shown(told: str) -> str:
-    """What a broker said, cut off where it is long."""
-    return told if len(told) <= LONGEST_SHOWN else f"{told[:LONGEST_SHOWN]}..."
+def shown(text: str) -> str:
+    """A broker's text, truncated if it is long."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -213,7 +213,7 @@ def answer_of(step: Step, response: Response, ids: TopicIds) -> Answer:
         ids: As they were asked with.
 
     Raises:
-        KafkaProtocolError: It gives an id or an epoch that cannot be.
+        KafkaProtocolError: The producer id or epoch in it is impossible.
     """
     match response:
         case InitProducerIdResponse():

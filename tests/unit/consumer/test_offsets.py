@@ -189,7 +189,7 @@ async def test_searching_needs_a_broker_that_can() -> None:
 
 
 @pytest.mark.parametrize("offset", [-2, -5, -(2**63)])
-async def test_an_offset_that_cannot_be_is_refused(offset: int) -> None:
+async def test_an_impossible_offset_is_refused(offset: int) -> None:
     def edit(response: ListOffsetsResponse) -> None:
         response.topics[0].partitions[0].offset = offset
 
@@ -198,4 +198,4 @@ async def test_an_offset_that_cannot_be_is_refused(offset: int) -> None:
         tp = TopicPartition("orders", 0)
         told = (await ask(fake, {tp: LATEST}))[tp]
     assert isinstance(told, KafkaProtocolError)
-    assert f"tells the offset {offset}" in str(told)
+    assert f"impossible offset {offset}" in str(told)

@@ -120,14 +120,14 @@ def test_a_renewed_id_makes_every_partition_begin_anew() -> None:
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-(2**63), -(2**15))])
 def test_a_negative_id_or_epoch_is_refused(producer_id: int, epoch: int) -> None:
-    with pytest.raises(KafkaProtocolError, match="the broker gives a producer the id"):
+    with pytest.raises(KafkaProtocolError, match="impossible producer id"):
         checked_stamp(producer_id, epoch)
     assert checked_stamp(0, 0) == (0, 0)
 
 
 @pytest.mark.parametrize("transactional_id", [None, "teller"])
 @pytest.mark.parametrize(("field", "value"), [("producer_id", -1), ("producer_epoch", -2)])
-async def test_no_batch_is_sent_under_an_id_that_no_broker_gives(
+async def test_no_batch_is_sent_with_an_impossible_producer_id(
     transactional_id: str | None, field: str, value: int
 ) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
