@@ -108,7 +108,7 @@ class Answers:
         if not data.error_code and state.node in (node, NOWHERE):
             # What is true of the partition, whoever asked: in a session it is told only once.
             self._note(state, data, version)
-        if not self._positions.is_current(state, asked.generation):
+        if not self._positions.awaits_answer(state, asked.generation):
             return False  # it was sought or lost meanwhile
         if state.node != node or state.records is not None or state.fetch_offset != offset:
             return False  # it moved to another broker, which was asked the same, or is to be

@@ -3,16 +3,19 @@
 A batch is what the buffer holds of one partition, up to a limit: one call of ours for thousands of
 records, no await a record, and with it the offset to commit once it is processed.
 
-A batch counts as processed when the next one is asked for, or when the block is left in order. One
-whose processing ended in an exception (or was cancelled) is given back: the position returns to its
-first record, so that no commit, auto-commit at the stop included, passes over what nobody has
-processed.
+A batch counts as processed when the next one is requested, or when the block ends without an
+exception. A batch whose processing raised (or was cancelled) is given back: the position returns to
+its first record, so that neither the next read nor an auto-commit, the one at the stop included,
+passes over it. The position may have moved meanwhile: over offsets that hold no record, or because
+another task called `getone`, which no block holds up. What that task read behind the batch is then
+read again: a record read twice, not one lost. Only a seek, a reset or the loss of the partition
+stands in the way.
 
 Blocks in several tasks are workers: while one is at work on a batch of a partition, no other is
-given any of that, so a partition's batches are processed in order, and what is given back was not
-overtaken. Nor does an auto-commit reach into a batch that a block is at work on: neither that of
-the clock, nor the last one, when the partition goes or another task stops the consumer. What the
-application commits of such a batch itself stays committed.
+given any of that, so a partition's batches are processed in order. Nor does an auto-commit reach
+into a batch that a block is at work on: neither that of the clock, nor the last one, when the
+partition goes or another task stops the consumer. What the application commits of such a batch
+itself stays committed.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class Batches(Generic[Batch]):
     ) -> None:
         self._inside = False
         if error is not None and self._given is not None:
-            self._give_back(*self._given)
+            batch, state, generation = self._given
+            self._core.give_back(state, generation, batch.start, batch.start_epoch)
         self._end_work()
 
     def __aiter__(self) -> Self:
@@ -108,11 +112,3 @@ class Batches(Generic[Batch]):
             given[1].at_work = None
         if work is not None:
             self._core.reader.on_free()
-
-    def _give_back(self, batch: Batch, state: PartitionState, generation: int) -> None:
-        """Return to the first record of a batch, unless the partition moved on, or away."""
-        if (
-            self._core.positions.is_current(state, generation)
-            and state.position == batch.next_offset
-        ):
-            self._core.seek(state, batch.start, batch.start_epoch)

@@ -156,13 +156,16 @@ class Commits:
         """What the group has committed; partitions that it has not committed for are missing.
 
         A member of KIP-848's kind asks as one, so that it never reads what the last owner of a
-        partition has yet to overwrite.
+        partition has yet to overwrite. For the same reason this waits for the commits of
+        partitions that the application gave up a moment ago: it may have been assigned them again.
 
         Raises:
             KafkaError: As of `OffsetStore.fetch`.
 
         Cancellation: safe.
         """
+        if self._let_go:
+            await asyncio.wait(self._let_go, timeout=max(0.0, deadline - self._loop.time()))
         return await self._committer.committed(partitions, deadline)
 
     def given(

@@ -339,6 +339,23 @@ class ConsumerCore:
         self._on_resolved(state)
         self.resolver.announce()
 
+    def give_back(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
+        """Return to the first record of a batch, whatever was read behind it since: to go on from
+        there would pass over the batch.
+
+        Nothing changes if the partition is gone, if the application or the reset policy chose
+        another position since, or if the log was cut before the batch.
+
+        Args:
+            generation: The state's, when the batch was taken.
+            offset: The position before the batch.
+            epoch: Leader epoch of the record before it, or UNKNOWN_EPOCH.
+        """
+        if self.positions.is_current(state, generation):
+            position = state.position
+            if position is not None and position > offset:
+                self.seek(state, offset, epoch)
+
     async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
         """Read on from an end of the partitions; returns when their positions are known.
 

@@ -88,7 +88,7 @@ class Asked(NamedTuple):
 
     Attributes:
         state: Whose records.
-        generation: The state's, at the last request that looked at it.
+        generation: The state's `fetch_generation`, at the last request that looked at it.
         topic_id: Zero where the topic is named.
         offset: To read from.
         leader_epoch: As the client knows it.
@@ -370,7 +370,8 @@ def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Aske
     if offset is None:
         return None
     topic_id = ids[state.tp.topic] if by_id else _NO_ID
-    return Asked(state, state.generation, topic_id, offset, state.leader_epoch, state.fetch_bytes)
+    generation = state.fetch_generation
+    return Asked(state, generation, topic_id, offset, state.leader_epoch, state.fetch_bytes)
 
 
 def _hand_on(old: PartitionState, new: PartitionState) -> None:

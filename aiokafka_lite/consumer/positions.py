@@ -1,8 +1,9 @@
 """Where the consumer stands in each assigned partition. Sans-IO: no socket, no future, no clock.
 
-A `PartitionState` lives from the assignment of its partition to its loss; whoever asked a broker
-something about it keeps the state and its `generation`. A seek, a reset or the loss of the
-partition raises the generation, so a stale answer is recognized and never reaches the application.
+A `PartitionState` lives from the assignment of its partition to its loss. A seek, a reset or the
+loss of the partition raises its `generation`: records taken before it are not given back after it.
+A fetch or a validation keeps the `fetch_generation`, which also rises when the log was cut: so a
+stale answer is recognized and never reaches the application.
 
 The position (next offset to hand out) and the fetch offset (next offset to ask for) differ only
 while decoded records are being handed out: then the `Chunk` knows the first, and its end is the
@@ -53,7 +54,10 @@ class PartitionState:
 
     Attributes:
         tp: Which partition. Never changes.
-        generation: Raised whenever what was asked of a broker before no longer counts.
+        generation: Raised when the application, a commit or the reset policy chooses another
+            position, and when the partition is lost.
+        fetch_generation: Raised with `generation`, and when the log was cut: answers to what was
+            asked of a broker before no longer count.
         reset: The policy by which a position is being looked up, or None.
         resumes: Whether the position to be looked up is the one that the group has committed:
             nobody sought yet, and no commit was found missing. Without a group it says nothing.
@@ -83,7 +87,7 @@ class PartitionState:
         waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
             offset behind that one is out of range.
         at_work: The batch that a block of `batches` has in work, or None. Set by that block, which
-            takes back only its own.
+            clears only its own.
         chunk: Decoded records being handed out, or None. Owner: the buffer.
         chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
@@ -101,6 +105,7 @@ class PartitionState:
         "error",
         "error_stays",
         "fetch_bytes",
+        "fetch_generation",
         "generation",
         "heavy",
         "highwater",
@@ -130,6 +135,7 @@ class PartitionState:
     def __init__(self, tp: TopicPartition, reset: ResetPolicy, fetch_bytes: int) -> None:
         self.tp = tp
         self.generation = 0
+        self.fetch_generation = 0
         self.reset: ResetPolicy | None = reset
         self.resumes = True
         self.paused = False
@@ -214,11 +220,30 @@ class PartitionState:
             epoch: Leader epoch of the record before it, where it is known.
         """
         self.generation += 1
+        self.at_work = None
+        self._stand(offset, epoch)
+
+    def return_to(self, offset: int, epoch: int) -> None:
+        """Stand at `offset`, which is not past the position, because the log was cut behind it.
+        The buffer has let go of the old records before.
+
+        Unlike after a seek, a batch that was taken before may still be given back, and is kept
+        from auto-commits as long as a block is at work on it.
+
+        Args:
+            epoch: Leader epoch of the record before it, where it is known.
+        """
+        work = self.at_work
+        if work is not None and offset < work.offset:
+            work.offset, work.epoch = offset, epoch
+        self._stand(offset, epoch)
+
+    def _stand(self, offset: int, epoch: int) -> None:
+        self.fetch_generation += 1
         self.reset = None
         self.resumes = False
         self.error = None
         self.waits_for_chunk = False
-        self.at_work = None
         self._position = offset
         self._epoch = epoch
         self.remade = False
@@ -226,7 +251,7 @@ class PartitionState:
 
     def ask_reset(self, policy: ResetPolicy) -> None:
         """Have the position looked up by `policy`. The buffer has let go of the old records."""
-        self.generation += 1
+        self._outdate()
         self.reset = policy
         self.resumes = False
         self.error = None
@@ -236,6 +261,14 @@ class PartitionState:
         self._epoch = UNKNOWN_EPOCH
         self.remade = False
         self.unvalidated = False
+
+    def on_lost(self) -> None:
+        """The partition is no longer assigned."""
+        self._outdate()
+
+    def _outdate(self) -> None:
+        self.generation += 1
+        self.fetch_generation += 1
 
     def follow(self, metadata: Metadata) -> None:
         """Note what newer metadata tells of the leader and the topic. Either may make the position
@@ -254,7 +287,7 @@ class PartitionState:
 
     def _on_remade(self) -> None:
         if self.fetch_offset is None:
-            self.generation += 1  # the answer under way may be about the old topic
+            self._outdate()  # the answer under way may be about the old topic
         else:
             self.remade = True
             self.unvalidated = True
@@ -334,8 +367,13 @@ class Positions:
         return state
 
     def is_current(self, state: PartitionState, generation: int) -> bool:
-        """Whether an answer about `state`, asked for in `generation`, still counts."""
+        """Whether `state` is still assigned, and nobody chose another position since
+        `generation`."""
         return state.generation == generation and self._states.get(state.tp) is state
+
+    def awaits_answer(self, state: PartitionState, fetch_generation: int) -> bool:
+        """Whether an answer about `state`, asked for in `fetch_generation`, still counts."""
+        return state.fetch_generation == fetch_generation and self._states.get(state.tp) is state
 
     def partitions(self) -> set[TopicPartition]:
         """The assigned partitions, a new set."""
@@ -353,7 +391,7 @@ class Positions:
         gone = [state for tp, state in self._states.items() if tp not in wanted]
         for state in gone:
             del self._states[state.tp]
-            state.generation += 1
+            state.on_lost()
         came = []
         for tp in wanted:
             if tp not in self._states:

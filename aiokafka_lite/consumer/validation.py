@@ -175,7 +175,7 @@ class Validation:
             else:
                 leader = self._cluster.metadata.leader(*state.tp)
                 if leader is not None:  # else it is considered again with the next metadata
-                    asked = _Asked(state, state.generation, offset, epoch, state.leader_epoch)
+                    asked = _Asked(state, state.fetch_generation, offset, epoch, state.leader_epoch)
                     by_leader.setdefault(leader.node_id, []).append(asked)
         for node, group in by_leader.items():
             self._asked.update(each.state for each in group)
@@ -236,7 +236,7 @@ class Validation:
             and state.unvalidated
             and not state.remade
             and state.records is None
-            and self._positions.is_current(state, asked.generation)
+            and self._positions.awaits_answer(state, asked.generation)
             and (state.fetch_offset, state.leader_epoch) == (asked.offset, asked.leader_epoch)
         )
 
@@ -289,7 +289,7 @@ class Validation:
         ):
             # What is decoded reaches beyond: the application may not have read that far.
             self._buffer.forget(state)
-            state.seek(position, epoch)
+            state.return_to(position, epoch)
             self._on_moved(state)
         elif known:
             self._on_truncated(state, told.end_offset, told.leader_epoch)
@@ -316,7 +316,7 @@ class Validation:
         if end is None:
             state.ask_reset(policy)
         else:
-            state.seek(end, epoch)
+            state.return_to(end, epoch)
             state.unvalidated = False  # the leader itself said so
         self._outdated.pop(state, None)
         self._on_moved(state)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from aiokafka_lite import errors
+from aiokafka_lite import AIOKafkaProducer, errors
 from aiokafka_lite.consumer.answers import is_heavy
 from aiokafka_lite.consumer.batches import Batches
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
@@ -120,6 +120,68 @@ async def test_what_was_processed_is_not(cluster: FakeCluster, make: MakeConsume
                 consumer.seek(TP0, 9)  # the application's own word is the last one
                 raise ValueError("of the application")
         assert await consumer.position(TP0) == 9
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("behind", ["a marker", "records of another reader"])
+async def test_a_failed_batch_is_given_back_though_another_reader_went_on(
+    cluster: FakeCluster, make: MakeConsumer, behind: str, columns: bool
+) -> None:
+    append(cluster, numbered(3))
+    consumer = make("orders", group_id="store", auto_commit_interval_ms=1)
+    async with consumer:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(columns=columns) as batches:  # type: ignore[call-overload]  # both
+                assert (await anext(batches)).start == 0
+                if behind == "a marker":
+                    append_batch(cluster, control_batch(), "orders", 0)
+                else:
+                    append(cluster, numbered(2, 3))
+                    assert (await consumer.getone()).offset == 3
+                waiting = [asyncio.ensure_future(consumer.getone()) for _ in range(2)]
+                end = 4 if behind == "a marker" else 5
+                state = consumer._core.positions.state(TP0)
+                await until(lambda: state.position == end)
+                for each in waiting:
+                    each.cancel()
+                await asyncio.wait(waiting)
+                raise ZeroDivisionError
+        assert await consumer.position(TP0) == 0
+        assert [r.offset for r in (await consumer.getmany(timeout_ms=5000))[TP0]][:3] == [0, 1, 2]
+        consumer.seek(TP0, 0)
+    assert cluster.committed("store").get(TP0, 0) == 0
+
+
+@pytest.mark.parametrize("columns", [False, True])
+async def test_a_failed_batch_is_given_back_though_a_thread_decoded_an_aborted_one(
+    cluster: FakeCluster, make: MakeConsumer, columns: bool
+) -> None:
+    append(cluster, numbered(3))
+    consumer = make(
+        "orders", group_id="store", isolation_level="read_committed", max_partition_fetch_bytes=250
+    )
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        transactional_id="tx",
+        compression_type="gzip",
+        max_batch_size=1_000_000,
+        linger_ms=100,
+    ) as producer:
+        await producer.begin_transaction()
+        noise = Random(1)
+        for _ in range(200):
+            await producer.send("orders", noise.randbytes(1000), partition=0)
+        await producer.flush()
+        await producer.abort_transaction()
+    async with consumer:
+        state = consumer._core.positions.state(TP0)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(columns=columns) as batches:  # type: ignore[call-overload]  # both
+                assert (await anext(batches)).next_offset == 3
+                await until(lambda: state.position is not None and state.position > 200)
+                raise ZeroDivisionError
+        assert await consumer.position(TP0) == 0
+    assert cluster.committed("store")[TP0] == 0
 
 
 async def test_a_partition_that_is_gone_is_let_alone(

@@ -395,6 +395,33 @@ async def test_the_end_waits_for_what_was_let_go(rig: Rig) -> None:
     assert rig.commits.counters.commits == 1
 
 
+async def test_committed_waits_for_what_was_let_go(rig: Rig) -> None:
+    """Else a partition that is assigned again begins where an older commit left it, past a batch
+    that a block was at work on."""
+    gate = asyncio.Event()
+    rig.store.answers = [gate]
+    rig.give(A, 5)
+    rig.commits.let_go([A])
+    rig.own(A)
+    asking = asyncio.ensure_future(rig.commits.committed([A], rig.soon))
+    await until(lambda: bool(rig.store.commits))
+    await asyncio.sleep(0)
+    assert not rig.store.reads
+    gate.set()
+    await asking
+    assert len(rig.store.reads) == 1
+
+
+async def test_committed_waits_no_longer_than_its_deadline(rig: Rig) -> None:
+    rig.store.answers = [asyncio.Event()]
+    rig.give(A, 5)
+    rig.commits.let_go([A])
+    await until(lambda: bool(rig.store.commits))
+    async with asyncio.timeout(2):
+        await rig.commits.committed([A], asyncio.get_running_loop().time() + 0.02)
+    assert len(rig.store.reads) == 1
+
+
 async def test_the_end_comes_in_time(rig: Rig) -> None:
     rig.store.answers = [asyncio.Event()]
     rig.give(A, 5)

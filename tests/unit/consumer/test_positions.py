@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lite.cluster.metadata import Metadata, Node, Partition, Topic
 from aiokafka_lite.consumer.delivery import Chunk
 from aiokafka_lite.consumer.options import OffsetReset
-from aiokafka_lite.consumer.positions import NOWHERE, PartitionState, Positions, error_of
+from aiokafka_lite.consumer.positions import NOWHERE, AtWork, PartitionState, Positions, error_of
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
@@ -72,8 +72,9 @@ def test_an_answer_asked_for_before_counts_no_more(act: str) -> None:
     made = positions(A0)
     state = made.state(A0)
     state.seek(1)
-    generation = state.generation
+    generation, asked_in = state.generation, state.fetch_generation
     assert made.is_current(state, generation)
+    assert made.awaits_answer(state, asked_in)
     if act == "seek":
         state.seek(1)
     elif act == "reset":
@@ -83,6 +84,25 @@ def test_an_answer_asked_for_before_counts_no_more(act: str) -> None:
         if act == "assign again":
             made.assign([A0])
     assert not made.is_current(state, generation)
+    assert not made.awaits_answer(state, asked_in)
+
+
+def test_a_return_outdates_answers_but_not_what_was_taken() -> None:
+    made = positions(A0)
+    state = made.state(A0)
+    state.follow(told(1, 4))
+    state.seek(9, 3)
+    generation, asked_in = state.generation, state.fetch_generation
+    state.at_work = work = AtWork(4, 2)
+    state.return_to(7, 3)
+    assert (state.position, state.position_epoch) == (7, 3)
+    assert state.unvalidated
+    assert made.is_current(state, generation)
+    assert not made.awaits_answer(state, asked_in)
+    assert state.at_work is work
+    assert (work.offset, work.epoch) == (4, 2)
+    state.return_to(2, 1)  # nothing of what is at work is left: commit no further than the log goes
+    assert (work.offset, work.epoch) == (2, 1)
 
 
 def test_assign_keeps_the_position_of_those_that_stay() -> None:
@@ -217,6 +237,8 @@ def test_a_topic_made_again_makes_every_position_doubtful() -> None:
     state.ask_reset(OffsetReset.EARLIEST)
     assert not state.remade
     generation = state.generation
+    asked_in = state.fetch_generation
     state.follow(told(1, 0, old))
+    assert state.fetch_generation > asked_in
     assert state.generation > generation  # what is being looked up is of the wrong topic
     assert not state.remade

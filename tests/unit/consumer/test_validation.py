@@ -148,6 +148,43 @@ async def test_what_was_not_read_yet_of_a_cut_log_is_dropped(
     assert await read(consumer, 6) == numbers(2, 5) + numbers(5, 8, "n")
 
 
+@pytest.mark.parametrize(
+    ("cut_at", "begins"),
+    [(8, 4), (6, 4), (4, 4), (2, 2)],
+    ids=["behind the batch", "within", "at its start", "before"],
+)
+@pytest.mark.parametrize("decoded", [True, False], ids=["more is decoded", "nothing is"])
+async def test_a_failed_batch_of_a_log_that_was_cut_meanwhile_is_given_back(
+    cluster: FakeCluster, make: MakeConsumer, cut_at: int, begins: int, decoded: bool
+) -> None:
+    """The cut moves the position; nobody but the application or the policy may skip a batch."""
+    for first in range(0, 12 if decoded else 8, 2):
+        append(cluster, numbered(2, first))
+    consumer = make(auto_offset_reset="latest", group_id="store", auto_commit_interval_ms=1)
+    consumer.assign([P0])
+    async with consumer:
+        consumer.seek(P0, 0)
+        state = consumer._core.positions.state(P0)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4) as batches:
+                assert (await anext(batches)).start == 0
+                second = await anext(batches)
+                assert (second.start, second.next_offset) == (4, 8)
+                if decoded:
+                    assert (await consumer.getone()).offset == 8
+                    assert state.chunk is not None
+                asked, generation = cluster.count(ASKED), state.fetch_generation
+                cut(cluster, cut_at, 3)
+                if cut_at < 8 or decoded:
+                    await until(lambda: state.fetch_generation > generation)
+                await until(lambda: cluster.count(ASKED) > asked and not state.unvalidated)
+                assert state.at_work is not None
+                raise ZeroDivisionError
+        assert await consumer.position(P0) == begins
+        read_ = await read(consumer, cut_at + 3 - begins)
+        assert read_ == numbers(begins, cut_at) + numbers(cut_at, cut_at + 3, "n")
+
+
 @pytest.fixture
 async def patient() -> AsyncIterator[FakeCluster]:
     """A broker whose delays last until the test says that they are over."""
