@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
@@ -474,7 +475,10 @@ class ConsumerCore:
         limit = CHUNK if self.options.deserializes else HEAVY_CHUNK
         decoded: list[Record] | KafkaError
         try:
-            decoded = await self.loop.run_in_executor(None, records.read, limit)
+            try:
+                decoded = await codec_threads.run(self.loop, records.read, limit)
+            except NoThreadError:
+                decoded = records.read(limit)  # slow is better than not at all
         except KafkaError as error:
             decoded = error
         except Exception:

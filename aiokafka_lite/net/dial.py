@@ -6,6 +6,7 @@ import socket
 import ssl
 from typing import Any, Final, TypeAlias
 
+from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net.options import ConnectionOptions
 
@@ -71,13 +72,17 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout):
-            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+            infos = await lookup_threads.run(loop, _look_up, host, port)
+    except (OSError, UnicodeError, NoThreadError) as error:
         reason = "no answer in time" if isinstance(error, TimeoutError) else error
         raise KafkaConnectionError(f"cannot resolve {host!r}: {reason}") from error
     if not infos:
         raise KafkaConnectionError(f"cannot resolve {host!r}: it has no address")
-    return list(infos)
+    return infos
+
+
+def _look_up(host: str, port: int) -> list[_AddressInfo]:
+    return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
 async def _connect(

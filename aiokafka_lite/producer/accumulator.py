@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from aiokafka_lite._build import pick
+from aiokafka_lite._threads import codec_threads
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
 from aiokafka_lite.errors import IllegalOperation
 from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity
@@ -242,8 +243,8 @@ class Accumulator(BatchCore):
         if batch is queue.open:
             self.cut_short(queue, batch)
         batch.compressing = True
-        work = self.loop.run_in_executor(
-            None, batch.builder.seal, options.compression, options.compression_level
+        work = codec_threads.run(
+            self.loop, batch.builder.seal, options.compression, options.compression_level
         )
         work.add_done_callback(partial(self._on_compressed, queue, batch))
         return True

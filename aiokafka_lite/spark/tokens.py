@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from aiokafka_lite._threads import lookup_threads
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import AuthenticationFailedError
 
@@ -62,7 +63,8 @@ class ClientCredentials(AbstractTokenProvider):
         """
         kept = self._kept
         if time.monotonic() >= kept.until:
-            kept.token, life = await asyncio.to_thread(self._ask)
+            loop = asyncio.get_running_loop()
+            kept.token, life = await lookup_threads.run(loop, self._ask)
             kept.until = time.monotonic() + KEEP * life
         return kept.token
 

@@ -3,11 +3,13 @@
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
+from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net import dial as dialling
 from aiokafka_lite.net.dial import dial, resolve
@@ -122,10 +124,10 @@ async def test_options_of_the_socket(serve: Serve) -> None:
 
 
 async def test_addresses_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args: object) -> None:
         raise AssertionError("looked up")
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", refuse, raising=False)
+    monkeypatch.setattr(lookup_threads, "run", refuse)
     assert (await resolve("127.0.0.1", 9092, 1))[0][4] == ("127.0.0.1", 9092)
     assert (await resolve("::1", 9092, 1))[0][4][:2] == ("::1", 9092)
 
@@ -138,22 +140,36 @@ async def test_names_are_looked_up() -> None:
     "error", [socket.gaierror(socket.EAI_NONAME, "Name unknown"), UnicodeError("label too long")]
 )
 async def test_names_without_an_address(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*args: Any, **kwargs: Any) -> None:
+    def fail(*args: object) -> None:
         raise error
 
     # No resolver is asked: there may be none.
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail, raising=False)
+    monkeypatch.setattr(dialling, "_look_up", fail)
     with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
         await resolve("no.example", 9092, 5)
 
 
 async def test_a_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(*args: Any, **kwargs: Any) -> None:
-        await asyncio.Event().wait()
+    answered = threading.Event()
+    monkeypatch.setattr(dialling, "_look_up", lambda *args: answered.wait(60))
+    try:
+        with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
+            await resolve("no.example", 9092, 0.05)
+    finally:
+        answered.set()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hang, raising=False)
-    with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
-        await resolve("no.example", 9092, 0.05)
+
+async def test_no_thread_for_a_lookup_is_a_connection_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*args: object) -> asyncio.Future[None]:
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        refused.set_exception(NoThreadError("can't start new thread"))
+        return refused
+
+    monkeypatch.setattr(lookup_threads, "run", refuse)
+    with pytest.raises(KafkaConnectionError, match="can't start new thread"):
+        await resolve("no.example", 9092, 5)
 
 
 async def test_an_untrusted_certificate(serve: Serve, server_tls: ssl.SSLContext) -> None:

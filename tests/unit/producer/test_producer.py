@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite._threads import codec_threads
 from aiokafka_lite.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -227,20 +228,19 @@ async def test_codecs_and_acks(
 async def test_large_batches_are_compressed_by_another_thread(
     make_producer: Make, stored: Stored, monkeypatch: pytest.MonkeyPatch, idempotent: bool
 ) -> None:
-    loop = asyncio.get_running_loop()
     handed_over = []
-    run = loop.run_in_executor
+    run = codec_threads.run
 
-    def spy(executor: Any, function: Any, *arguments: Any) -> Any:
+    def spy(loop: asyncio.AbstractEventLoop, function: Any, *arguments: Any) -> Any:
         handed_over.append(getattr(function, "__name__", None))
-        return run(executor, function, *arguments)
+        return run(loop, function, *arguments)
 
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = make_producer(
             cluster, compression_type="zstd", max_batch_size=100_000, enable_idempotence=idempotent
         )
         await producer.start()
-        monkeypatch.setattr(loop, "run_in_executor", spy)
+        monkeypatch.setattr(codec_threads, "run", spy)
         values = [b"%05d" % n * 200 for n in range(500)]
         for value in values:
             await producer.send("orders", value, partition=1)

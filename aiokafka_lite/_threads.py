@@ -1,0 +1,154 @@
+"""Threads for what would hold up the event loop: compression, decompression, name lookups.
+
+Asyncio's default executor belongs to the application, which may fill it: with workers that wait for
+the very records that are to be decompressed there, for example. So nothing of this package runs
+on it. These threads are shared by all clients of a process.
+
+Non-obvious:
+- The threads are daemons, and nobody joins them: a lookup that hangs for half a minute delays
+  neither the end of `asyncio.run` nor the exit of the interpreter.
+- There is nothing to close. A thread is started when a job finds no idle one, and ends after
+  `IDLE_SECONDS` without a job.
+- A forked child has none of its parent's threads, and perhaps a lock that one of them held. It
+  begins anew.
+- Compression and lookups have a pool each, so that lookups that hang do not delay records.
+"""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+IDLE_SECONDS: Final = 10.0
+"""After which a thread without a job ends."""
+
+_T = TypeVar("_T")
+
+
+class NoThreadError(RuntimeError):
+    """The system refuses to start a thread, and none is running that could do the job later."""
+
+
+class _Job(Generic[_T]):
+    """One call, and the future of the event loop that gets its outcome."""
+
+    __slots__ = ("_call", "_future", "_loop")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[_T]", call: Callable[[], _T]
+    ) -> None:
+        self._loop = loop
+        self._future = future
+        self._call = call
+
+    def run(self) -> None:
+        """Call, and hand the outcome over. Nobody waits for a job that was cancelled."""
+        if self._future.cancelled():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:
+            self._hand_over(self._future.set_exception, error)
+        else:
+            self._hand_over(self._future.set_result, result)
+
+    def _hand_over(self, settle: Callable[[Any], None], outcome: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._settle, settle, outcome)
+        except RuntimeError:
+            # The loop was closed meanwhile: nobody is left to wait.
+            if not self._loop.is_closed():
+                raise
+
+    def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:
+        if not self._future.done():
+            settle(outcome)
+
+
+class ThreadPool:
+    """At most so many threads, started when needed.
+
+    Args:
+        name: Prefix of the threads' names, as debuggers show them.
+        most: How many threads at most.
+        idle_seconds: After which a thread without a job ends.
+    """
+
+    def __init__(self, name: str, most: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._name = name
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._begin()
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()  # guards what follows
+        self._jobs: deque[_Job[Any]] = deque()
+        self._running = 0
+        self._idle = 0
+        self._started = 0
+
+    @property
+    def running(self) -> int:
+        """How many threads there are."""
+        return self._running
+
+    def run(
+        self, loop: asyncio.AbstractEventLoop, function: Callable[..., _T], *args: Any
+    ) -> "asyncio.Future[_T]":
+        """Call a function in a thread.
+
+        Args:
+            loop: The event loop of the caller, which runs now.
+            function: What to call with `args`.
+
+        Returns:
+            A future of the loop. It raises what the function raised, or NoThreadError if there
+            is no thread.
+
+        Cancellation: of the future: a call that has begun goes on, and its outcome is dropped.
+        """
+        future: asyncio.Future[_T] = loop.create_future()
+        job = _Job(loop, future, lambda: function(*args))
+        with self._changed:
+            self._jobs.append(job)
+            if self._idle >= len(self._jobs):
+                self._changed.notify()
+            elif self._running < self._most:
+                try:
+                    self._start()
+                except RuntimeError as error:
+                    if not self._running:
+                        self._jobs.remove(job)
+                        future.set_exception(NoThreadError(str(error)))
+        return future
+
+    def _start(self) -> None:
+        name = f"{self._name}-{self._started}"
+        threading.Thread(target=self._work, args=(self._changed,), name=name, daemon=True).start()
+        self._started += 1
+        self._running += 1
+
+    def _work(self, changed: threading.Condition) -> None:
+        while True:
+            with changed:
+                while not self._jobs:
+                    self._idle += 1
+                    woken = changed.wait(self._idle_seconds)
+                    self._idle -= 1
+                    if not woken and not self._jobs:
+                        self._running -= 1
+                        return
+                job = self._jobs.popleft()
+            job.run()
+            del job  # or an idle thread would keep the last result
+
+
+codec_threads: Final = ThreadPool("aiokafka_lite-codec", max(2, min(os.cpu_count() or 1, 8)))
+"""For compression and decompression, which release the GIL: no more than there are processors."""
+
+lookup_threads: Final = ThreadPool("aiokafka_lite-lookup", 16)
+"""For what waits for others: host names, tokens over HTTP. Enough of them that some may hang."""
