@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterState"]
 
 LARGEST_REPLICATION: Final = 3  # of topics that do not say
+_CAPS_MIN_ISR_FROM: Final = (3, 7)  # KAFKA-15583
 
 
 class ClusterState:
@@ -405,6 +406,7 @@ class ClusterState:
             configs,
             check_records=self.check_records,
             defaults=self.topic_defaults,
+            caps_min_insync_replicas=self.features.release >= _CAPS_MIN_ISR_FROM,
         )
 
     def _keep(self, topic: Topic) -> None:

@@ -225,10 +225,13 @@ class Partition:
         self.producers.restore(self.log.batches())
 
     def _check_in_sync(self) -> None:
-        if len(self.isr) < self.topic.min_insync_replicas:
+        needed = self.topic.min_insync_replicas
+        if self.topic.caps_min_insync_replicas:
+            needed = min(needed, len(self.replicas))
+        if len(self.isr) < needed:
             raise NotEnoughReplicasError(
                 f"the size of the current ISR {self.isr} is insufficient to satisfy the min.isr"
-                f" requirement of {self.topic.min_insync_replicas} for {self}"
+                f" requirement of {needed} for {self}"
             )
 
     def check_epoch(self, leader_epoch: int) -> None:
@@ -353,11 +356,14 @@ class Topic:
         configs: Its own configurations, checked before.
         check_records: Decode every batch that is appended and refuse what is wrong in it.
         defaults: What its configurations are where it says nothing.
+        caps_min_insync_replicas: Whether a partition never needs more replicas in sync than it
+            has, as in Kafka since 3.7.
     """
 
     __slots__ = (
         "_check_records",
         "_defaults",
+        "caps_min_insync_replicas",
         "codec",
         "compression_level",
         "configs",
@@ -382,6 +388,7 @@ class Topic:
         *,
         check_records: bool = False,
         defaults: Mapping[str, str] = TOPIC_DEFAULTS,
+        caps_min_insync_replicas: bool = True,
     ) -> None:
         self.name = name
         self.topic_id = topic_id
@@ -389,6 +396,7 @@ class Topic:
         self.partitions: list[Partition] = []
         self._check_records = check_records
         self._defaults = defaults
+        self.caps_min_insync_replicas = caps_min_insync_replicas
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str]) -> None:

@@ -121,6 +121,20 @@ async def test_offsets_by_time(compare: Compare) -> None:
     await compare(scenario)
 
 
+@pytest.mark.parametrize("needed", ["2", "1000"])
+async def test_min_insync_replicas_above_the_replication_factor(
+    compare: Compare, needed: str
+) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1, **{"min.insync.replicas": needed})
+        for acks in (-1, 1):
+            await target.ask(produce(topic, GOOD, acks=acks), 9)
+        await target.ask(fetch(topic, 0), 12)
+        await look_all_over(target, topic, (-1, -2))
+
+    await compare(scenario)
+
+
 async def test_a_largest_timestamp_that_is_none(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)

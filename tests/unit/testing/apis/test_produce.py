@@ -214,6 +214,18 @@ def test_acks_all_needs_replicas_in_sync(three_brokers: SocketlessBroker) -> Non
     assert one.responses[0].partition_responses[0].error_code == 0
 
 
+@pytest.mark.parametrize(
+    ("release", "error"), [(None, 0), ("4.0", 0), ("3.7", 0), ("3.6", 19), ("2.8", 19)]
+)
+def test_min_insync_replicas_above_the_replication_factor(release: str | None, error: int) -> None:
+    broker = SocketlessBroker(3, version=release)
+    configs = {"min.insync.replicas": "3"}
+    broker.state.create_topic("orders", assignments={0: [0, 1]}, configs=configs)
+    assert produce(broker, 8, make_batch())[0].error_code == error
+    broker.state.on_node_down(1)
+    assert produce(broker, 8, make_batch())[0].error_code == 19  # one of two is in sync
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_compressed_batches_stay_as_they_are(broker: SocketlessBroker, codec: Compression) -> None:
     broker.state.create_topic("orders", 1)
