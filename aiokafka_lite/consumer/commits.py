@@ -188,8 +188,8 @@ class Commits:
         is_settled = self._committer.is_settled
         given: dict[TopicPartition, OffsetAndMetadata] = {}
         for state in states:
-            if state is None or state.remade:  # what is handed out is of a topic that is gone
-                continue
+            if state is None or state.remade or state.rival_id is not None:
+                continue  # what is handed out is, perhaps, of a topic that is gone
             work = None if at_work else state.at_work
             position, epoch = state.standing() if work is None else (work.offset, work.epoch)
             if position is not None and (settled or not is_settled(state, position)):

@@ -71,7 +71,10 @@ class PartitionState:
         polled_at: Milliseconds since the epoch of the last answer to a fetch, or None.
         leader: Node id of the leader last told, or NOWHERE. Written by `follow`.
         leader_epoch: Epoch of that leadership, -1 unknown. Written by `follow`.
-        topic_id: The topic's id as last told, or None. Written by `follow`.
+        topic_id: Id of the topic whose log the position refers to, or None. Written by `follow`.
+        rival_id: Another id that metadata has for the topic now, or None: either the topic was
+            made again, or the broker that answered lags behind. Ids have no order; the leader
+            is asked which one it is. Written by `follow`.
         unvalidated: Whether the leader has to be asked, before the next fetch, if its log still
             is the one that was read (KIP-320).
         remade: Whether it is known not to be: the topic was made again. What is buffered of the
@@ -125,6 +128,7 @@ class PartitionState:
         "reset",
         "resumes",
         "retry_at",
+        "rival_id",
         "topic_id",
         "tp",
         "until",
@@ -148,6 +152,7 @@ class PartitionState:
         self.leader = NOWHERE
         self.leader_epoch = UNKNOWN_EPOCH
         self.topic_id: UUID | None = None
+        self.rival_id: UUID | None = None
         self.unvalidated = False
         self.remade = False
         self.node = NOWHERE
@@ -248,6 +253,9 @@ class PartitionState:
         self._epoch = epoch
         self.remade = False
         self.unvalidated = epoch >= 0 and self.leader_epoch >= 0
+        if self.rival_id is not None:
+            self.topic_id = None  # the position was chosen for whichever of the two it is
+            self.unvalidated = True
 
     def ask_reset(self, policy: ResetPolicy) -> None:
         """Have the position looked up by `policy`. The buffer has let go of the old records."""
@@ -261,6 +269,8 @@ class PartitionState:
         self._epoch = UNKNOWN_EPOCH
         self.remade = False
         self.unvalidated = False
+        if self.rival_id is not None:
+            self.topic_id = self.rival_id = None  # the position found belongs to what is told then
 
     def on_lost(self) -> None:
         """The partition is no longer assigned."""
@@ -277,13 +287,32 @@ class PartitionState:
         topic = metadata.topics.get(self.tp.topic)
         if topic is None:
             return
-        if topic.topic_id is not None and topic.topic_id != self.topic_id:
-            if self.topic_id is not None:
-                self._on_remade()
-            self.topic_id = topic.topic_id
+        if topic.topic_id is not None:
+            self._on_topic_id(topic.topic_id)
+        if self.rival_id is not None:
+            return  # the leader that is told is perhaps that of a topic that is gone
         known = topic.partitions.get(self.tp.partition)
         if known is not None and known.leader in metadata.brokers:
             self._on_leader(known.leader, known.leader_epoch)
+
+    def _on_topic_id(self, told: UUID) -> None:
+        if told == self.topic_id:
+            self.rival_id = None  # if there was doubt, the position is validated once more
+        elif self.fetch_offset is None:
+            if self.topic_id is not None:
+                self._outdate()  # the answer under way may be about the old topic
+            self.topic_id = told
+        elif self.topic_id is None and self.rival_id is None:
+            self.topic_id = told
+        else:
+            self.rival_id = told
+            self.unvalidated = True
+
+    def on_rival_confirmed(self) -> None:
+        """The leader says that the rival id is the topic's: the topic was made again."""
+        before, self.topic_id, self.rival_id = self.topic_id, self.rival_id, None
+        if before is not None:
+            self._on_remade()
 
     def _on_remade(self) -> None:
         if self.fetch_offset is None:

@@ -11,6 +11,10 @@ where to go on.
 
 A topic that was deleted and made again has another id (KIP-516): its log is another one however
 long it is, so the reset policy decides, once the records buffered of the old one were handed out.
+Metadata of a broker that lags behind has another id, too, and ids have no order. So the leader that
+this metadata names is asked for metadata of its own, and a position is given up only if it tells
+the same id, and that it leads the partition. (Java keeps its positions whatever ids it is told, and
+reads the new topic from the old offset on.)
 
 Non-obvious:
 
@@ -20,6 +24,7 @@ Non-obvious:
 - If the log was cut before that offset while decoded records are still to be handed out, they are
   dropped, and the position in front of them is asked about in its turn.
 - An answer counts only for what was asked: the same generation, offset and leader epoch.
+- While ids contradict each other the partition is not fetched and nothing of it is committed.
 - Brokers before 2.3 are not asked: they want the rights of a broker for it (as in Java).
 - The questions that come up in one pass of the loop are asked together, one request a leader.
 
@@ -37,6 +42,7 @@ from typing import Final, NamedTuple
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.consumer.buffer import FetchBuffer
 from aiokafka_lite.consumer.options import ConsumerOptions
 from aiokafka_lite.consumer.positions import UNKNOWN_EPOCH, PartitionState, Positions
@@ -48,6 +54,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -61,6 +68,9 @@ log = logging.getLogger(__name__)
 
 _FOR_CONSUMERS_FROM: Final = 3
 """First version that a consumer may ask with the right to see the topic (Kafka 2.3)."""
+
+_IDS_FROM: Final = 10
+"""First version of Metadata that has topic ids (Kafka 2.8)."""
 
 _CONSUMER: Final = -1
 _UNDEFINED: Final = -1
@@ -149,14 +159,21 @@ class Validation:
     def _look(self) -> None:
         due, self._due = self._due, {}
         by_leader: dict[int, list[_Asked]] = {}
+        rivals: dict[int, list[PartitionState]] = {}
         for state in due:
             if (
                 self.closed
                 or not state.unvalidated
                 or state in self._asked
-                or (state.error is not None and not _is_outdone(state))
                 or self._positions.get(state.tp) is not state
             ):
+                continue
+            if state.rival_id is not None:
+                leader = self._cluster.metadata.leader(*state.tp)
+                if leader is not None:  # else it is considered again with the next metadata
+                    rivals.setdefault(leader.node_id, []).append(state)
+                continue
+            if state.error is not None and not _is_outdone(state):
                 continue
             if state.records is not None:
                 self._held.add(state)  # comes back when they are decoded, too
@@ -180,6 +197,9 @@ class Validation:
         for node, group in by_leader.items():
             self._asked.update(each.state for each in group)
             self._tasks.spawn(self._ask(node, group), f"validate positions at broker {node}")
+        for node, doubted in rivals.items():
+            self._asked.update(doubted)
+            self._tasks.spawn(self._ask_for_ids(node, doubted), f"ask broker {node} for topic ids")
 
     def _is_outdated(self, state: PartitionState) -> bool:
         tries = self._outdated.get(state, 0)
@@ -228,6 +248,47 @@ class Validation:
             for each in group:
                 self.consider(each.state)
 
+    async def _ask_for_ids(self, node: int, doubted: Collection[PartitionState]) -> None:
+        """Ask the leader of partitions, as metadata names it, which id their topics have.
+
+        If it contradicts metadata, or gives no answer, they are considered again after a pause,
+        with metadata that may be of another broker.
+        """
+        wanted = {state: state.rival_id for state in doubted}
+        try:
+            try:
+                response = await self._cluster.broker(node).request(
+                    metadata_request({state.tp.topic for state in doubted}, _IDS_FROM, False),
+                    Purpose.GENERAL,
+                    oldest=_IDS_FROM,
+                    timeout=self._options.request_timeout,
+                )
+            except UnsupportedVersionError:
+                confirmed = set(doubted)  # it cannot say anything against it
+            except KafkaError as error:
+                log.info("Broker %s was not asked for topic ids: %s", node, error)
+                confirmed = set()
+            else:
+                confirmed = _confirmed(doubted, response, node)
+            if self.closed:
+                return
+            pause = False
+            for state, rival in wanted.items():
+                if state.rival_id is None or self._positions.get(state.tp) is not state:
+                    continue  # it is settled
+                if state in confirmed and state.rival_id == rival:
+                    state.on_rival_confirmed()
+                    log.info("Topic %s was deleted and made again", state.tp.topic)
+                    self._on_moved(state)
+                else:
+                    pause = True
+            if pause:
+                await self._pause()
+        finally:
+            self._asked.difference_update(doubted)
+            for state in doubted:
+                self.consider(state)
+
     def _counts(self, asked: _Asked) -> bool:
         """Whether an answer is still about where the partition stands."""
         state = asked.state
@@ -235,6 +296,7 @@ class Validation:
             not self.closed
             and state.unvalidated
             and not state.remade
+            and state.rival_id is None
             and state.records is None
             and self._positions.awaits_answer(state, asked.generation)
             and (state.fetch_offset, state.leader_epoch) == (asked.offset, asked.leader_epoch)
@@ -330,6 +392,20 @@ def _is_outdone(state: PartitionState) -> bool:
     """Whether the error to be raised tells where a log was cut that by now is another one."""
     error = state.error
     return state.remade and isinstance(error, LogTruncationError) and bool(error.divergent_offsets)
+
+
+def _confirmed(
+    doubted: Collection[PartitionState], response: MetadataResponse, node: int
+) -> set[PartitionState]:
+    """Those whose topic has the rival id and that the broker leads, by its own word."""
+    led = {
+        (topic.name, partition.partition_index): topic.topic_id
+        for topic in response.topics
+        if not topic.error_code
+        for partition in topic.partitions
+        if partition.leader_id == node
+    }
+    return {state for state in doubted if led.get(state.tp) == state.rival_id}
 
 
 def _request(group: Collection[_Asked]) -> OffsetForLeaderEpochRequest:

@@ -230,7 +230,10 @@ def test_a_topic_made_again_makes_every_position_doubtful() -> None:
     state.follow(told(1, 4, old))
     assert not state.unvalidated
     state.follow(told(1, 4, new))
-    assert state.remade
+    assert (state.remade, state.rival_id) == (False, new)
+    assert not state.fetchable
+    state.on_rival_confirmed()
+    assert (state.remade, state.rival_id, state.topic_id) == (True, None, new)
     assert not state.fetchable
     state.follow(told(2, 5, new))  # which does not make it better
     assert state.unvalidated
@@ -242,3 +245,48 @@ def test_a_topic_made_again_makes_every_position_doubtful() -> None:
     assert state.fetch_generation > asked_in
     assert state.generation > generation  # what is being looked up is of the wrong topic
     assert not state.remade
+    assert (state.rival_id, state.topic_id) == (None, old)
+
+
+def test_an_id_that_is_taken_back_changes_no_position() -> None:
+    known, other = uuid4(), uuid4()
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4, known))
+    state.seek(7)
+    generation = state.generation
+    state.follow(told(2, 9, other))
+    assert (state.leader, state.leader_epoch) == (1, 4)  # 2 leads what is perhaps long gone
+    assert not state.fetchable
+    state.follow(told(1, 4, known))
+    assert (state.rival_id, state.topic_id, state.remade) == (None, known, False)
+    assert (state.position, state.generation) == (7, generation)
+    assert state.unvalidated  # once more, by its epoch
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_seek_while_ids_contradict_each_other_stays(confirmed: bool) -> None:
+    known, other = uuid4(), uuid4()
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4, known))
+    state.seek(7)
+    state.follow(told(1, 4, other))
+    state.seek(3)
+    assert not state.fetchable
+    state.follow(told(1, 4, other if confirmed else known))
+    state.on_rival_confirmed()
+    assert (state.topic_id, state.rival_id) == (other if confirmed else known, None)
+    assert (state.position, state.remade) == (3, False)
+
+
+def test_a_reset_while_ids_contradict_each_other_takes_the_next_one() -> None:
+    known, other = uuid4(), uuid4()
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4, known))
+    state.seek(7)
+    state.follow(told(1, 4, other))
+    state.ask_reset(OffsetReset.EARLIEST)
+    assert (state.topic_id, state.rival_id) == (None, None)
+    state.seek(0)
+    state.follow(told(1, 4, known))
+    assert (state.topic_id, state.rival_id) == (known, None)
+    assert state.fetchable

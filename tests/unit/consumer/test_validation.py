@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,7 @@ from aiokafka_lite.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
@@ -21,7 +23,7 @@ from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
-from aiokafka_lite.testing import FakeCluster, VirtualClock
+from aiokafka_lite.testing import FakeCluster, Fault, VirtualClock
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.test_resuming import Commit, Group, member
@@ -104,7 +106,7 @@ async def test_where_a_log_was_cut_says_nothing_of_the_one_made_again(
     cluster.delete_topic("orders")
     cluster.create_topic("orders", 3)
     await consumer._core.cluster.refresh(consumer._core.deadline())
-    await asyncio.sleep(0)
+    await until(lambda: state.remade)  # when its leader has said so
     with pytest.raises(LogTruncationError) as caught:
         await consumer.getone()
     assert caught.value.divergent_offsets == {}
@@ -466,6 +468,130 @@ async def test_a_topic_made_again_is_another_log(
         consumer.seek(P0, 0)
     assert await read(consumer, 9) == numbers(0, 9, "n")
     assert cluster.count(ASKED) == 0
+
+
+def lag(cluster: FakeCluster, topic_id: UUID, node: int | None = None) -> Fault:
+    """Let a broker, or all, tell an id of a topic that is older, or that nobody has heard of."""
+
+    def edit(response: MetadataResponse) -> None:
+        for topic in response.topics:
+            topic.topic_id = topic_id
+
+    return cluster.control(ApiKey.METADATA, node=node, times=None, edit=edit)
+
+
+async def refreshed(consumer: AIOKafkaConsumer, topic_id: UUID) -> None:
+    """Wait until the consumer is told this id."""
+    asking = consumer._core.cluster
+    async with asyncio.timeout(10):
+        while asking.metadata.topics["orders"].topic_id != topic_id:
+            await asking.refresh(consumer._core.deadline())
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
+@pytest.mark.parametrize("seen", [True, False], ids=["an older id", "an unknown id"])
+async def test_a_broker_that_lags_behind_resets_no_position(
+    make: MakeConsumer, policy: str, seen: bool
+) -> None:
+    """Broker 0 tells another topic id; 1 leads the partition."""
+    async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
+        consumer = await reader(
+            make, P1, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset=policy
+        )
+        consumer.seek(P1, 0)
+        state = consumer._core.positions.state(P1)
+        older = state.topic_id
+        assert older is not None
+        if seen:
+            cluster.delete_topic("orders")
+            cluster.create_topic("orders", 2)
+            await until(lambda: state.topic_id != older)
+            consumer.seek(P1, 0)
+        else:
+            older = UUID(int=7)
+        append(cluster, numbered(5), 1)
+        assert await read(consumer, 3) == numbers(0, 3)
+        current = state.topic_id
+        assert current is not None
+        for round_ in range(3):
+            lagging = lag(cluster, older, node=0)
+            await refreshed(consumer, older)
+            append(cluster, numbered(2, 5 + 2 * round_), 1)
+            assert await read(consumer, 2) == numbers(3 + 2 * round_, 5 + 2 * round_)
+            lagging.remove()
+            await refreshed(consumer, current)
+            assert state.topic_id == current
+        assert await read(consumer, 2) == numbers(9, 11)
+
+
+async def test_a_topic_is_not_taken_for_another_while_its_leader_cannot_be_asked(
+    make: MakeConsumer,
+) -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
+        append(cluster, numbered(5), 1)
+        consumer = await reader(
+            make, P1, bootstrap_servers=cluster.bootstrap_servers, group_id="store"
+        )
+        assert await read(consumer, 5) == numbers(0, 5)
+        state = consumer._core.positions.state(P1)
+        current = state.topic_id
+        cluster.kill(1)
+        lagging = lag(cluster, UUID(int=7))
+        await refreshed(consumer, UUID(int=7))
+        await until(lambda: state.rival_id is not None)
+        await consumer.commit()  # not of a position that is perhaps of another topic
+        assert cluster.committed("store") == {}
+        lagging.remove()
+        await cluster.restart(1)
+        append(cluster, numbered(2, 5), 1)
+        assert await read(consumer, 2) == numbers(5, 7)
+        assert (state.topic_id, state.rival_id) == (current, None)
+        await consumer.commit()
+        assert cluster.committed("store") == {P1: 7}
+
+
+@pytest.mark.parametrize("answer", ["too old to tell", "an error", "another leader"])
+async def test_what_a_leader_says_of_a_topic_that_seems_made_again(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    append(cluster, numbered(5))
+    consumer = await reader(make)
+    assert await read(consumer, 5) == numbers(0, 5)
+    state = consumer._core.positions.state(P0)
+    if answer == "too old to tell":
+        monkeypatch.setattr(validation, "_IDS_FROM", 99)
+    else:
+
+        def edit(response: MetadataResponse) -> None:
+            for topic in response.topics:
+                topic.error_code = 5 if answer == "an error" else 0
+                for partition in topic.partitions:
+                    partition.leader_id = 0 if answer == "an error" else 7
+
+        doubtful = consumer._core.validation._ask_for_ids
+        asked = asyncio.Event()
+
+        async def struck(*args: object) -> None:
+            striking = cluster.control(ApiKey.METADATA, times=1, edit=edit)
+            await striking.struck()
+            asked.set()
+
+        async def ask(node: int, states: object) -> None:
+            if not asked.is_set():
+                task = asyncio.create_task(struck())
+                await asyncio.sleep(0)
+                await doubtful(node, states)  # type: ignore[arg-type]  # handed on
+                await task
+                assert state.rival_id is not None  # it has not said yes
+            else:
+                await doubtful(node, states)  # type: ignore[arg-type]  # handed on
+
+        monkeypatch.setattr(consumer._core.validation, "_ask_for_ids", ask)
+    cluster.delete_topic("orders")
+    new = cluster.create_topic("orders", 3)
+    append(cluster, [value for _, value in numbers(0, 9, "n")])
+    assert await read(consumer, 9) == numbers(0, 9, "n")
+    assert (state.topic_id, state.rival_id) == (new.topic_id, None)
 
 
 async def test_what_is_held_of_the_old_topic_is_handed_out_first(
