@@ -25,9 +25,11 @@ class ConsumerRebalanceListener(abc.ABC):
 
     Each method may be a plain function or a coroutine function; the consumer awaits it, inside the
     rebalance, before it goes on. What one raises is logged, and the rebalance goes on; when the
-    consumer stops, one that takes too long is cancelled. The consumer may be used in it, but for
-    reading: nothing is handed out of partitions that come or go. Only for consumers that
-    `subscribe`: an `assign` is nobody else's to change.
+    consumer stops, one that takes too long is cancelled. The consumer may be used in it, but not
+    read: `getone`, `getmany`, `async for` and `batches` raise IllegalStateError, because nothing is
+    handed out of partitions that come or go before the method returns. A task that the method
+    starts and does not wait for may read. Only for consumers that `subscribe`: an `assign` is
+    nobody else's to change.
     """
 
     @abc.abstractmethod

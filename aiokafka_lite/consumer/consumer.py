@@ -370,6 +370,7 @@ class AIOKafkaConsumer(BulkCalls):
             OffsetOutOfRangeError, NoOffsetForPartitionError: With `auto_offset_reset="none"`;
                 again on every read until the application seeks.
             TopicAuthorizationFailedError: A topic may not be read.
+            IllegalStateError: Not started, or called by a rebalance listener.
             CorruptRecordException: With the record's place; `seek` past it to go on.
 
         Cancellation: safe; no record is lost.

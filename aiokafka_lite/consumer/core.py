@@ -181,6 +181,7 @@ class ConsumerCore:
             loop=self.loop,
         )
         self.reader.watch = group
+        self.reader.in_listener = lambda: group.driver.inside
         if self.options.interceptors is not None:
             group.commits.on_committed = self.options.interceptors.on_commit
         group.commits.delivery = self.buffer.delivery

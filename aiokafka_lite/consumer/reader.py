@@ -74,6 +74,9 @@ class Reader:
         """What every read raises: something about the whole consumer. Written by its owner."""
         self.watch: ReadWatch | None = None
         """Called on each way through here: once a chunk, not once a record."""
+        self.in_listener: Callable[[], bool] | None = None
+        """Whether the task that runs is telling a rebalance listener, which would wait for ever.
+        Asked as often."""
         self._positions = positions
         self._buffer = buffer
         self._waiters = waiters
@@ -193,6 +196,12 @@ class Reader:
             raise ConsumerStoppedError()
         if not self.begun:
             self.check_begun()
+        if self.in_listener is not None and self.in_listener():
+            raise IllegalStateError(
+                "A rebalance listener cannot read from the consumer: no record is handed out of "
+                "the partitions that come or go before the listener returns. Read after it "
+                "returned, or in another task that it does not wait for"
+            )
         if self.error is not None:
             raise self.error.with_traceback(None)
         if self.watch is not None:

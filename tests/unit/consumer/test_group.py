@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -213,6 +213,94 @@ async def test_what_a_listener_raises_is_logged(
         await consumer.start()
     assert "of the application's" in caplog.text
     assert consumer.assignment() == orders(0, 1, 2, 3)
+
+
+async def read_one(consumer: AIOKafkaConsumer) -> None:
+    await consumer.getone()
+
+
+async def read_one_of(consumer: AIOKafkaConsumer) -> None:
+    await consumer.getone(*consumer.assignment())
+
+
+async def read_many(consumer: AIOKafkaConsumer) -> None:
+    await consumer.getmany(timeout_ms=600_000)
+
+
+async def iterate(consumer: AIOKafkaConsumer) -> None:
+    async for _ in consumer:
+        pass
+
+
+async def read_batches(consumer: AIOKafkaConsumer) -> None:
+    async with consumer.batches() as batches:
+        await anext(batches)
+
+
+READS = [read_one, read_one_of, read_many, iterate, read_batches]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("told", ["assigned", "revoked", "lost"])
+async def test_a_read_inside_a_listener_raises_at_once(
+    make: Make,
+    cluster: FakeCluster,
+    protocol: str,
+    read: Callable[[AIOKafkaConsumer], Awaitable[None]],
+    told: str,
+) -> None:
+    raised: list[BaseException] = []
+
+    class Listener(Diary):
+        async def _read(self, now: str) -> None:
+            if now == told and not raised:
+                try:
+                    async with asyncio.timeout(10):
+                        await read(consumer)
+                except BaseException as error:
+                    raised.append(error)
+
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            await self._read("assigned")
+
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            if revoked:
+                await self._read("revoked")
+
+        async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+            await self._read("lost")
+
+    append(cluster, numbered(5))
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Listener())
+    await consumer.start()
+    if told == "revoked":
+        consumer.subscribe(["other"], listener=Listener())
+    elif told == "lost":
+        beat = ApiKey.CONSUMER_GROUP_HEARTBEAT if protocol == "modern" else ApiKey.HEARTBEAT
+        cluster.control(beat, error=110 if protocol == "modern" else 22)
+    await until(lambda: bool(raised))
+    (error,) = raised
+    assert isinstance(error, IllegalStateError)
+    assert "rebalance listener" in str(error)
+    if told != "revoked":
+        assert await take(consumer, 5) == numbered(5)  # nothing is lost, and reading goes on
+
+
+async def test_a_task_that_a_listener_starts_may_read(make: Make, cluster: FakeCluster) -> None:
+    reading: list[asyncio.Task[list[bytes]]] = []
+
+    class Listener(Diary):
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            if not reading:
+                reading.append(asyncio.create_task(take(consumer, 5)))
+                await asyncio.sleep(0.01)
+
+    append(cluster, numbered(5))
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Listener())
+    await consumer.start()
+    assert await reading[0] == numbered(5)
 
 
 async def test_lost_partitions_are_told_as_lost(
