@@ -175,6 +175,11 @@ class BrokerFetch:
             return max(told, self._answered_at)
         return told
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last fetch failed with its connection, or none could be made since."""
+        return self._failures > 0 and self._connection is None
+
     # --- the task
 
     def wake(self) -> None:

@@ -5,7 +5,8 @@ A base class of `AIOKafkaConsumer`, apart only to keep both readable.
 
 from __future__ import annotations
 
-from time import monotonic
+from functools import partial
+from time import monotonic, time
 from typing import Final, Literal, overload
 
 from aiokafka_lite._arguments import flag, is_int
@@ -83,6 +84,7 @@ class BulkCalls(SubscriptionCalls):
         return core.buffer.metrics.snapshot(
             core.positions,
             monotonic(),
+            knows_ends=partial(core.fetcher.knows_ends, now=time()),
             buffered=core.buffer.bytes,
             budget=core.options.buffer_memory,
             group=None
@@ -93,5 +95,10 @@ class BulkCalls(SubscriptionCalls):
 
     def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
         """By assigned partition, `records-lag` (to the end that may be read, as the last fetch
-        told it) and `records-lead` (from the first record there is); nan if not known. (ours)"""
-        return partition_metrics(self._core.positions)
+        reported it) and `records-lead` (from the first record there is). (ours)
+
+        They are nan where no fetch was answered within the last 30 seconds, and while the broker
+        cannot be reached: not a lag that was right once.
+        """
+        core = self._core
+        return partition_metrics(core.positions, partial(core.fetcher.knows_ends, now=time()))

@@ -51,6 +51,10 @@ from aiokafka_lite.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
+ENDS_KNOWN_FOR: Final = 30.0
+"""Seconds for which the answer to a fetch is taken for where a partition begins and ends. An idle
+partition is answered every `fetch_max_wait_ms`; Kafka's own window for metrics is as long."""
+
 LEAVE_WITHIN: Final = 0.5
 """Seconds that the end of a fetch session may take: it only saves the broker some memory."""
 
@@ -231,6 +235,19 @@ class Fetcher:
         milliseconds since the epoch, or None before the first answer."""
         broker = self._brokers.get(state.node)
         return state.polled_at if broker is None else broker.polled_at(state)
+
+    def knows_ends(self, state: PartitionState, now: float) -> bool:
+        """Whether what the last answer said of the ends of a partition may still be told: the
+        broker answered lately, and can be reached as far as is known.
+
+        Args:
+            now: Seconds since the epoch.
+        """
+        broker = self._brokers.get(state.node)
+        if broker is None or broker.failing:
+            return False
+        told = broker.polled_at(state)
+        return told is not None and now - told / 1000 < ENDS_KNOWN_FOR
 
     # --- pauses
 

@@ -8,7 +8,7 @@ somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._stats import Recent
@@ -93,6 +93,7 @@ class ConsumerMetrics:
         states: Iterable[PartitionState],
         now: float,
         *,
+        knows_ends: Callable[[PartitionState], bool],
         buffered: int,
         budget: int,
         group: tuple[Counters, CommitCounters] | None,
@@ -103,6 +104,7 @@ class ConsumerMetrics:
         Args:
             states: Of the assigned partitions.
             now: On the clock of what was recorded.
+            knows_ends: Whether a partition's first and last offsets are of late.
             buffered: Bytes of responses that are held.
             budget: Most bytes that may be.
             group: What the membership and the commits did; None without a group.
@@ -115,6 +117,8 @@ class ConsumerMetrics:
             assigned += 1
             if state.chunk is not None:
                 held += state.chunk.count - state.chunk.index
+            if not knows_ends(state):
+                continue
             if (lag := _lag(state)) is not None:
                 lags.append(lag)
             if (lead := _lead(state)) is not None:
@@ -180,13 +184,17 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
 
 
 def partition_metrics(
-    states: Iterable[PartitionState],
+    states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
 ) -> dict[TopicPartition, dict[str, float]]:
-    """Where each partition stands; nan where it is not known yet."""
-    return {
-        state.tp: {"records-lag": _or_nan(_lag(state)), "records-lead": _or_nan(_lead(state))}
-        for state in states
-    }
+    """Where each partition stands; nan where it is not known, or not any more."""
+    told: dict[TopicPartition, dict[str, float]] = {}
+    for state in states:
+        known = knows_ends(state)
+        told[state.tp] = {
+            "records-lag": _or_nan(_lag(state) if known else None),
+            "records-lead": _or_nan(_lead(state) if known else None),
+        }
+    return told
 
 
 def _lag(state: PartitionState) -> int | None:

@@ -2,6 +2,9 @@
 
 import math
 
+import pytest
+
+from aiokafka_lite.consumer import fetcher
 from aiokafka_lite.consumer.metrics import ConsumerMetrics
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -66,6 +69,56 @@ async def test_a_partition_that_was_not_asked_about_is_not_known(
     assert all(math.isnan(each) for each in told.values())
 
 
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+async def test_no_lag_is_told_of_a_broker_that_is_gone(
+    cluster: FakeCluster, make: MakeConsumer, group_protocol: str
+) -> None:
+    append(cluster, numbered(10))
+    async with make("orders", group_id="g", group_protocol=group_protocol) as consumer:
+        for _ in range(4):
+            await consumer.getone()
+        await until(lambda: consumer.metrics()["records-lag-max"] == 6)
+        cluster.kill(0)
+        await until(lambda: math.isnan(consumer.metrics()["records-lag-max"]))
+        assert math.isnan(consumer.metrics()["records-lead-min"])
+        told = consumer.partition_metrics()
+        assert all(math.isnan(each) for one in told.values() for each in one.values())
+        assert consumer.metrics()["assigned-partitions"] == len(consumer.assignment())
+        append(cluster, numbered(5), 1)
+        await cluster.restart(0)
+        await until(lambda: consumer.metrics()["records-lag-max"] == 6)
+        assert consumer.metrics()["assigned-partitions"] == len(consumer.assignment()) == 3
+
+
+@pytest.mark.parametrize("why", ["silent broker", "stuck reader", "paused"])
+async def test_a_lag_that_was_right_once_is_not_told_for_ever(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(fetcher, "ENDS_KNOWN_FOR", 0.3)
+    for _ in range(3):
+        append(cluster, numbered(2))
+    async with make(fetch_max_wait_ms=20, max_partition_fetch_bytes=100) as consumer:
+        consumer.assign([TP0, TP1])
+        for _ in range(2 if why == "stuck reader" else 6):
+            await consumer.getone()
+        lag = 4 if why == "stuck reader" else 0
+        told = consumer.partition_metrics
+        await until(lambda: told()[TP0]["records-lag"] == lag)
+        if why == "silent broker":
+            cluster.pause(0)
+        elif why == "paused":
+            consumer.pause(TP0)
+        append(cluster, numbered(10, 6))
+        await until(lambda: math.isnan(told()[TP0]["records-lag"]))
+        if why != "silent broker":  # which answers about what is idle
+            assert told()[TP1]["records-lag"] == 0
+        cluster.resume(0)
+        consumer.resume(TP0)
+        for _ in range(14 if why == "stuck reader" else 10):
+            await consumer.getone()
+        await until(lambda: told()[TP0]["records-lag"] == 0)
+
+
 async def test_columns_are_counted(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, numbered(10))
     async with make("orders") as consumer, consumer.batches(columns=True) as batches:
@@ -77,7 +130,9 @@ def test_throttling_is_told() -> None:
     metrics = ConsumerMetrics()
     metrics.on_fetch(1000, 0.002, 0.03, 5.0)
     metrics.on_fetch(0, 0.5, 0.0, 5.1)
-    told = metrics.snapshot((), 5.2, buffered=0, budget=1, group=None, loop_time=0.0)
+    told = metrics.snapshot(
+        (), 5.2, knows_ends=lambda state: True, buffered=0, budget=1, group=None, loop_time=0.0
+    )
     assert told["fetch-throttle-time-max"] == 30
     assert told["fetch-throttle-time-avg"] == 15
     assert told["fetch-latency-max"] == 500
