@@ -93,6 +93,16 @@ class ClassicMember:
         return self._place.generation
 
     @property
+    def protocol(self) -> str:
+        """Name of the assignor of the generation; "" before the first."""
+        return self._place.protocol
+
+    @property
+    def broker_assigns(self) -> bool:
+        """A member of the group assigns."""
+        return False
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """What the application holds."""
         return self._holdings.partitions

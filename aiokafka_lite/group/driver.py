@@ -34,11 +34,13 @@ from typing import Final, Protocol
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.assignment_data import subscribed_topics
 from aiokafka_lite.group.assignors.abstract import LeadingAssignor
 from aiokafka_lite.group.briefing import Briefing
+from aiokafka_lite.group.life import GroupLife
 from aiokafka_lite.group.link import CoordinatorLink
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
@@ -127,6 +129,7 @@ class GroupDriver:
         self._loop = loop
         self._link = CoordinatorLink(cluster, options.group_id, self._spawn)
         self._briefing = Briefing(cluster, membership, options)
+        self._life = GroupLife(options.group_id, options.group_instance_id, membership)
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()  # set: the task looks for steps again
@@ -295,8 +298,11 @@ class GroupDriver:
 
     def _take_steps(self) -> None:
         membership = self.membership
+        self._life.look()
         while (step := membership.next_step(self._now)) is not None:
+            self._life.on_step(step)
             self._begin(step)
+        self._life.look()
         if membership.rejoin_needed and membership.unresolved_topic_ids and not self._resolving:
             self._resolving = True
             self._spawn(self._resolve(), "names of topics")
@@ -377,6 +383,9 @@ class GroupDriver:
             self.membership.on_error(FIND_COORDINATOR, failure, self._now)
             raise
         else:
+            self._life.on_coordinator(
+                self._cluster.coordinators.get(CoordinatorKind.GROUP, self._options.group_id)
+            )
             self.membership.on_coordinator(self._now)
         finally:
             self.wake()

@@ -356,6 +356,15 @@ class Membership(Protocol):
         """The generation, or the member epoch; -1 outside of the group."""
 
     @property
+    def protocol(self) -> str:
+        """Name of the assignor that the group goes by; "" where the broker assigns, or before the
+        first generation."""
+
+    @property
+    def broker_assigns(self) -> bool:
+        """Whether this is the protocol in which the broker assigns (KIP-848)."""
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """What the application holds, as far as the machine has told it to."""
 

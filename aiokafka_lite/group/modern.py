@@ -126,6 +126,16 @@ class ModernMembership:
         return self._standing.generation
 
     @property
+    def protocol(self) -> str:
+        """The broker's business."""
+        return ""
+
+    @property
+    def broker_assigns(self) -> bool:
+        """It does."""
+        return True
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """What the application holds; what is revoked or lost, until its listener is through."""
         return self._parts.held
@@ -286,7 +296,7 @@ class ModernMembership:
 
     def request_rejoin(self, reason: str, now: float) -> None:
         """A rebalance is the coordinator's to begin, in this protocol; ask it for news at once."""
-        logger.info("%s was asked for a rebalance: %s", self, reason)
+        logger.debug("%s was asked for a rebalance: %s", self, reason)
         self._hasten()
 
     def retry(self, now: float) -> None:
@@ -545,7 +555,8 @@ class ModernMembership:
         self._stale = False
         self._standing.plan_farewell(stay)
         if self._state not in LEAVES:
-            logger.info("%s leaves: %s", self, reason)
+            group, member = self.options.group_id, self.member_id
+            logger.info("Leaving group %s as member %s: %s", group, member, reason)
             self._parts.abandon()
             self._to(MemberState.PREPARE_LEAVING)
         self._settle(now)

@@ -1,0 +1,159 @@
+"""What the log says of a member's life: one line at INFO for each change, in both protocols.
+
+The driver hands in each step that it begins and has the machine looked at before, so the lines come
+in the order of the events. What is tried again and again is logged once. A handler may format a
+record later, when the member has moved on: so its arguments are texts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from aiokafka_lite.group.membership import (
+    Assign,
+    Elect,
+    FindCoordinator,
+    Lost,
+    Membership,
+    Revoke,
+    Send,
+    Step,
+)
+from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest
+from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["GroupLife", "named"]
+
+log: Final = logging.getLogger(__name__)
+
+_JOIN_WITH_REASON: Final = 8
+_LEAVE_WITH_REASON: Final = 5
+_OUT: Final = frozenset({"unsubscribed", "closed", "idle", "stale"})
+"""States of either machine in which it is no member and asks for nothing."""
+
+
+class GroupLife:
+    """Logs the life of one member.
+
+    Args:
+        group_id: Its group.
+        instance_id: Of a static member, or None.
+        membership: The machine.
+    """
+
+    def __init__(self, group_id: str, instance_id: str | None, membership: Membership) -> None:
+        self._group = group_id
+        self._static = instance_id is not None
+        self._membership = membership
+        self._state: Enum = membership.state
+        self._member_id = ""
+        self._generation = -1
+        self._joining: str | None = None  # the reason that was logged, until the member has joined
+        self._searching = False
+        self._coordinator: int | None = None
+
+    def look(self) -> None:
+        """The machine may have moved."""
+        membership = self._membership
+        state, generation = membership.state, membership.generation
+        if generation != self._generation:
+            self._generation = generation
+            if generation >= 0:
+                self._member_id = membership.member_id
+                self._joining = None
+                self._on_generation(generation)
+        if state is not self._state:
+            self._state = state
+            if membership.broker_assigns and state.value == "joining":
+                self._on_join(membership.member_id, "it is subscribed")
+            elif state.value in _OUT:
+                self._on_out()
+
+    def on_step(self, step: Step) -> None:
+        """A step is begun."""
+        self.look()
+        match step:
+            case Send(kind="JoinGroup"):
+                request = step.request_for(_JOIN_WITH_REASON)
+                if isinstance(request, JoinGroupRequest) and request.reason != self._joining:
+                    self._joining = request.reason
+                    self._on_join(request.member_id, request.reason)
+            case Send(kind="LeaveGroup"):
+                request = step.request_for(_LEAVE_WITH_REASON)
+                if isinstance(request, LeaveGroupRequest):
+                    for each in request.members:
+                        text = "Leaving group %s as member %s: %s"
+                        log.info(text, self._group, each.member_id, each.reason)
+            case FindCoordinator():
+                if self._coordinator is not None and not self._searching:
+                    text = "Group %s lost its coordinator, broker %s: looking for the new one"
+                    log.info(text, self._group, self._coordinator)
+                self._searching = True
+            case Elect(protocol, members, skip):
+                what = "keeps the assignment" if skip else f"assigns by {protocol}"
+                log.info("%s: leads %d members and %s", str(self), len(members), what)
+            case Revoke(gone) if gone:
+                log.info("%s: revoking %s", str(self), named(gone))
+            case Lost(gone):
+                log.info("%s: lost %s", str(self), named(gone))
+            case Assign(added, everything):
+                new = named(added)
+                log.info("%s: assigned %s (new: %s)", str(self), named(everything), new)
+
+    def on_coordinator(self, node_id: int | None) -> None:
+        """The coordinator was found: its node id."""
+        if self._searching and node_id is not None:
+            log.info("The coordinator of group %s is broker %d", self._group, node_id)
+        self._searching = False
+        self._coordinator = node_id
+
+    def _on_join(self, member_id: str, reason: str | None) -> None:
+        who = f"as member {member_id}" if member_id else "as a new member"
+        log.info("Joining group %s %s: %s", self._group, who, reason or "no reason is known")
+
+    def _on_generation(self, generation: int) -> None:
+        membership = self._membership
+        if membership.broker_assigns:
+            text = "Member %s of group %s is in member epoch %d"
+            log.info(text, self._member_id, self._group, generation)
+        else:
+            text = "Joined group %s as member %s in generation %d, protocol %s"
+            log.info(text, self._group, self._member_id, generation, membership.protocol)
+
+    def _on_out(self) -> None:
+        if self._member_id:
+            text = "Member %s left group %s"
+            if self._static:
+                text = "Static member %s stopped; group %s keeps its place for the session timeout"
+            log.info(text, self._member_id, self._group)
+        self._member_id = ""
+        self._joining = None
+
+    def __str__(self) -> str:
+        parts = [f"Group {self._group}"]
+        if self._member_id:
+            parts.append(f"member {self._member_id}")
+        if self._generation >= 0:
+            what = "member epoch" if self._membership.broker_assigns else "generation"
+            parts.append(f"{what} {self._generation}")
+        return ", ".join(parts)
+
+
+def named(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions by topic, consecutive numbers as ranges: "orders 0-3, 7; other 0"."""
+    by_topic: dict[str, list[list[int]]] = {}
+    for topic, partition in sorted(partitions):
+        ranges = by_topic.setdefault(topic, [])
+        if ranges and ranges[-1][1] == partition - 1:
+            ranges[-1][1] = partition
+        else:
+            ranges.append([partition, partition])
+    told = []
+    for topic, ranges in by_topic.items():
+        numbers = (f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)
+        told.append(f"{topic} {', '.join(numbers)}")
+    return "; ".join(told) or "none"
