@@ -316,8 +316,7 @@ class ExactlyOnce:
     def _give_back(self) -> None:
         """Have it read again, but for what the application sought, or what is gone."""
         for taken, state, generation in self._parts:
-            if self._core.positions.is_current(state, generation):
-                self._core.seek(state, taken.start, taken.start_epoch)
+            self._core.give_back(state, generation, taken.start, taken.start_epoch)
         self._failure = None
         self._end()
 

@@ -1,0 +1,63 @@
+"""`exactly_once` gives back an aborted batch of a log that was cut while the batch was at hand."""
+
+import asyncio
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, exactly_once
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.consumer.makers import append, numbered, until
+
+P0 = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("cut_at", "begins"),
+    [(6, 4), (4, 4), (2, 2)],
+    ids=["within the batch", "at its start", "before it"],
+)
+@pytest.mark.parametrize("sought", [True, False], ids=["epoch unknown", "epoch known"])
+async def test_an_aborted_batch_of_a_log_that_was_cut(
+    cut_at: int, begins: int, sought: bool
+) -> None:
+    async with (
+        FakeCluster(topics={"orders": 1}) as cluster,
+        AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, transactional_id="tx", retry_backoff_ms=10
+        ) as producer,
+        AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id="g",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            fetch_max_wait_ms=50,
+            retry_backoff_ms=10,
+        ) as consumer,
+    ):
+        for first in range(0, 8, 2):
+            append(cluster, numbered(2, first))
+        consumer.assign([P0])
+        if sought:
+            consumer.seek(P0, 4)
+        else:
+            consumer.seek(P0, 0)
+            assert [(await consumer.getone()).offset for _ in range(4)] == [0, 1, 2, 3]
+        state = consumer._core.positions.state(P0)
+        read_before = state.fetch_generation
+
+        async def fail() -> None:
+            async with exactly_once(consumer, producer, max_records=4) as batches:
+                async for batch in batches:
+                    assert [record.offset for record in batch] == [4, 5, 6, 7]
+                    cluster.truncate("orders", 0, cut_at)
+                    append(cluster, [b"n%d" % offset for offset in range(cut_at, cut_at + 3)])
+                    await until(lambda: state.fetch_generation > read_before)
+                    raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        async with asyncio.timeout(10):
+            read = [await consumer.getone() for _ in range(cut_at + 3 - begins)]
+        assert [record.offset for record in read] == list(range(begins, cut_at + 3))
+        new = [record.value for record in read if record.offset >= cut_at]
+        assert new == [b"n%d" % offset for offset in range(cut_at, cut_at + 3)]
