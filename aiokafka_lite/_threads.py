@@ -148,7 +148,7 @@ class ThreadPool:
 
 
 codec_threads: Final = ThreadPool("aiokafka_lite-codec", max(2, min(os.cpu_count() or 1, 8)))
-"""For compression and decompression, which release the GIL: no more than there are processors."""
+"""For compression and decompression, which release the GIL: a thread a processor, but two to eight."""
 
 lookup_threads: Final = ThreadPool("aiokafka_lite-lookup", 16)
 """For what waits for others: host names, tokens over HTTP. Enough of them that some may hang."""

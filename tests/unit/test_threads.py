@@ -37,8 +37,14 @@ async def test_a_call_returns_or_raises_what_the_function_does() -> None:
     assert await pool.run(loop, divmod, 7, 3) == (2, 1)
     with pytest.raises(ZeroDivisionError):
         await pool.run(loop, divmod, 7, 0)
-    name = await call(pool, lambda: threading.current_thread().name)
-    assert name == "pool-0"  # the one that was idle was used again
+
+
+async def test_an_idle_thread_is_used_again() -> None:
+    pool = ThreadPool("pool", 2)
+    for _ in range(3):
+        assert await call(pool, lambda: threading.current_thread().name) == "pool-0"
+        await until(lambda: pool._idle == 1)
+    assert pool.running == 1
 
 
 async def test_no_more_threads_than_allowed() -> None:
