@@ -45,26 +45,36 @@ class _Job(Generic[_T]):
 
     def run(self) -> None:
         """Call, and hand the outcome over. Nobody waits for a job that was cancelled."""
-        if self._future.cancelled():
+        future, loop = self._future, self._loop
+        if future.cancelled():
             return
         try:
             result = self._call()
         except BaseException as error:
-            self._hand_over(self._future.set_exception, error)
+            _hand_over(loop, future, future.set_exception, error)
+            # Its traceback refers to this frame: nothing here may refer to the exception.
+            del future, self
         else:
-            self._hand_over(self._future.set_result, result)
+            _hand_over(loop, future, future.set_result, result)
 
-    def _hand_over(self, settle: Callable[[Any], None], outcome: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._settle, settle, outcome)
-        except RuntimeError:
-            # The loop was closed meanwhile: nobody is left to wait.
-            if not self._loop.is_closed():
-                raise
 
-    def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:
-        if not self._future.done():
-            settle(outcome)
+def _hand_over(
+    loop: asyncio.AbstractEventLoop,
+    future: "asyncio.Future[Any]",
+    settle: Callable[[Any], None],
+    outcome: object,
+) -> None:
+    try:
+        loop.call_soon_threadsafe(_settle, future, settle, outcome)
+    except RuntimeError:
+        # The loop was closed meanwhile: nobody is left to wait.
+        if not loop.is_closed():
+            raise
+
+
+def _settle(future: "asyncio.Future[Any]", settle: Callable[[Any], None], outcome: object) -> None:
+    if not future.done():
+        settle(outcome)
 
 
 class ThreadPool:
@@ -148,7 +158,7 @@ class ThreadPool:
 
 
 codec_threads: Final = ThreadPool("aiokafka_lite-codec", max(2, min(os.cpu_count() or 1, 8)))
-"""For compression and decompression, which release the GIL: a thread a processor, but two to eight."""
+"""For compression and decompression, which release the GIL: one a processor, but two to eight."""
 
 lookup_threads: Final = ThreadPool("aiokafka_lite-lookup", 16)
 """For what waits for others: host names, tokens over HTTP. Enough of them that some may hang."""

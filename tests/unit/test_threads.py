@@ -1,6 +1,7 @@
 """_threads: calls outside of the event loop, without the application's executor."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import subprocess
@@ -81,6 +82,30 @@ async def test_an_idle_thread_keeps_no_result() -> None:
     seen = weakref.ref(result)
     del result
     await until(lambda: gc.collect() >= 0 and seen() is None)
+
+
+async def test_an_exception_is_in_no_reference_cycle() -> None:
+    """Or what its traceback holds, a socket for example, would stay until the collector runs."""
+
+    class Held:
+        pass
+
+    seen: list[weakref.ref[Held]] = []
+
+    def fail() -> None:
+        held = Held()
+        seen.append(weakref.ref(held))
+        raise ZeroDivisionError
+
+    pool = ThreadPool("pool", 1)
+    gc.disable()
+    try:
+        for _ in range(3):
+            with contextlib.suppress(ZeroDivisionError):
+                await pool.run(asyncio.get_running_loop(), fail)
+        await until(lambda: [each() for each in seen] == [None] * 3)
+    finally:
+        gc.enable()
 
 
 async def test_a_cancelled_call_that_has_not_begun_never_begins() -> None:
