@@ -77,8 +77,9 @@ class AbstractTokenProvider(abc.ABC):
     async def token(self) -> str:
         """The token to present now; it must not have expired.
 
-        May take as long as it likes, but raise rather than hang: a connection attempt waits for it
-        under its own time limit.
+        It may take `request_timeout_ms`; then it is cancelled. That, an exception, and ending in
+        CancelledError all fail this one attempt to connect or to renew the session, which is tried
+        again.
         """
 
     def extensions(self) -> Mapping[str, str]:

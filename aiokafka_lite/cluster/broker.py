@@ -12,8 +12,8 @@ Non-obvious:
   if it lived for longer than the shortest backoff.
 - A `Broker` lives as long as its cluster and stands for a node id; its address may move, which
   closes what was connected to the old one.
-- An attempt's outcome is a bare future that is never cancelled: `close` resolves it even if the
-  attempt's task was cancelled before its first step.
+- An attempt's outcome is a bare future that is never cancelled. It is resolved however the
+  attempt's task ends, even if that was cancelled before its first step or died of a BaseException.
 """
 
 from __future__ import annotations
@@ -204,7 +204,18 @@ class Broker:
         name = f"connect to {self} for {purpose.value}"
         attempt = _Attempt(self._tasks.spawn(self._connect(purpose, outcome), name), outcome)
         self._attempts[purpose] = attempt
+        attempt.task.add_done_callback(lambda task: self._on_attempt_done(purpose, attempt, task))
         return attempt
+
+    def _on_attempt_done(
+        self, purpose: Purpose, attempt: _Attempt, task: asyncio.Task[None]
+    ) -> None:
+        """An attempt that ended without an outcome has failed: those who wait must not hang."""
+        if attempt.outcome.done():
+            return
+        ended = "was cancelled" if task.cancelled() else f"failed: {task.exception()!r}"
+        error = KafkaConnectionError(f"{self}: the attempt to connect {ended}")
+        self._failed(purpose, attempt.outcome, error, asyncio.get_running_loop().time())
 
     async def _connect(self, purpose: Purpose, outcome: asyncio.Future[Connection]) -> None:
         loop = asyncio.get_running_loop()

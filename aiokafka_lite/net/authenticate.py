@@ -7,6 +7,7 @@ only, to brokers before 1.0.
 Source: KIP-43 (SaslHandshake), KIP-152 (SaslAuthenticate), KIP-368 (session lifetime).
 """
 
+import asyncio
 from collections.abc import Generator
 from typing import Protocol, TypeAlias
 
@@ -35,7 +36,10 @@ class Mechanism(Protocol):
         ...
 
     async def begin(self, host: str) -> Exchange:
-        """A new exchange with the broker at `host`; may take time, to fetch a token say."""
+        """A new exchange with the broker at `host`; may take time, to fetch a token for example.
+
+        `authenticate` bounds that time, and turns a cancellation from inside into an error.
+        """
         ...
 
 
@@ -50,8 +54,13 @@ class Channel(Protocol):
     async def exchange_raw(self, token: bytes) -> bytes: ...
 
 
-async def authenticate(channel: Channel, mechanism: Mechanism) -> float | None:
+async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) -> float | None:
     """Prove to the broker who this client is.
+
+    Args:
+        channel: The connection; each of its requests has a deadline of its own.
+        mechanism: What to say.
+        patience: Seconds that the mechanism may take to begin, that is to fetch its credentials.
 
     Returns:
         Seconds until the broker wants to be told again; None when it does not.
@@ -59,18 +68,19 @@ async def authenticate(channel: Channel, mechanism: Mechanism) -> float | None:
     Raises:
         AuthenticationFailedError: (or the broker's code for it, a subclass) it was not believed,
             or it does not offer the mechanism.
-        KafkaConnectionError: The connection was lost.
+        KafkaConnectionError: The connection was lost; or the mechanism had nothing to say in time.
+        Exception: What the mechanism itself raised.
 
     Cancellation: leaves the connection half authenticated: close it.
     """
     if channel.versions.supports(ApiKey.SASL_AUTHENTICATE):
         await _choose(channel, mechanism, 1)
-        exchange = await mechanism.begin(channel.host)
+        exchange = await _begin(mechanism, channel.host, patience)
         return await _exchange_requests(channel, exchange)
     if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
         await _choose(channel, mechanism, 0)
     # Brokers 0.9 know GSSAPI only, and no SaslHandshake to choose it by.
-    exchange = await mechanism.begin(channel.host)
+    exchange = await _begin(mechanism, channel.host, patience)
     try:
         await _exchange_raw(channel, exchange)
     except KafkaConnectionError as error:
@@ -79,6 +89,35 @@ async def authenticate(channel: Channel, mechanism: Mechanism) -> float | None:
             "before 1.0 refuse credentials"
         ) from error
     return None
+
+
+async def _begin(mechanism: Mechanism, host: str, patience: float) -> Exchange:
+    """Have the mechanism fetch its credentials, in a task of its own.
+
+    That code is the application's. A task keeps apart a cancellation that comes from inside it,
+    which is a failure like any other, from one of whoever waits here; and code that does not react
+    to being cancelled holds up nobody.
+    """
+    beginning = asyncio.ensure_future(mechanism.begin(host))
+    try:
+        await asyncio.wait([beginning], timeout=patience)
+        if not beginning.done():
+            raise KafkaConnectionError(
+                f"{mechanism!r} got no credentials within {patience:g} s (request_timeout_ms)"
+            )
+        if beginning.cancelled():
+            raise KafkaConnectionError(f"{mechanism!r} got no credentials: it was cancelled")
+        return beginning.result()
+    finally:
+        if not beginning.done():
+            beginning.add_done_callback(_ignore_outcome)
+            beginning.cancel()
+
+
+def _ignore_outcome(task: asyncio.Future[Exchange]) -> None:
+    """Look at the outcome of a task that was given up, so that asyncio does not warn about it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:

@@ -130,8 +130,9 @@ class Connection:
                     options.known.remember(host, port, learned)
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
-                    lifetime = await authenticate(self, options.mechanism)
-                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close)
+                    patience = options.request_timeout
+                    lifetime = await authenticate(self, options.mechanism, patience)
+                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close, patience)
                 if self._closed:
                     # It was lost after the last answer, before this coroutine went on.
                     raise self._lost_error()

@@ -8,6 +8,8 @@ was sent before is answered before, and nothing may come in between.
 Non-obvious:
 - An idle connection is left alone: it is renewed when it is used again.
 - The jitter keeps the connections of many clients from coming back together.
+- Nothing is held without an end: fetching the credentials and each request have a deadline, and a
+  renewal that ends in any other way than by success closes the connection.
 """
 
 import asyncio
@@ -45,7 +47,8 @@ class Renewal:
         connection: Whose session it is.
         mechanism: The one that the connection was opened with.
         lifetime: Seconds that the broker gave at first; None for ever.
-        on_failure: Told why it was not renewed, if so; the connection is of no more use.
+        on_failure: Called with the reason if it was not renewed: the connection is of no more use.
+        patience: Seconds that the mechanism may take to fetch its credentials.
     """
 
     def __init__(
@@ -54,13 +57,16 @@ class Renewal:
         mechanism: Mechanism,
         lifetime: float | None,
         on_failure: Callable[[KafkaError], None],
+        patience: float,
     ) -> None:
         self._channel: Channel = _PastHeld(connection)
         self._mechanism = mechanism
         self._on_failure = on_failure
+        self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._held: deque[Callable[[], None]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._over = False  # the connection is closed
         self._due = self._next(lifetime)
 
     def holds(self) -> bool:
@@ -69,6 +75,7 @@ class Renewal:
             if self._due is None or self._loop.time() < self._due:
                 return False
             self._task = self._loop.create_task(self._renew(), name="aiokafka_lite: renew session")
+            self._task.add_done_callback(self._on_done)
         return True
 
     def hold(self, send: Callable[[], None]) -> None:
@@ -77,13 +84,14 @@ class Renewal:
 
     def cancel(self) -> None:
         """The connection closes: nothing that is held will be sent, and each is called to see."""
+        self._over = True
         if self._task is not None:
             self._task.cancel()
         self._release()
 
     async def _renew(self) -> None:
         try:
-            lifetime = await authenticate(self._channel, self._mechanism)
+            lifetime = await authenticate(self._channel, self._mechanism, self._patience)
         except KafkaError as error:
             self._on_failure(error)
         except Exception as error:  # a token provider may raise what it likes
@@ -94,6 +102,18 @@ class Renewal:
             self._due = self._next(lifetime)
             self._task = None
             self._release()
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        """Give what is held an outcome, however the task ended: closing the connection fails it."""
+        if self._task is task and not self._over:
+            error = None if task.cancelled() else task.exception()
+            failed = AuthenticationFailedError(
+                f"{self._mechanism!r} was cancelled"
+                if error is None
+                else f"{self._mechanism!r} failed: {error!r}"
+            )
+            failed.__cause__ = error
+            self._on_failure(failed)
 
     def _release(self) -> None:
         while self._held:

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from aiokafka_lite.abc import AbstractTokenProvider
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+)
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.sasl.text import shown
 
@@ -31,9 +36,17 @@ class OAuthBearer:
 
         Raises:
             KafkaConfigurationError: What the provider gave is no token, or no extensions.
+            KafkaConnectionError: The provider raised an exception, which is this error's cause.
         """
-        token = await self._provider.token()
-        return self._exchange(first_message(token, self._provider.extensions()))
+        try:
+            token = await self._provider.token()
+            extensions = self._provider.extensions()
+        except KafkaError:
+            raise
+        except Exception as error:
+            # Retriable: the service that issues the tokens may be away for a moment.
+            raise KafkaConnectionError(f"the token provider failed: {error!r}") from error
+        return self._exchange(first_message(token, extensions))
 
     def _exchange(self, message: bytes) -> Exchange:
         refusal = yield message

@@ -8,9 +8,11 @@ import socket
 import pytest
 
 from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
 from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
+from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
@@ -319,3 +321,50 @@ class TestClose:
         with pytest.raises(IllegalStateError, match="closed"):
             await connecting
         await until(lambda: not task_owner.running)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+async def test_an_attempt_whose_task_is_cancelled_has_an_outcome(
+    tiny_kafka, broker_at, steps, soon
+):
+    server = (await tiny_kafka()).brokers[1]
+    server.speaking.clear()
+    broker = broker_at(server.port)
+    before = asyncio.all_tasks()
+    waiting = asyncio.create_task(broker.connection())
+    await asyncio.sleep(0)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    (attempt,) = [t for t in asyncio.all_tasks() - before if "connect to" in t.get_name()]
+    attempt.cancel()  # as a program does that cancels every task it finds
+    async with asyncio.timeout_at(soon()):
+        with pytest.raises(KafkaConnectionError, match="was cancelled"):
+            await waiting
+        server.speaking.set()
+        assert not (await broker.connection()).closed
+
+
+async def test_an_attempt_that_dies_of_a_base_exception_has_an_outcome(
+    tiny_kafka, monkeypatch, soon
+):
+    class Deadly(BaseException):
+        pass
+
+    async def die(*_: object) -> None:
+        raise Deadly("nothing catches this")
+
+    reported = []
+    owner = TaskOwner("test", lambda name, error: reported.append(error))
+    server = (await tiny_kafka()).brokers[1]
+    node = Node(1, "127.0.0.1", server.port)
+    broker = Broker(node, ConnectionOptions(), Backoff(0.001, 0.002), owner, lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "open", die)
+        async with asyncio.timeout_at(soon()):
+            with pytest.raises(KafkaConnectionError, match="nothing catches this"):
+                await broker.connection()
+    async with asyncio.timeout_at(soon()):
+        assert not (await broker.connection()).closed
+    assert [type(error) for error in reported] == [Deadly]
+    broker.close()
+    await owner.close(soon())

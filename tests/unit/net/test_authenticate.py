@@ -1,5 +1,6 @@
 """authenticate: tokens to and fro, inside requests or bare, and refusals."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -191,3 +192,56 @@ async def test_a_mechanism_that_raises(serve: Serve, connect: Connect) -> None:
     broker = await serve(script)
     with pytest.raises(LookupError, match="no token today"):
         await connect(broker, **sasl(Broken()))
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "never"])
+async def test_credentials_that_do_not_come_are_an_error(
+    serve: Serve, connect: Connect, ending: str
+) -> None:
+    class Broken(Password):
+        async def begin(self, host: str) -> Any:
+            if ending == "cancelled":
+                raise asyncio.CancelledError
+            await asyncio.sleep(60)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await take_mechanism(peer, 1)
+        await peer.silence()
+
+    broker = await serve(script)
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(10):
+        with pytest.raises(KafkaConnectionError, match="got no credentials"):
+            await connect(broker, **sasl(Broken()), request_timeout=0.2)
+    for task in asyncio.all_tasks() - before:
+        await asyncio.wait([task], timeout=5)
+        assert task.done()
+
+
+async def test_cancelling_the_attempt_cancels_the_mechanism(serve: Serve, connect: Connect) -> None:
+    ended: list[str] = []
+
+    class Slow(Password):
+        async def begin(self, host: str) -> Any:
+            try:
+                ended.append("begun")
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ended.append("cancelled")
+                raise
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await take_mechanism(peer, 1)
+        await peer.silence()
+
+    attempt = asyncio.ensure_future(connect(await serve(script), **sasl(Slow())))
+    async with asyncio.timeout(10):
+        while not ended:
+            await asyncio.sleep(0.01)
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+        while ended != ["begun", "cancelled"]:
+            await asyncio.sleep(0.01)

@@ -189,3 +189,61 @@ async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Conne
     connection.close()
     with pytest.raises(KafkaConnectionError, match="closed"):
         await held
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "never"])
+async def test_credentials_that_do_not_come_close_the_connection(
+    serve: Serve, connect: Connect, ending: str
+) -> None:
+    class Forgetful(Password):
+        async def begin(self, host: str) -> Any:
+            if not self.hosts:
+                return await super().begin(host)
+            if ending == "cancelled":
+                raise asyncio.CancelledError
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    if self.closed == 2:
+                        raise  # the test is over
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        header, _ = await peer.read()
+        peer.answer(header, SaslHandshakeResponse(mechanisms=["PASSWORD"]))
+        await peer.silence()
+
+    mechanism = Forgetful()
+    chosen = {**options(), "mechanism": mechanism, "request_timeout": 0.5}
+    connection = await connect(await serve(script), **chosen)
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(10):
+        with pytest.raises(KafkaConnectionError, match="got no credentials"):
+            await beat(connection)
+    assert connection.closed
+    mechanism.closed = 2
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+
+
+async def test_a_renewal_whose_task_is_cancelled_closes_the_connection(
+    serve: Serve, connect: Connect
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await peer.silence()
+
+    connection = await connect(await serve(script), **options())
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    held = asyncio.ensure_future(beat(connection))
+    await asyncio.sleep(0)
+    (renewal,) = [t for t in asyncio.all_tasks() if t.get_name().endswith("renew session")]
+    renewal.cancel()  # as a program does that cancels every task it finds
+    async with asyncio.timeout(10):
+        with pytest.raises(KafkaConnectionError, match="was cancelled"):
+            await held
+    assert connection.closed

@@ -5,7 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from aiokafka_lite.abc import AbstractTokenProvider
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+)
 from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
 
 
@@ -57,3 +61,15 @@ async def test_a_refusal_is_acknowledged_and_told() -> None:
 async def test_what_cannot_be_said(provider: Provider, text: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=text):
         await OAuthBearer(provider).begin("any")
+
+
+async def test_a_provider_that_raises_fails_the_attempt_with_a_retriable_error() -> None:
+    class Away(Provider):
+        async def token(self) -> str:
+            raise OSError("503 Service Unavailable")
+
+    with pytest.raises(
+        KafkaConnectionError, match=r"the token provider failed: OSError.*503"
+    ) as told:
+        await OAuthBearer(Away()).begin("any")
+    assert isinstance(told.value.__cause__, OSError)
