@@ -110,6 +110,8 @@ class AIOKafkaClient:
         request_timeout_ms: A request without an answer in this time fails its connection.
         retry_backoff_ms: Pause before something is asked again; doubles up to a second.
         connections_max_idle_ms: Connections without traffic are closed after this; None: never.
+        bootstrap_timeout_ms: How long `bootstrap` and `async with` go on trying to reach a first
+            broker. By default each address is tried once, and a failure is raised at once. (ours)
         security_protocol, ssl_context, sasl_*: As of `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
         api_version: Deprecated by aiokafka, without effect.
@@ -139,6 +141,7 @@ class AIOKafkaClient:
         sasl_kerberos_service_name: str | None = "kafka",
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
+        bootstrap_timeout_ms: float | None = None,
     ) -> None:
         _arguments.check_loop(loop)
         _arguments.check_api_version(api_version)
@@ -166,6 +169,10 @@ class AIOKafkaClient:
             retry_backoff=milliseconds("retry_backoff_ms", retry_backoff_ms),
         )
         cluster.set_topics(None)
+        if bootstrap_timeout_ms is not None:
+            self._bootstrap_timeout = milliseconds(
+                "bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64
+            )
         self._adopt(cluster, request_timeout, asyncio.get_running_loop() if loop is None else loop)
         self._everything = True
 
@@ -179,6 +186,8 @@ class AIOKafkaClient:
         self = cls.__new__(cls)
         self._adopt(cluster, request_timeout, loop)
         return self
+
+    _bootstrap_timeout: float | None = None  # seconds
 
     def _adopt(
         self, cluster: Cluster, request_timeout: float, loop: asyncio.AbstractEventLoop
@@ -195,12 +204,17 @@ class AIOKafkaClient:
     async def bootstrap(self) -> None:
         """Connect to the cluster and learn its brokers and topics.
 
+        After a failure, or a cancellation, it can be called again.
+
         Raises:
-            KafkaConnectionError: No bootstrap address answered.
+            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
+                that time.
+            IllegalStateError: It was called before with success, or this is closed.
 
         Cancellation: closes what was opened.
         """
-        await self._cluster.start()
+        wait = self._bootstrap_timeout
+        await self._cluster.start(None if wait is None else self._loop.time() + wait)
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
@@ -209,11 +223,7 @@ class AIOKafkaClient:
         await self._cluster.close(self._deadline())
 
     async def __aenter__(self) -> Self:
-        try:
-            await self.bootstrap()
-        except BaseException:
-            await self.close()
-            raise
+        await self.bootstrap()  # which leaves nothing open if it fails
         return self
 
     async def __aexit__(self, *_: object) -> None:

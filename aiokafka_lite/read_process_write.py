@@ -187,6 +187,12 @@ class ExactlyOnce:
     # The loop
 
     async def __aenter__(self) -> Self:
+        # A start that failed since then has made other ones.
+        consumer, transactions = self._consumer(), self._producer._transactions
+        if consumer is not None and (group := consumer._core.group) is not None:
+            self._core, self._group = consumer._core, group
+        if transactions is not None:
+            self._machine = transactions.machine
         self._in_block = True
         return self
 

@@ -38,12 +38,21 @@ class Brokers:
         self._backoff = Backoff(options.reconnect_backoff, options.reconnect_backoff_max)
         self._tasks = tasks
         self._on_lost = on_lost
-        self._seeds = [
-            self._new(Node(-1 - i, host, port)) for i, (host, port) in enumerate(addresses)
-        ]
-        random.shuffle(self._seeds)  # so that a fleet's clients do not all begin with the first
+        self._addresses = list(addresses)
+        self._seeds: list[Broker] = []
         self._known: dict[int, Broker] = {}  # every node id ever told; update() adds
         self._live: list[Broker] = []  # those of the present metadata; update() replaces
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Close every connection and know the bootstrap addresses only."""
+        self.close()
+        self._seeds = [
+            self._new(Node(-1 - i, host, port)) for i, (host, port) in enumerate(self._addresses)
+        ]
+        random.shuffle(self._seeds)  # so that a fleet's clients do not all begin with the first
+        self._known = {}
+        self._live = []
 
     def update(self, nodes: Collection[Node]) -> None:
         """The metadata tells which nodes are alive, and where."""

@@ -18,6 +18,8 @@ Non-obvious:
   its stopping caused.
 - An answer from a known broker that names another cluster id is not believed: somebody else lives
   at that address now. From a bootstrap address it is, and then nothing of the old cluster counts.
+- A start that failed, or was cancelled, leaves nothing behind, and the next one begins anew. Topics
+  and listeners stay, and versions go on counting, so nobody mistakes an old one for a new one.
 - Who waits, waits for the end of a refresh and then looks for itself whether it has what it needs;
   cancelling one touches no other, and a wait ends by an answer, a lasting error, its deadline or
   the closing, never by nothing.
@@ -117,13 +119,14 @@ class Cluster:
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None when it went well
         self._started = False
+        self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
         self._ended = asyncio.Event()  # set, and replaced, at the end of each refresh
 
     # Life
 
     async def start(self, deadline: float | None = None) -> None:
-        """Connect and learn the brokers.
+        """Connect and learn the brokers. After a failure it can be called again.
 
         Args:
             deadline: Try again until then (loop time); without one every bootstrap address is
@@ -132,14 +135,18 @@ class Cluster:
         Raises:
             KafkaConnectionError: No address answered; the message tells what each one said.
             KafkaError: All refused for one lasting reason (credentials, versions).
+            IllegalStateError: It is closed, or started already.
 
         Cancellation: closes what was opened.
         """
-        if self._started or self.closed:
-            raise IllegalStateError("The connection to the cluster was started or closed before")
+        if self.closed:
+            raise closed_error()
+        if self._started:
+            raise IllegalStateError("The connection to the cluster is started already")
         self._started = True
         try:
-            self._tasks.spawn(self._keep_fresh(), "refresh metadata")
+            self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
+            self._refreshing.add_done_callback(self._on_refreshing_done)
             async with asyncio.timeout_at(deadline):
                 while self.metadata.version == 0:
                     await self._ended.wait()
@@ -148,13 +155,35 @@ class Cluster:
                     if error is not None and (deadline is None or not error.retriable):
                         raise copy.copy(error)
         except TimeoutError:
-            self.abort()
-            raise self._last_error or KafkaConnectionError(
+            error = self._last_error or KafkaConnectionError(
                 f"Unable to bootstrap from {self._brokers}: no answer in time"
-            ) from None
+            )
+            self.reset()
+            raise error from None
         except BaseException:
-            self.abort()
+            self.reset()
             raise
+
+    @property
+    def started(self) -> bool:
+        """True from the begin of a start until the end, or until that start fails."""
+        return self._started
+
+    def reset(self) -> None:
+        """Undo a start: close every connection and forget what was learned. Does nothing once it
+        is closed."""
+        if self.closed:
+            return
+        self._started = False
+        if self._refreshing is not None:
+            refreshing, self._refreshing = self._refreshing, None
+            refreshing.cancel()
+        self.metadata = EMPTY
+        self.coordinators = Coordinators()
+        self._last_error = None
+        self._schedule.begin_anew()
+        self._brokers.begin_anew()
+        self._end_refresh()  # those who wait find that it is not started
 
     async def close(self, deadline: float) -> None:
         """Close every connection; end every wait with IllegalStateError. Idempotent.
@@ -316,6 +345,11 @@ class Cluster:
         """Call `listener` with each new snapshot, in the event loop, right when it is adopted."""
         self._listeners.append(listener)
 
+    def remove_listener(self, listener: Listener) -> None:
+        """Undo `add_listener`; does nothing if it was not added."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     # Brokers
 
     def broker(self, node_id: int) -> Broker:
@@ -370,20 +404,21 @@ class Cluster:
     async def _keep_fresh(self) -> None:
         """The task: refreshes whenever the schedule says so, until the cluster is closed."""
         loop = asyncio.get_running_loop()
-        try:
-            while not self.closed:
-                pause = self._schedule.time_to_next(loop.time())
-                if pause <= 0:
-                    await self._refresh()
-                    continue
-                self._wake.clear()
-                try:
-                    async with asyncio.timeout(min(pause, _LONGEST_SLEEP)):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass  # the pause is over
-        finally:
-            self.abort()  # should it ever fail: better a closed client than one that hangs
+        while not self.closed:
+            pause = self._schedule.time_to_next(loop.time())
+            if pause <= 0:
+                await self._refresh()
+                continue
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(min(pause, _LONGEST_SLEEP)):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # the pause is over
+
+    def _on_refreshing_done(self, task: asyncio.Task[None]) -> None:
+        if task is self._refreshing:
+            self.abort()  # whatever ended it: a closed client is better than one that hangs
 
     async def _refresh(self) -> None:
         """One refresh: asks one broker after the other until one answers."""

@@ -43,6 +43,17 @@ class RefreshSchedule:
         self._sent: frozenset[str] = frozenset()  # the names the one under way asks for
         self._sent_all = False  # whether these were all that were tracked
 
+    def begin_anew(self) -> None:
+        """Nothing is known any more, and nothing is under way; numbers go on counting."""
+        self.under_way = False
+        self._need_all = True
+        self._pending = set()
+        self._urgent = False
+        self._failed = False
+        self._attempts = 0
+        self._refreshed_all_at = -math.inf
+        self._allowed_at = -math.inf
+
     def request_all(self) -> int:
         """Everything tracked has to be asked for again.
 

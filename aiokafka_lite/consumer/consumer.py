@@ -20,6 +20,7 @@ from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
+from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import arguments
 from aiokafka_lite.consumer.arguments import (
@@ -28,7 +29,7 @@ from aiokafka_lite.consumer.arguments import (
     DEFAULT_STRATEGY,
 )
 from aiokafka_lite.consumer.bulk_calls import BulkCalls
-from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.consumer.core import GIVE_UP_WITHIN, ConsumerCore
 from aiokafka_lite.consumer.delivery import Record, RecordStream
 from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, Deserializer
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -124,6 +125,9 @@ class AIOKafkaConsumer(BulkCalls):
             TLS included (ours).
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 leaves them to
             the operating system (ours).
+        bootstrap_timeout_ms: How long `start` and `async with` go on trying to reach a first
+            broker, for a service that may come up before its Kafka does. By default each address
+            is tried once, and a failure is raised at once (ours).
         group_protocol: "classic", or "consumer" for that of Kafka 4, where the broker assigns
             (ours; KIP-848).
         group_remote_assignor: With "consumer": the name of the broker's assignor; the group's
@@ -133,6 +137,8 @@ class AIOKafkaConsumer(BulkCalls):
         TypeError: An unknown argument (the message names the nearest one), or one of a wrong type.
         ValueError: A value that makes no sense, or that is not there yet.
     """
+
+    _entered_in_vain = False  # the last `async with` could not start
 
     def __init__(
         self,
@@ -187,6 +193,7 @@ class AIOKafkaConsumer(BulkCalls):
         socket_connection_setup_timeout_ms: int = 10000,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
+        bootstrap_timeout_ms: float | None = None,
         **unknown: object,
     ) -> None:
         self._closed = True  # nothing to warn about before all is made
@@ -237,38 +244,49 @@ class AIOKafkaConsumer(BulkCalls):
             heartbeat_interval_ms=heartbeat_interval_ms,
         )
         max_age = milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64)
-        cluster = Cluster(
-            bootstrap_servers,
-            connection_options(
-                client_id=client_id,
-                request_timeout=consumer_options.request_timeout,
-                connections_max_idle_ms=connections_max_idle_ms,
-                security_protocol=security_protocol,
-                ssl_context=ssl_context,
-                sasl_mechanism=sasl_mechanism,
-                sasl_plain_username=sasl_plain_username,
-                sasl_plain_password=sasl_plain_password,
-                sasl_kerberos_service_name=sasl_kerberos_service_name,
-                sasl_kerberos_domain_name=sasl_kerberos_domain_name,
-                sasl_oauth_token_provider=sasl_oauth_token_provider,
-                max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
-                reconnect_backoff_ms=reconnect_backoff_ms,
-                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
-                socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
-                send_buffer_bytes=send_buffer_bytes,
-                receive_buffer_bytes=receive_buffer_bytes,
-            ),
-            metadata_max_age=max_age,
-            retry_backoff=consumer_options.retry_backoff,
-            retry_backoff_max=consumer_options.retry_backoff_max,
-            allow_auto_create_topics=_arguments.flag(
-                "allow_auto_create_topics", allow_auto_create_topics
-            ),
+        options = connection_options(
+            client_id=client_id,
+            request_timeout=consumer_options.request_timeout,
+            connections_max_idle_ms=connections_max_idle_ms,
+            security_protocol=security_protocol,
+            ssl_context=ssl_context,
+            sasl_mechanism=sasl_mechanism,
+            sasl_plain_username=sasl_plain_username,
+            sasl_plain_password=sasl_plain_password,
+            sasl_kerberos_service_name=sasl_kerberos_service_name,
+            sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+            sasl_oauth_token_provider=sasl_oauth_token_provider,
+            max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
+            reconnect_backoff_ms=reconnect_backoff_ms,
+            reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+            socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+            send_buffer_bytes=send_buffer_bytes,
+            receive_buffer_bytes=receive_buffer_bytes,
         )
-        core = ConsumerCore(
-            cluster, consumer_options, group_options, metadata_max_age=max_age, loop=loop
+        auto_create = _arguments.flag("allow_auto_create_topics", allow_auto_create_topics)
+        self._bootstrap_timeout = (
+            None
+            if bootstrap_timeout_ms is None
+            else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
-        super().__init__(core)
+        addresses = parse_bootstrap(bootstrap_servers)
+
+        def make_core() -> ConsumerCore:
+            cluster = Cluster(
+                addresses,
+                options,
+                metadata_max_age=max_age,
+                retry_backoff=consumer_options.retry_backoff,
+                retry_backoff_max=consumer_options.retry_backoff_max,
+                allow_auto_create_topics=auto_create,
+            )
+            return ConsumerCore(
+                cluster, consumer_options, group_options, metadata_max_age=max_age, loop=loop
+            )
+
+        self._make_core = make_core
+        super().__init__(make_core())
+        core = self._core
         if topics:
             core.subscription.subscribe(topic_names(topics), None, None)
         self._source_traceback = (
@@ -278,6 +296,9 @@ class AIOKafkaConsumer(BulkCalls):
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._closed:
+            return
+        if self._entered_in_vain:
+            self._core.abort()  # which was not started: nothing is open
             return
         _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
         core = self._core
@@ -305,16 +326,20 @@ class AIOKafkaConsumer(BulkCalls):
         or not.
 
         Raises:
-            KafkaConnectionError: No bootstrap address answered.
+            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
+                that time.
             TopicAuthorizationFailedError: The topics may not be read.
             GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
                 others: the group does not take this member.
             KafkaTimeoutError: The group has no coordinator for `request_timeout_ms`.
             UnknownTopicOrPartitionError: A topic is not there after `request_timeout_ms`.
-            IllegalStateError: Started before, or stopped.
+            IllegalStateError: It is started, or stopped, or this is another event loop.
             ConsumerStoppedError: Stopped meanwhile.
 
-        Cancellation: closes what was opened; the consumer can only be stopped then.
+        After a failure it can be called again; what was subscribed to, assigned, sought and paused
+        before is kept.
+
+        Cancellation: closes what was opened; it can be called again, too.
         """
         core = self._core
         if asyncio.get_running_loop() is not core.loop:
@@ -322,10 +347,23 @@ class AIOKafkaConsumer(BulkCalls):
         if self._closed:
             raise IllegalStateError("The consumer was stopped")
         if core.closed:
-            raise IllegalStateError("The start of this consumer failed: make a new one")
+            raise IllegalStateError("This consumer has failed: make a new one")
         if core.starting:
             raise IllegalStateError("The consumer was started before")
-        await core.start()
+        self._entered_in_vain = False
+        wait = self._bootstrap_timeout
+        try:
+            await core.start(None if wait is None else core.loop.time() + wait)
+        except BaseException:
+            await self._renew(core)
+            raise
+
+    async def _renew(self, core: ConsumerCore) -> None:
+        """Replace a core whose start has failed after it had connected, unless this is stopped."""
+        if core.closed and not self._closed:
+            self._core = self._make_core()
+            self._core.take_over(core)
+            await core.finish(core.loop.time() + GIVE_UP_WITHIN)
 
     async def stop(self) -> None:
         """Stop reading, leave the group, and close all connections. Idempotent; works after a
@@ -345,7 +383,8 @@ class AIOKafkaConsumer(BulkCalls):
         try:
             await self.start()
         except BaseException:
-            await self.stop()
+            # Nothing is open. It may be entered again, or dropped without a stop.
+            self._entered_in_vain = not self._core.starting
             raise
         return self
 

@@ -194,8 +194,14 @@ class ConsumerCore:
 
     # --- life
 
-    async def start(self) -> None:
+    async def start(self, connect_by: float | None = None) -> None:
         """Connect, wait until the topics are known, and begin to fetch.
+
+        A start that fails to connect leaves everything as it was, and may be made again. One that
+        fails later, or is cancelled then, closes this core.
+
+        Args:
+            connect_by: Try to connect until then (loop time); without it, once.
 
         Raises:
             KafkaConnectionError: No broker answered.
@@ -207,21 +213,26 @@ class ConsumerCore:
         self.starting = True
         self.reader.begun = True
         try:
+            await self.cluster.start(connect_by)
             await self._start()
         except BaseException as error:
             stopped = self.stopping
+            if not stopped and not self.cluster.started and not self.cluster.closed:
+                self.starting = False
+                self.reader.begun = False
+                self._waiters.wake()  # nothing comes to those who read already
+                raise
             try:
                 if self.group is not None and not self.closed:
                     # Or the others would wait for this one until its session ends.
                     await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
             finally:
-                self.abort()
+                self._end()
             if stopped and isinstance(error, KafkaError):
                 raise ConsumerStoppedError() from None  # whatever it failed of
             raise
 
     async def _start(self) -> None:
-        await self.cluster.start()
         deadline = self.deadline()
         self._track_topics()
         for topic in self.subscription.topics:
@@ -261,6 +272,10 @@ class ConsumerCore:
                     await self.fetcher.end_sessions(deadline - CLOSING_TAKES)
         finally:
             self.abort()
+        await self.finish(deadline)
+
+    async def finish(self, deadline: float) -> None:
+        """Wait until the tasks of what has ended are gone, until the deadline (loop time)."""
         await self._tasks.close(deadline)
         if self.group is not None:
             await self.group.end(deadline)
@@ -268,6 +283,27 @@ class ConsumerCore:
 
     def abort(self) -> None:
         """End everything at once, without awaiting: also from a finalizer. Idempotent."""
+        self._end()
+        if self.options.interceptors is not None:
+            self.options.interceptors.close()
+
+    def take_over(self, other: ConsumerCore) -> None:
+        """Want what the application asked of another core, whose start has failed."""
+        self.subscription.take_over(other.subscription)
+        if not self.subscription.manual:
+            return
+        self.assignment.replace(other.positions.partitions())
+        for state in other.positions:
+            mine = self.positions.state(state.tp)
+            if state.position is not None:
+                mine.seek(state.position, state.position_epoch)
+            elif state.reset is not None and not state.resumes:
+                mine.ask_reset(state.reset)
+            if state.paused:
+                self.assignment.pause(mine)
+
+    def _end(self) -> None:
+        """What `abort` does, but for what another core may use after this one. Idempotent."""
         if self.closed:
             return
         self.closed = self.stopping = True
@@ -280,8 +316,6 @@ class ConsumerCore:
         if self.group is not None:
             self.group.abort()
         self.cluster.abort()
-        if self.options.interceptors is not None:
-            self.options.interceptors.close()
 
     # --- what is read
 

@@ -170,6 +170,15 @@ class Subscription:
         self.broker_pattern = None
         self.listener = None
 
+    def take_over(self, other: Subscription) -> None:
+        """Want what another one does; it belonged to a start that failed."""
+        self.kind = other.kind
+        named = other.kind is Kind.TOPICS or other.kind is Kind.PARTITIONS
+        self.topics = other.topics if named else frozenset()
+        self.pattern = other.pattern
+        self.broker_pattern = other.broker_pattern
+        self.listener = other.listener
+
     def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """The group has assigned these: of the broker's pattern, all that is known of it here."""
         if self.kind is Kind.BROKER_PATTERN:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 from typing import Any, Final, TypeAlias
@@ -130,4 +131,7 @@ def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None
 def _reason(error: OSError, options: ConnectionOptions) -> str:
     if isinstance(error, TimeoutError) and not error.args:
         return f"no answer within {options.connect_timeout:g} s"
+    if error.errno is not None and not isinstance(error, ssl.SSLError):
+        # asyncio's own text names the system call and the address, not what happened.
+        return os.strerror(error.errno)
     return str(error) or type(error).__name__

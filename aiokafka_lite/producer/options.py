@@ -21,8 +21,6 @@ from aiokafka_lite.record.compression import Compression, check_level
 
 __all__ = ["ProducerOptions"]
 
-# Kafka's producer doubles retry.backoff.ms up to retry.backoff.max.ms (KIP-580).
-RETRY_BACKOFF_MAX: Final = 1.0
 RETRY_BACKOFF_MIN: Final = 0.001
 """Seconds. Zero would never grow: whatever lasts would be asked about as fast as it is answered."""
 
@@ -82,6 +80,7 @@ class ProducerOptions:
         buffer_memory: int,
         max_in_flight_requests_per_connection: int,
         retry_backoff_ms: float,
+        retry_backoff_max_ms: float = 1000,
         compression_type: str | None,
         compression_level: int | None,
         key_serializer: Callable[[Any], Any] | None,
@@ -137,6 +136,7 @@ class ProducerOptions:
         ):
             check_callable(name, serializer)
         retry_backoff = milliseconds("retry_backoff_ms", retry_backoff_ms)
+        retry_backoff_max = milliseconds("retry_backoff_max_ms", retry_backoff_max_ms)
         return cls(
             acks=level,
             idempotent=_idempotent(enable_idempotence, level, in_flight),
@@ -150,7 +150,7 @@ class ProducerOptions:
             buffer_memory=memory,
             max_in_flight=in_flight,
             retry_backoff=Backoff(
-                max(retry_backoff, RETRY_BACKOFF_MIN), max(retry_backoff, RETRY_BACKOFF_MAX)
+                max(retry_backoff, RETRY_BACKOFF_MIN), max(retry_backoff_max, RETRY_BACKOFF_MIN)
             ),
             compression=compression,
             compression_level=compression_level,

@@ -83,7 +83,8 @@ class AIOKafkaProducer(Records, TransactionCalls):
         max_request_size: Bytes of a request, and so of a record.
         metadata_max_age_ms: Good metadata is refreshed after this time.
         request_timeout_ms: A request without an answer in this time fails its connection.
-        retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to a second.
+        retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to
+            `retry_backoff_max_ms`.
         delivery_timeout_ms: From a batch's first record to its outcome. After that it fails with
             DeliveryTimeoutError, which tells whether it may have been stored. The default is
             120,000, or more if `linger_ms` and `request_timeout_ms` together are more.
@@ -93,6 +94,17 @@ class AIOKafkaProducer(Records, TransactionCalls):
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
         connections_max_idle_ms: Connections without traffic are closed after this; None: never.
+        bootstrap_timeout_ms: How long `start` and `async with` go on trying to reach a first
+            broker, for a service that may come up before its Kafka does. By default each address
+            is tried once, and a failure is raised at once.
+        retry_backoff_max_ms: Bound of the pauses that begin with `retry_backoff_ms`; a lower one
+            is the pause (KIP-580).
+        reconnect_backoff_ms, reconnect_backoff_max_ms: Likewise for the pauses between attempts
+            to connect to a broker.
+        socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
+            TLS included.
+        send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 leaves them to
+            the operating system.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
             "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not there yet).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
@@ -111,7 +123,8 @@ class AIOKafkaProducer(Records, TransactionCalls):
         RuntimeError: There is no running event loop, and no `loop`.
     """
 
-    _closed: bool | None = None  # None until the constructor is through
+    _closed: bool | None = None  # None until the constructor has completed
+    _entered_in_vain = False  # the last `async with` could not start
 
     def __init__(
         self,
@@ -143,6 +156,13 @@ class AIOKafkaProducer(Records, TransactionCalls):
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
         connections_max_idle_ms: float | None = 540_000,
+        bootstrap_timeout_ms: float | None = None,
+        retry_backoff_max_ms: float = 1000,
+        reconnect_backoff_ms: float = 50,
+        reconnect_backoff_max_ms: float = 1000,
+        socket_connection_setup_timeout_ms: float = 10_000,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
         enable_idempotence: bool | None = None,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
@@ -185,6 +205,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
             buffer_memory=buffer_memory,
             max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
             retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
             compression_type=compression_type,
             compression_level=compression_level,
             key_serializer=key_serializer,
@@ -212,12 +233,31 @@ class AIOKafkaProducer(Records, TransactionCalls):
                 sasl_kerberos_service_name=sasl_kerberos_service_name,
                 sasl_kerberos_domain_name=sasl_kerberos_domain_name,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
+                reconnect_backoff_ms=reconnect_backoff_ms,
+                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+                socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+                send_buffer_bytes=send_buffer_bytes,
+                receive_buffer_bytes=receive_buffer_bytes,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )
-        if transactional_id is None:
+        self._bootstrap_timeout = (
+            None
+            if bootstrap_timeout_ms is None
+            else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
+        )
+        self._transaction_timeout_ms = round(timeout * 1000)
+        self._chain = interceptors
+        self._make_sender()
+        self._starting = False  # or started
+        self._ended = asyncio.Event()  # set when `stop` is through
+        self._closed = False
+
+    def _make_sender(self) -> None:
+        """Make what delivers records; once more after a start that failed while it was in use."""
+        if self._options.transactional_id is None:
             sender = Sender(self._cluster, self._options, self._name, self._loop)
         else:
             sender = TransactionalSender(
@@ -225,46 +265,57 @@ class AIOKafkaProducer(Records, TransactionCalls):
                 self._options,
                 self._name,
                 self._loop,
-                transactional_id,
-                round(timeout * 1000),
+                self._options.transactional_id,
+                self._transaction_timeout_ms,
             )
             self._transactions = sender.transactions
-        super().__init__(sender, interceptors)
+        super().__init__(sender, self._chain)
         self._accumulator.refusal = IllegalStateError("the producer is not started")
-        self._starting = False
-        self._ended = asyncio.Event()  # set when `stop` is through
-        self._closed = False
 
     # Life
 
     async def start(self) -> None:
-        """Connect to the cluster.
+        """Connect to the cluster; with a `transactional_id`, get its producer id, too.
+
+        After a failure, or a cancellation, it can be called again.
 
         Raises:
-            KafkaConnectionError: No bootstrap address answered.
+            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
+                that time.
             TransactionalIdAuthorizationFailed: The `transactional_id` is not allowed.
             KafkaTimeoutError: It was not to be had within `max_block_ms`.
             KafkaError: It was refused for another reason.
             ProducerClosed: The producer was stopped.
+            IllegalStateError: It is started already, or this is another event loop.
 
-        Cancellation: closes what was opened; `stop` is still needed.
+        Cancellation: closes what was opened.
         """
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalStateError("a producer is started in the event loop it was made in")
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")
         if self._cluster.closed:
-            raise IllegalStateError("the start of this producer failed: make a new one")
+            raise IllegalStateError("this producer has failed: make a new one")
         if self._starting:
             raise IllegalStateError("the producer is started already")
-        self._starting = True
+        self._starting, self._entered_in_vain = True, False
         self._thread = threading.get_ident()
-        await self._cluster.start()
-        self._sender.start()
-        if self._transactions is None:
-            self._accumulator.refusal = None
-        else:
-            await self._transactions.start(self._deadline())
+        wait = self._bootstrap_timeout
+        try:
+            await self._cluster.start(None if wait is None else self._loop.time() + wait)
+            self._sender.start()
+            if self._transactions is None:
+                self._accumulator.refusal = None
+            else:
+                await self._transactions.start(self._deadline())
+        except BaseException:
+            if not self._closed:
+                self._starting = False
+                if self._cluster.started:  # the failure came after that: begin anew as a whole
+                    self._sender.abort()
+                    self._cluster.reset()
+                    self._make_sender()
+            raise
 
     @cached_property
     def client(self) -> AIOKafkaClient:
@@ -309,7 +360,8 @@ class AIOKafkaProducer(Records, TransactionCalls):
         try:
             await self.start()
         except BaseException:
-            await self.stop()
+            # Nothing is open. It may be entered again, or dropped without a stop.
+            self._entered_in_vain = not self._starting
             raise
         return self
 
@@ -325,6 +377,10 @@ class AIOKafkaProducer(Records, TransactionCalls):
         if self._closed is not False:
             return
         self._closed = True
+        if self._entered_in_vain:
+            if self._interceptors is not None:
+                self._interceptors.close()
+            return
         if not self._loop.is_closed():
             self._sender.abort()
             self._cluster.abort()

@@ -170,6 +170,7 @@ class Sender:
         if self.closed:
             return
         self.closed = True
+        self._cluster.remove_listener(self._on_metadata)
         stopped = ProducerClosed("the producer was stopped")
         closed = ProducerClosed("the producer was stopped before the record was acknowledged")
         self.accumulator.refusal = stopped

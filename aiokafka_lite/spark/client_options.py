@@ -78,8 +78,14 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "client.id": ("client_id", _text),
     "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
     "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
+    "receive.buffer.bytes": ("receive_buffer_bytes", _whole),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
     "request.timeout.ms": ("request_timeout_ms", _whole),
+    "retry.backoff.max.ms": ("retry_backoff_max_ms", _whole),
     "retry.backoff.ms": ("retry_backoff_ms", _whole),
+    "send.buffer.bytes": ("send_buffer_bytes", _whole),
+    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _whole),
 }
 CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     **_OF_BOTH,
@@ -91,12 +97,6 @@ CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     "fetch.min.bytes": ("fetch_min_bytes", _whole),
     "isolation.level": ("isolation_level", _lower),
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _whole),
-    "receive.buffer.bytes": ("receive_buffer_bytes", _whole),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
-    "retry.backoff.max.ms": ("retry_backoff_max_ms", _whole),
-    "send.buffer.bytes": ("send_buffer_bytes", _whole),
-    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _whole),
 }
 PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     **_OF_BOTH,
@@ -160,12 +160,6 @@ LEFT_BY_CONSUMERS: Final = _LEFT_BY_BOTH | {
 }
 LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {
     "metadata.max.idle.ms",
-    "receive.buffer.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "retry.backoff.max.ms",
-    "send.buffer.bytes",
-    "socket.connection.setup.timeout.ms",
     "transaction.two.phase.commit.enable",
 }
 

@@ -111,9 +111,47 @@ class TestStart:
 
     async def test_nobody_answers(self, cluster_of, dead_address):
         cluster = cluster_of([dead_address])
-        with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):
-            await cluster.start()
-        assert cluster.closed
+        for _ in range(2):
+            with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):
+                await cluster.start()
+            assert not cluster.started
+            with pytest.raises(IllegalStateError, match="not started"):
+                cluster.check_open()
+
+    async def test_again_after_a_failure(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka()
+        await kafka.stop()
+        cluster = cluster_of(kafka)
+        cluster.add_topic("t")
+        seen = []
+        cluster.add_listener(seen.append)
+        for _ in range(3):
+            with pytest.raises(KafkaConnectionError):
+                await cluster.start()
+        await kafka.start()
+        await cluster.start()
+        assert seen == [cluster.metadata]
+        assert set(cluster.metadata.brokers) == {1}
+        assert await cluster.partitions_of("t", soon())
+
+    async def test_a_reset_forgets_the_brokers_and_wakes_those_who_wait(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        version = cluster.metadata.version
+        kafka.brokers[1].speaking.clear()
+        waiting = asyncio.create_task(cluster.refresh(soon()))
+        await asyncio.sleep(0)
+        cluster.reset()
+        with pytest.raises(IllegalStateError, match="not started"):
+            await waiting
+        await until(lambda: kafka.brokers[1].open_connections == 0)
+        assert not cluster.metadata.brokers
+        kafka.brokers[1].speaking.set()
+        await cluster.start()
+        assert cluster.metadata.version > version  # nobody takes an old answer for a new one
 
     async def test_until_the_deadline(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()
@@ -131,7 +169,9 @@ class TestStart:
         cluster = cluster_of(kafka)
         with pytest.raises(KafkaConnectionError, match="bootstrap"):
             await cluster.start(soon(0.05))
-        assert cluster.closed
+        kafka.brokers[1].speaking.set()
+        await cluster.start(soon())
+        assert cluster.metadata.brokers
 
     async def test_cancelled(self, tiny_kafka, cluster_of, until):
         kafka = await tiny_kafka()
@@ -142,8 +182,10 @@ class TestStart:
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-        assert cluster.closed
         await until(lambda: kafka.brokers[1].open_connections == 0)
+        kafka.brokers[1].speaking.set()
+        await cluster.start()
+        assert cluster.metadata.brokers
 
     async def test_twice(self, tiny_kafka, cluster_of):
         cluster = cluster_of(await tiny_kafka())

@@ -20,6 +20,7 @@ OURS = {"batches", "enforce_rebalance", "group_metadata", "metrics", "partition_
 
 OUR_ARGUMENTS = {
     "allow_auto_create_topics",
+    "bootstrap_timeout_ms",
     "buffer_memory",
     "default_api_timeout_ms",
     "group_protocol",

@@ -74,7 +74,12 @@ async def test_what_waits_for_the_transaction_before_is_sent_again_soon(
     make_producer: Make, cluster: FakeCluster, error: type[BrokerResponseError]
 ) -> None:
     """Brokers say so in the same words as for want of replicas, to requests of old versions."""
-    producer = make_producer(cluster, transactional_id="payments", retry_backoff_ms=60_000)
+    producer = make_producer(
+        cluster,
+        transactional_id="payments",
+        retry_backoff_ms=60_000,
+        retry_backoff_max_ms=60_000,
+    )
     await producer.start()
     fault = cluster.control(ApiKey.PRODUCE, error=error, times=4)
     async with asyncio.timeout(10), producer.transaction():

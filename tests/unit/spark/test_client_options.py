@@ -123,7 +123,7 @@ def test_what_a_writer_refuses(name: str, value: str, words: str) -> None:
 def test_what_means_nothing_is_left(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="aiokafka_lite.spark"):
         assert consumer(session_timeout_ms="1", max_poll_records="5", group_id="g") == consumer()
-        assert producer(retries="3", send_buffer_bytes="7") == producer()
+        assert producer(retries="3", metadata_max_idle_ms="7") == producer()
         assert not caplog.records
         assert consumer(linger_ms="5") == consumer()  # the producer's, in one set for both
     assert [record.getMessage() for record in caplog.records] == [
