@@ -218,8 +218,9 @@ class AIOKafkaClient:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
-        for wait in self._waits:
-            wait.cancel()
+        if not self._cluster.closed:
+            for wait in self._waits:
+                wait.cancel()
         await self._cluster.close(self._deadline())
 
     async def __aenter__(self) -> Self:

@@ -32,6 +32,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from aiokafka_lite import _fork
 from aiokafka_lite._arguments import topic_name
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
@@ -122,6 +123,8 @@ class Cluster:
         self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
         self._ended = asyncio.Event()  # set, and replaced, at the end of each refresh
+        self._forked: KafkaError | None = None  # in a forked child: what every use of it raises
+        _fork.watch(self)
 
     # Life
 
@@ -140,7 +143,7 @@ class Cluster:
         Cancellation: closes what was opened.
         """
         if self.closed:
-            raise closed_error()
+            self.check_open()
         if self._started:
             raise IllegalStateError("The connection to the cluster is started already")
         self._started = True
@@ -191,8 +194,9 @@ class Cluster:
         Args:
             deadline: Loop time by which this returns, whatever a broker does.
         """
-        self.abort()
-        await self._tasks.close(deadline)
+        if self._forked is None:
+            self.abort()
+            await self._tasks.close(deadline)
 
     def abort(self) -> None:
         """What `close` does, at once and without awaiting (from a finalizer, say). Idempotent."""
@@ -202,6 +206,10 @@ class Cluster:
         self._brokers.close()
         self._wake.set()  # ends the refresh task
         self._end_refresh()
+
+    def _on_forked(self) -> None:
+        self.closed = True
+        self._forked = _fork.forked_error("client")
 
     # Metadata
 
@@ -384,7 +392,10 @@ class Cluster:
         return broker
 
     def check_open(self) -> None:
-        """Raises IllegalStateError if the cluster is closed or was not started."""
+        """Raises IllegalStateError if the cluster is closed or was not started, or if this is a
+        forked child."""
+        if self._forked is not None:
+            raise copy.copy(self._forked)
         if self.closed:
             raise closed_error()
         if not self._started:

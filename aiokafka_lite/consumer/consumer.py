@@ -16,7 +16,7 @@ from inspect import signature
 from types import TracebackType
 from typing import Self
 
-from aiokafka_lite import _arguments
+from aiokafka_lite import _arguments, _fork
 from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
@@ -293,9 +293,14 @@ class AIOKafkaConsumer(BulkCalls):
             traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
         )
         self._closed = False
+        _fork.watch(self)
+
+    def _on_forked(self) -> None:
+        """This process is a forked child (see `_fork`)."""
+        self._core.on_forked(_fork.forked_error("consumer"))
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if self._closed:
+        if self._closed or self._core.refusal is not None:
             return
         if self._entered_in_vain:
             self._core.abort()  # which was not started: nothing is open
@@ -342,6 +347,8 @@ class AIOKafkaConsumer(BulkCalls):
         Cancellation: closes what was opened; it can be called again, too.
         """
         core = self._core
+        if core.refusal is not None:
+            raise core.ended()
         if asyncio.get_running_loop() is not core.loop:
             raise IllegalStateError("The consumer was made in another event loop")
         if self._closed:
@@ -376,6 +383,8 @@ class AIOKafkaConsumer(BulkCalls):
 
         Cancellation: the connections are closed all the same.
         """
+        if self._core.refusal is not None:
+            return  # a forked child has nothing to stop
         self._closed = True
         await self._core.stop()
 

@@ -21,6 +21,7 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.assignment import Assignment
 from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.delivery import Record
+from aiokafka_lite.consumer.delivery import EMPTY, Record
 from aiokafka_lite.consumer.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets import PositionResolver
 from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions, OffsetReset
@@ -112,6 +113,7 @@ class ConsumerCore:
         self.started = False
         self.stopping = False  # or stopped
         self.closed = False
+        self.refusal: KafkaError | None = None  # in a forked child: what each use of it raises
         self._lost = 0  # how often in a row metadata named no leader of something that is read
         self._asks_for_lost = False  # whether a timer runs that asks for it again
         self._failed = False  # by a mistake of ours, which every read tells from then on
@@ -316,6 +318,18 @@ class ConsumerCore:
         if self.group is not None:
             self.group.abort()
         self.cluster.abort()
+
+    def on_forked(self, error: KafkaError) -> None:
+        """This process is a forked child: refuse everything, and touch nothing (see `_fork`)."""
+        self.closed = self.stopping = True
+        self.assignment.active = False
+        self.refusal = self.reader.error = error
+        self.reader.watch = None
+        self.buffer.delivery.current = EMPTY
+
+    def ended(self) -> Exception:
+        """What a call raises once this is closed, or is about to be."""
+        return ConsumerStoppedError() if self.refusal is None else copy.copy(self.refusal)
 
     # --- what is read
 
@@ -539,6 +553,6 @@ class ConsumerCore:
 
     def _check_running(self) -> None:
         if self.closed:
-            raise ConsumerStoppedError()
+            raise self.ended()
         if not self.starting:
             raise IllegalStateError("The consumer is not started")

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
 from aiokafka_lite.consumer.subscription import SubscriptionPattern
-from aiokafka_lite.errors import ConsumerStoppedError
 from aiokafka_lite.group.lease import ConsumerGroupMetadata
 from aiokafka_lite.structs import TopicPartition
 
@@ -117,7 +116,7 @@ class SubscriptionCalls(OffsetCalls):
     def _check_wanted(self) -> None:
         """Who is about to leave for good takes no more wishes; a listener may still commit then."""
         if self._core.stopping:
-            raise ConsumerStoppedError()
+            raise self._core.ended()
 
     # --- the group
 

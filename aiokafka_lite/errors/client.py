@@ -196,6 +196,9 @@ class TransactionAbortedError(KafkaError):
 class ConsumerStoppedError(Exception):
     """The consumer was stopped; pending calls end with it too. Not a KafkaError, as in aiokafka."""
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args or ("the consumer was stopped: make a new one to read on",))
+
 
 class IllegalOperation(Exception):
     """The configuration does not allow the call, such as a commit without a group_id.

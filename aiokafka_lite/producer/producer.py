@@ -14,7 +14,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Self
 
-from aiokafka_lite import _arguments
+from aiokafka_lite import _arguments, _fork
 from aiokafka_lite._arguments import INT64, milliseconds, seconds
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
@@ -254,6 +254,14 @@ class AIOKafkaProducer(Records, TransactionCalls):
         self._starting = False  # or started
         self._ended = asyncio.Event()  # set when `stop` is through
         self._closed = False
+        _fork.watch(self)
+
+    def _on_forked(self) -> None:
+        """This process is a forked child (see `_fork`)."""
+        self._closed = True
+        self._ended = asyncio.Event()
+        self._ended.set()  # a stop in the child has nothing to do
+        self._forked = self._accumulator.refusal = _fork.forked_error("producer")
 
     def _make_sender(self) -> None:
         """Make what delivers records; once more after a start that failed while it was in use."""
@@ -290,6 +298,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
         Cancellation: closes what was opened.
         """
+        self._check_process()
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalStateError("a producer is started in the event loop it was made in")
         if self._closed:

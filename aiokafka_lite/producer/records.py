@@ -44,6 +44,7 @@ class Records(Sends):
     """
 
     _closed: bool | None
+    _forked: IllegalStateError | None = None  # in a forked child: what each use of it raises
     _cluster: Cluster
     _loop: asyncio.AbstractEventLoop
     _options: ProducerOptions
@@ -182,7 +183,9 @@ class Records(Sends):
             KafkaTimeoutError: 10,000 records have been waiting to be taken for `max_block_ms`.
             BufferExhaustedError: They have, and this is the thread of the producer's own loop.
             ProducerClosed: The producer's event loop is closed.
+            IllegalStateError: This process is a forked child of the producer's.
         """
+        self._check_process()
         return self._hand_over.put((topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
@@ -238,8 +241,12 @@ class Records(Sends):
 
         Batches that linger leave at once. Errors are the acks' to tell.
 
+        Raises:
+            IllegalStateError: This process is a forked child of the producer's.
+
         Cancellation: stops the wait, never a delivery.
         """
+        self._check_process()
         self._hand_over.serve()
         await self._sender.flush()
 
@@ -314,6 +321,10 @@ class Records(Sends):
             if isinstance(result, Ack):
                 return result
             blocked = result
+
+    def _check_process(self) -> None:
+        if self._forked is not None:
+            raise copy.copy(self._forked)
 
     def _check_open(self) -> None:
         if isinstance(refusal := self._accumulator.refusal, IllegalStateError | ProducerClosed):
