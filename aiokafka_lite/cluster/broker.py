@@ -103,8 +103,15 @@ class Broker:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer over all connections; an attempt to connect counts as one."""
-        return sum(c.in_flight for c in self._connections.values()) + len(self._attempts)
+        """Requests without an answer over all connections, those kept back included; an attempt to
+        connect counts as one."""
+        waiting = sum(each.in_flight + each.held for each in self._connections.values())
+        return waiting + len(self._attempts)
+
+    @property
+    def throttles(self) -> bool:
+        """It has said on some connection that it does not listen now (KIP-219)."""
+        return any(not each.listens for each in self._connections.values())
 
     def connected(self, purpose: Purpose = Purpose.GENERAL) -> Connection | None:
         """The open connection for a purpose, or None (false) while there is none."""

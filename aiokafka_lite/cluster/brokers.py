@@ -81,9 +81,11 @@ class Brokers:
         return self._known[node_id]
 
     def least_loaded(self) -> Broker | None:
-        """The live one with the fewest requests in flight; None while all are blacked out.
+        """The live one with the fewest requests in flight or kept back; None while all are blacked
+        out.
 
-        Begins at a random one, and prefers a connected one among equals.
+        Begins at a random one, and prefers a connected one among equals. One that throttles this
+        client comes last.
         """
         return next(iter(_by_load(self._live)), None)
 
@@ -121,5 +123,6 @@ def _by_load(brokers: Iterable[Broker]) -> list[Broker]:
     now = asyncio.get_running_loop().time()
     usable = [b for b in brokers if b.connected() is not None or not b.blacked_out(now)]
     random.shuffle(usable)
-    usable.sort(key=lambda broker: (broker.in_flight, broker.connected() is None))
+    # A throttled broker answers nothing for a while, however little it seems to have to do.
+    usable.sort(key=lambda broker: (broker.throttles, broker.in_flight, broker.connected() is None))
     return usable

@@ -288,6 +288,11 @@ class Connection:
         return len(self._in_flight)
 
     @property
+    def held(self) -> int:
+        """Requests that are kept back, by a throttle or a renewal of the session."""
+        return self._throttle.held + (0 if self._renewal is None else self._renewal.held)
+
+    @property
     def writable(self) -> bool:
         """A request sent now would leave soon: what was sent before is with the socket."""
         return not self._closed and self._transport.writable
@@ -489,8 +494,8 @@ class Connection:
         max_idle = self._options.connections_max_idle
         if max_idle is None:
             return
-        if self._in_flight or self._leaving or not self.listens:
-            # Idle from now on, at the earliest; what is held is under way, too.
+        if self._in_flight or self._leaving or self.held or not self.listens:
+            # Idle from now on, at the earliest; what is kept back is under way, too.
             self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
             log.debug("%s was idle for %g s", self, max_idle)

@@ -82,6 +82,11 @@ class Renewal:
         """Call `send` once the session is renewed, in the order in which they came."""
         self._held.append(send)
 
+    @property
+    def held(self) -> int:
+        """Requests that wait."""
+        return len(self._held)
+
     def cancel(self) -> None:
         """The connection closes: nothing that is held will be sent, and each is called to see."""
         self._over = True

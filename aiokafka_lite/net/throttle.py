@@ -78,6 +78,11 @@ class Throttle:
         """Call `send` when the pause is over, in the order in which they came."""
         self._held.append(send)
 
+    @property
+    def held(self) -> int:
+        """Requests that wait."""
+        return len(self._held)
+
     def cancel(self) -> None:
         """The connection closes: nothing that is held will be sent, and each is called to see."""
         if self._timer is not None:

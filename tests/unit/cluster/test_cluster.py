@@ -460,6 +460,36 @@ class TestBrokers:
             task.cancel()
         await asyncio.wait(asking)
 
+    async def test_one_that_throttles_comes_last(self, tiny_kafka, cluster_of, soon, until):
+        """It looks idle: nothing is in flight while it does not listen."""
+
+        def throttled(broker, request, version):
+            told = type(broker.kafka).metadata(broker, request, version)
+            if broker.node_id == 1:
+                told.throttle_time_ms = 60_000
+            return told
+
+        kafka = await tiny_kafka(3)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        for node_id in (1, 2, 3):
+            await cluster.broker(node_id).connection()
+        kafka.answers[ApiKey.METADATA] = throttled
+        first = cluster.broker(1)
+        request = MetadataRequest(topics=[])
+        await first.request(request, latest=12)
+        assert first.throttles
+        kept_back = asyncio.create_task(first.request(request, latest=12))
+        await until(lambda: first.in_flight == 1)
+        other = asyncio.create_task(cluster.broker(2).request(request, latest=12))
+        assert {cluster.least_loaded().node_id for _ in range(50)} <= {2, 3}
+        async with asyncio.timeout_at(soon()):
+            await other
+            for _ in range(20):
+                await cluster.refresh(soon())
+        assert not kept_back.done()
+        kept_back.cancel()
+
     async def test_a_connected_one_is_preferred(self, tiny_kafka, cluster_of):
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)

@@ -247,3 +247,27 @@ async def test_a_renewal_whose_task_is_cancelled_closes_the_connection(
         with pytest.raises(KafkaConnectionError, match="was cancelled"):
             await held
     assert connection.closed
+
+
+async def test_what_waits_for_a_renewal_is_not_idle(serve: Serve, connect: Connect) -> None:
+    class Slow(Password):
+        async def begin(self, host: str) -> Any:
+            if self.hosts:
+                await asyncio.sleep(0.6)
+            return await super().begin(host)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await believe(peer, LIFETIME_MS)
+        await believe(peer, 0)
+        await answer_heartbeats(peer, 1)
+        await peer.silence()
+
+    chosen = {**options(), "mechanism": Slow(), "connections_max_idle": 0.2}
+    connection = await connect(await serve(script), **chosen)
+    await asyncio.sleep(LIFETIME_MS / 1000)
+    held = asyncio.ensure_future(beat(connection))
+    await asyncio.sleep(0.01)
+    assert connection.held == 1
+    assert await held == 1
+    assert connection.held == 0
