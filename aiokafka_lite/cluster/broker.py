@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
@@ -27,10 +28,13 @@ from typing import Generic
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
+
+log = logging.getLogger(__name__)
 
 
 class Purpose(enum.Enum):
@@ -94,6 +98,7 @@ class Broker:
         self._on_lost = on_lost
         self._failures = 0  # in a row
         self._failed_at = 0.0  # loop time of the last one
+        self._outage = self._new_outage()
         self._connections: dict[Purpose, Connection] = {}
         self._attempts: dict[Purpose, _Attempt] = {}
 
@@ -186,6 +191,8 @@ class Broker:
             )
             self._failures = 0
             self.next_attempt_at = 0.0
+            self.node = node
+            self._outage = self._new_outage()
         self.node = node
 
     def take_over(self, seed: Broker) -> None:
@@ -243,6 +250,7 @@ class Broker:
         outcome.set_result(connection)
 
     def _keep(self, purpose: Purpose, connection: Connection, opened_at: float) -> None:
+        self._report(self._outage.on_success(asyncio.get_running_loop().time()))
         self._connections[purpose] = connection
         connection.on_close = lambda error: self._on_close(purpose, connection, opened_at, error)
 
@@ -257,8 +265,22 @@ class Broker:
             self._failures += 1
         self._failed_at = asyncio.get_running_loop().time()
         self.next_attempt_at = self._failed_at + self._backoff.delay(self._failures)
+        self._report(self._outage.on_failure(self._failed_at, reason(error)))
         del self._attempts[purpose]
         outcome.set_exception(error)
+
+    def _new_outage(self) -> Outage:
+        # The reason names the address.
+        return Outage(f"cannot reach broker {self.node_id}", f"connected to {self}")
+
+    def _report(self, line: str | None) -> None:
+        """Log an outage and its end at one level: who sees the one is to see the other.
+
+        Bootstrap addresses are attempts to find the cluster, which reports them as a whole.
+        """
+        if line is not None:
+            level = logging.WARNING if self.node_id >= 0 else logging.DEBUG
+            log.log(level, "%s: %s", self._options.client_id, line)
 
     def _on_close(
         self,

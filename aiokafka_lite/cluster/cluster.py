@@ -50,6 +50,7 @@ from aiokafka_lite.cluster.metadata import (
     Partition,
     metadata_request,
 )
+from aiokafka_lite.cluster.outage import Outage, Repeated, reason
 from aiokafka_lite.cluster.refresh import RefreshSchedule
 from aiokafka_lite.cluster.topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
@@ -119,6 +120,10 @@ class Cluster:
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None when it went well
+        self._name = options.client_id or "client"  # in each line of the log
+        self._outage = Outage("no broker answers", "a broker answers")
+        self._losses: dict[int, Repeated] = {}  # by node id
+        self._waits_for_kafka = False  # the start does: there is nobody to raise a failure to
         self._started = False
         self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
@@ -147,6 +152,7 @@ class Cluster:
         if self._started:
             raise IllegalStateError("The connection to the cluster is started already")
         self._started = True
+        self._waits_for_kafka = deadline is not None
         try:
             self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
             self._refreshing.add_done_callback(self._on_refreshing_done)
@@ -403,7 +409,11 @@ class Cluster:
 
     def _on_lost(self, broker: Broker, error: BaseException) -> None:
         """A connection was lost: the broker may have gone, and its partitions have moved."""
-        log.info("Connection to %s lost: %s", broker, error)
+        losses = self._losses.setdefault(broker.node_id, Repeated())
+        count = losses.on_event(asyncio.get_running_loop().time())
+        if count is not None:
+            times = f" ({count} times since the last such line)" if count > 1 else ""
+            log.info("%s: connection to %s lost%s: %s", self._name, broker, times, error)
         self.request_update()
 
     # The refresh
@@ -457,13 +467,18 @@ class Cluster:
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an answer that makes no sense, or a mistake of ours
-                log.exception("Metadata of %s cannot be taken", broker)
+                log.exception("%s: the metadata of %s cannot be read", self._name, broker)
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return
-        self._schedule.on_failure(asyncio.get_running_loop().time())
-        self._last_error = _failure(errors)
-        log.warning("%s", self._last_error)
+        now = asyncio.get_running_loop().time()
+        self._schedule.on_failure(now)
+        said = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())
+        self._last_error = _failure(errors, said)
+        if self.metadata.version or self._waits_for_kafka:  # else the start raises it
+            line = self._outage.on_failure(now, said)
+            if line is not None:
+                log.warning("%s: %s", self._name, line)
         self._end_refresh()
 
     async def _ask(
@@ -501,6 +516,9 @@ class Cluster:
         }
         self._schedule.on_answer(now, unsettled)
         self._last_error = None
+        line = self._outage.on_success(now)
+        if line is not None:  # at the level of the outage: who sees the one is to see the other
+            log.warning("%s: %s", self._name, line)
         self._adopt(told)
         self._brokers.leave_seeds()
         self._end_refresh()
@@ -513,7 +531,7 @@ class Cluster:
             try:
                 listener(self.metadata)  # which an earlier one may have changed by a hint
             except Exception:
-                log.exception("A listener of the metadata failed: %r", listener)
+                log.exception("%s: a listener of the metadata failed: %r", self._name, listener)
 
     def _end_refresh(self) -> None:
         """Wake all who wait; each looks for itself whether it has what it waits for."""
@@ -521,14 +539,13 @@ class Cluster:
         ended.set()
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
-        """A task ended by a mistake of ours."""
-        log.error("%s failed", name, exc_info=error)
+        """A task ended by a bug."""
+        log.error("%s: %s failed", self._name, name, exc_info=error)
 
 
-def _failure(errors: dict[Broker, KafkaError]) -> KafkaError:
-    """One error for a refresh that nobody answered."""
-    said = "; ".join(f"{broker}: {error}" for broker, error in errors.items())
+def _failure(errors: dict[Broker, KafkaError], said: str) -> KafkaError:
+    """One error for a refresh that nobody answered; `said` is what each one failed of."""
     kinds = {type(error) for error in errors.values()}
     if len(kinds) == 1 and not (kind := kinds.pop()).retriable:
         return kind(said)
-    return KafkaConnectionError(f"No broker tells the metadata: {said}")
+    return KafkaConnectionError(f"no broker answers: {said}")

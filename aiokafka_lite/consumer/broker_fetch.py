@@ -236,7 +236,9 @@ class BrokerFetch:
         self._not_before = self._loop.time() + self._fetcher.cluster.retry_backoff.delay(
             self._failures
         )
-        log.info("Fetching from broker %s: %s", self._node, error)
+        # An outage is reported by the broker's connections; this is the first of its failures.
+        level = logging.INFO if self._failures == 1 else logging.DEBUG
+        log.log(level, "Fetching from broker %s: %s", self._node, error)
         for state in [state for state in self.line if state.replica == self._node]:
             self._fetcher.leave_replica(state)
         if not error.retriable:

@@ -114,7 +114,9 @@ class Connection:
                 except KafkaConnectionError as error:
                     if isinstance(self.last_error, KafkaProtocolError):
                         raise self.last_error from error
-                    log.debug("%s gave no answer to %s", self, step.rung.value)
+                    log.debug(
+                        "%s: %s gave no answer to %s", options.client_id, self, step.rung.value
+                    )
                     no_answer = error
                     continue
                 self.versions, learned = found
@@ -327,7 +329,7 @@ class Connection:
             return
         self._closed = True
         self.last_error = error
-        log.debug("%s closes: %s", self, error or "on purpose")
+        log.debug("%s: %s closes: %s", self._options.client_id, self, error or "on purpose")
         self._alarm.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
@@ -498,7 +500,7 @@ class Connection:
             # Idle from now on, at the earliest; what is kept back is under way, too.
             self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
-            log.debug("%s was idle for %g s", self, max_idle)
+            log.debug("%s: %s was idle for %g s", self._options.client_id, self, max_idle)
             self.close()
         else:
             self._alarm.arm(self._last_used + max_idle)

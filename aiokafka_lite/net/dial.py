@@ -49,11 +49,14 @@ async def dial(
             ) from error
         except OSError as error:
             # TimeoutError and ssl.SSLError are OSErrors, too.
-            log.debug("cannot connect to %s (%s): %r", host, address, error)
+            log.debug("%s: cannot connect to %s (%s): %r", options.client_id, host, address, error)
             failures.append((address, error))
     raise KafkaConnectionError(
         f"cannot connect to {host}:{port}: "
-        + "; ".join(f"{address[0]}: {_reason(error, options)}" for address, error in failures)
+        + "; ".join(
+            ("" if address[0] == host else f"{address[0]}: ") + _reason(error, options)
+            for address, error in failures
+        )
     ) from failures[-1][1]
 
 

@@ -155,7 +155,12 @@ async def find_versions(
     try:
         return await _negotiate(channel, options, FIRST_ASKED, min(patience, PATIENCE))
     except KafkaConnectionError:
-        log.info("%s does not know ApiVersions and is taken for Kafka %s", channel, release)
+        log.info(
+            "%s: %s does not know ApiVersions and is taken for Kafka %s",
+            options.client_id,
+            channel,
+            release,
+        )
         return versions_of(release), Known(release=release)
 
 

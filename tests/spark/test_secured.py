@@ -225,7 +225,7 @@ def test_a_batch_a_stream_and_a_batch(
     [
         ("a wrong password", "SaslAuthenticationFailed: .*Invalid username or password"),
         # The broker's alert may be lost with the connection: what is left then is that it was.
-        ("no certificate of its own", "No broker tells the metadata: .*(lost|closed)"),
+        ("no certificate of its own", "no broker answers: .*(lost|closed)"),
         ("a broker that is not trusted", "the certificate of .* is not trusted"),
         ("no right to the topic", "TopicAuthorizationFailed"),
     ],

@@ -7,6 +7,7 @@ killed, silenced and told to refuse; the tests see every request that reached th
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from uuid import UUID
 
@@ -269,3 +270,11 @@ def until() -> Callable[..., Awaitable[None]]:
             await asyncio.sleep(0.002)
 
     return wait
+
+
+@pytest.fixture
+def dead_address():
+    """An address that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import Counter
 from uuid import UUID
 
@@ -24,14 +23,6 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
-
-
-@pytest.fixture
-def dead_address():
-    """An address that nobody listens on."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()
 
 
 def names_asked(request: MetadataRequest) -> list[str] | None:
