@@ -9,6 +9,10 @@ async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as con
 
 Every name is imported when it is first asked for, so that a producer does not pay for the
 consumer, nor the embedded broker (`aiokafka_lite.testing`) for either.
+
+`__version__` is the release, and `__build__` says which hot paths this process runs: "native"
+(compiled) or "pure Python" (several times slower: no C compiler was found when this was installed,
+or AIOKAFKA_LITE_PURE=1 is set).
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING
 from aiokafka_lite._version import __version__
 
 if TYPE_CHECKING:
+    from aiokafka_lite._build import BUILD as __build__
     from aiokafka_lite.abc import ConsumerRebalanceListener
     from aiokafka_lite.client import AIOKafkaClient
     from aiokafka_lite.consumer import AIOKafkaConsumer, SubscriptionPattern
@@ -41,6 +46,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "SubscriptionPattern",
     "TopicPartition",
+    "__build__",
     "__version__",
     "exactly_once",
 ]
@@ -66,6 +72,8 @@ _MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "pr
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    if name == "__build__":
+        return import_module(f"{__name__}._build").BUILD
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:

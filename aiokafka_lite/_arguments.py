@@ -132,6 +132,25 @@ def check_loop(loop: object) -> None:
         raise TypeError(f"`loop` should be an event loop, not {loop!r}")
 
 
+def running_loop(face: str) -> asyncio.AbstractEventLoop:
+    """The event loop that runs here.
+
+    Args:
+        face: The class that is made.
+
+    Raises:
+        RuntimeError: There is none, as at the top of a module.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"{face} should be created within an async function: no event loop is running here. "
+            "An application that needs it in a global creates it when it starts, for example in "
+            "the lifespan of a web framework"
+        ) from None
+
+
 def check_api_version(release: object) -> None:
     """aiokafka's deprecated `api_version`: without effect, but no nonsense.
 
@@ -159,7 +178,10 @@ def check_security(protocol: object, ssl_context: object) -> None:
     if not isinstance(protocol, str):
         raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ValueError("`security_protocol` should be SSL or PLAINTEXT")
+        raise ValueError(
+            "`security_protocol` should be SSL or PLAINTEXT, or with SASL SASL_SSL or "
+            f"SASL_PLAINTEXT, not {protocol!r}"
+        )
     if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
         raise TypeError(f"`ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
     if protocol in ("SSL", "SASL_SSL") and ssl_context is None:
@@ -251,10 +273,10 @@ def topic_names(topics: object) -> frozenset[str]:
         TypeError: Not a tuple, list or set of str.
         InvalidTopicError: One that cannot be said.
     """
-    if not isinstance(topics, tuple | set | frozenset | list):
-        raise TypeError("Topics should be list of strings")
-    if not all(isinstance(name, str) for name in topics):
-        raise TypeError("Topics should be list of strings")
+    if not isinstance(topics, tuple | set | frozenset | list) or not all(
+        isinstance(name, str) for name in topics
+    ):
+        raise TypeError(f"Topics should be list of strings, not {topics!r}")
     return frozenset(topic_name(name) for name in topics)
 
 

@@ -25,6 +25,9 @@ _REQUIRE_NATIVE: Final = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
 NATIVE: Final[bool] = not _PURE and find_spec("aiokafka_lite._consumer_record_native") is not None
 """Whether this process runs the native hot paths (the lowest one stands for all)."""
 
+BUILD: Final = "native" if NATIVE else "pure Python"
+"""The same in words, for logs and for `aiokafka_lite.__build__`."""
+
 
 def pick(native_module: str, twin_module: str) -> ModuleType:
     """Import the native module, or its twin where none was compiled or the twins are asked for.

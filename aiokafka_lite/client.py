@@ -144,6 +144,7 @@ class AIOKafkaClient:
         bootstrap_timeout_ms: float | None = None,
     ) -> None:
         _arguments.check_loop(loop)
+        running = _arguments.running_loop(AIOKafkaClient.__name__) if loop is None else loop
         _arguments.check_api_version(api_version)
         for name, given in (("loop", loop), ("api_version", api_version)):
             if given is not None:
@@ -173,7 +174,7 @@ class AIOKafkaClient:
             self._bootstrap_timeout = milliseconds(
                 "bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64
             )
-        self._adopt(cluster, request_timeout, asyncio.get_running_loop() if loop is None else loop)
+        self._adopt(cluster, request_timeout, running)
         self._everything = True
 
     @classmethod

@@ -11,6 +11,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from aiokafka_lite._build import BUILD
+from aiokafka_lite._version import __version__
+
 ABOUT = "An asyncio Kafka client, and what comes with it. COMMAND --help tells more."
 COMMANDS = {
     "broker": "a Kafka for development: no Java, no Docker, in memory or in a folder",
@@ -23,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status: 0 when it did its work, 1 when not, 2 for bad usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=ABOUT)
+    parser.add_argument(
+        "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {
         name: commands.add_parser(name, help=purpose, description=purpose)

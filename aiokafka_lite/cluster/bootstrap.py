@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import IPv6Address
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
@@ -49,6 +50,12 @@ def _each(servers: object) -> Iterable[object]:
 
 def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
     if isinstance(entry, str):
+        scheme, found, rest = entry.partition("://")
+        if found:
+            raise KafkaConfigurationError(
+                f"bootstrap_servers: {entry!r} begins with a scheme, {scheme}://, which Kafka has "
+                f"not: write {rest!r}, and choose TLS or SASL by security_protocol"
+            )
         host, port = _split(entry)
     else:
         host, port = entry[0], str(entry[1])
@@ -71,6 +78,10 @@ def _split(entry: str) -> tuple[str, str]:
         host, _, rest = entry[1:].partition("]")
         return host, rest.removeprefix(":") if rest else str(DEFAULT_PORT)
     if entry.count(":") > 1:  # a bare IPv6 address: no telling a port from its last group
+        try:
+            IPv6Address(entry)
+        except ValueError:
+            return "", ""  # neither that nor host:port
         return entry, str(DEFAULT_PORT)
     host, colon, port = entry.partition(":")
     return host, port if colon else str(DEFAULT_PORT)

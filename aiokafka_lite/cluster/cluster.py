@@ -35,7 +35,9 @@ from collections.abc import Callable, Iterable, Mapping
 from aiokafka_lite import _fork
 from aiokafka_lite._arguments import topic_name
 from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._build import BUILD
 from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite._version import __version__
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
@@ -123,6 +125,7 @@ class Cluster:
         self._name = options.client_id or "client"  # in each line of the log
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
+        self._introduced = False  # the log says which build begins to connect
         self._waits_for_kafka = False  # the start does: there is nobody to raise a failure to
         self._started = False
         self._refreshing: asyncio.Task[None] | None = None
@@ -153,6 +156,15 @@ class Cluster:
             raise IllegalStateError("The connection to the cluster is started already")
         self._started = True
         self._waits_for_kafka = deadline is not None
+        if not self._introduced:
+            self._introduced = True
+            log.info(
+                "%s: aiokafka_lite %s (%s) connects to %s",
+                self._name,
+                __version__,
+                BUILD,
+                self._brokers,
+            )
         try:
             self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
             self._refreshing.add_done_callback(self._on_refreshing_done)

@@ -203,11 +203,17 @@ class AIOKafkaConsumer(BulkCalls):
         _arguments.check_loop(loop)
         _arguments.check_api_version(api_version)
         if loop is None:
-            loop = asyncio.get_running_loop()
+            loop = _arguments.running_loop(AIOKafkaConsumer.__name__)
         else:
             _deprecated("The `loop` argument is deprecated: make the consumer inside its loop")
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers are asked")
+        for topic in topics:
+            if not isinstance(topic, str):
+                raise TypeError(
+                    "AIOKafkaConsumer takes each topic as an argument of its own, "
+                    f'AIOKafkaConsumer("a", "b") or AIOKafkaConsumer(*topics), not {topic!r}'
+                )
         consumer_options = arguments.consumer_options(
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,

@@ -35,6 +35,7 @@ from aiokafka_lite.errors import (
     IllegalGenerationError,
     IllegalStateError,
     InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     KafkaError,
     MemberIdRequired,
     NotCoordinatorForGroupError,
@@ -241,7 +242,13 @@ class ClassicAnswers(ClassicMember):
         return sent.era == self._place.era and self._state is wanted
 
     def _error(self, code: int, kind: str) -> KafkaError:
-        return for_code(code)(f"{kind} to group {self.options.group_id}")
+        text = f"{kind} to group {self.options.group_id}"
+        if code == InvalidSessionTimeoutError.errno:
+            text += (
+                f": session_timeout_ms={self.options.session_timeout * 1000:.0f} is not between the"
+                " brokers' group.min.session.timeout.ms and group.max.session.timeout.ms"
+            )
+        return for_code(code)(text)
 
     def _inconsistent(self, kind: str | None, name: str) -> KafkaError:
         return InconsistentGroupProtocolError(

@@ -42,6 +42,12 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
+AT_ONCE: Final = 1.0
+"""Seconds within which a listener hangs up that wants something else of its clients."""
+_ASK_FOR_TLS: Final = {
+    False: ", and one without TLS (security_protocol)",
+    True: ", and of this security_protocol",
+}
 
 
 class Connection:
@@ -68,6 +74,7 @@ class Connection:
         self._in_flight = InFlight()
         self._leaving = InFlight()  # those that get no response, until the socket has taken them
         self._correlation_id = 0
+        self._greeted_by = 0  # the last correlation id that opening the connection took
         self._closed = False
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
@@ -142,9 +149,16 @@ class Connection:
                 self.close()
                 raise
             options.known.remember(host, port, learned)
+            self._greeted_by = self._correlation_id
             return self
         options.known.forget(host, port)
-        raise no_answer
+        raise _chained(
+            KafkaConnectionError(
+                f"{no_answer.args[0]}; something accepts connections there, but answers no request"
+                f" of Kafka's: is it a listener of Kafka{_ASK_FOR_TLS[options.tls]}?"
+            ),
+            no_answer,
+        )
 
     # Sending
 
@@ -455,11 +469,28 @@ class Connection:
         if isinstance(reason, KafkaProtocolError):
             self.close(_chained(type(reason)(f"{self}: {reason.args[0]}"), reason))
         elif reason is None:
-            self.close(KafkaConnectionError(f"{self}: the broker closed the connection"))
+            hint = self._hint()
+            self.close(KafkaConnectionError(f"{self}: the broker closed the connection{hint}"))
         else:
-            error = KafkaConnectionError(f"{self}: the connection was lost: {reason}")
+            hint = self._hint()
+            error = KafkaConnectionError(f"{self}: the connection was lost: {reason}{hint}")
             self.close(_chained(error, reason))
         self._fail_all(self._leaving)
+
+    def _hint(self) -> str:
+        """What a connection that ends before its first request was answered may want."""
+        options = self._options
+        if not self._in_flight or options.sasl or not self._greeted_by:
+            return ""
+        if self._in_flight[0].correlation_id != self._greeted_by + 1:
+            return ""
+        if self._loop.time() - self._last_used > AT_ONCE:
+            return ""
+        certificate = " or a certificate of the client" if options.tls else ""
+        return (
+            f" at the first request: a listener that requires SASL{certificate} does that "
+            f"(security_protocol is {options.security_protocol})"
+        )
 
     def _fail_all(self, queue: InFlight) -> None:
         for pending in queue.take_all():

@@ -86,10 +86,11 @@ class Step(NamedTuple):
 
 
 def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
-    """What to try for one broker, in order; the last step has all the time of the option."""
+    """What to try for one broker, in order; the last step has all the time of the options."""
     *others, last = _rungs(options, known)
-    patience = min(PATIENCE, options.connect_timeout)
-    return [*(Step(rung, patience) for rung in others), Step(last, options.connect_timeout)]
+    longest = min(options.connect_timeout, options.request_timeout)
+    patience = min(PATIENCE, longest)
+    return [*(Step(rung, patience) for rung in others), Step(last, longest)]
 
 
 def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:

@@ -179,7 +179,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         )
         _arguments.check_loop(loop)
         _arguments.check_api_version(api_version)
-        self._loop = asyncio.get_running_loop() if loop is None else loop
+        self._loop = _arguments.running_loop(AIOKafkaProducer.__name__) if loop is None else loop
         if loop is not None:
             _deprecated("The `loop` argument is deprecated: make the producer inside its loop")
         if api_version is not None:

@@ -3,8 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
+
+import aiokafka_lite
+
+NATIVE_BUILT = find_spec("aiokafka_lite._consumer_record_native") is not None
 
 SHOW = (
     "from aiokafka_lite import _build\n"
@@ -67,3 +72,29 @@ def test_a_native_module_that_does_not_load_is_not_papered_over():
         "pick('aiokafka_lite.nothing.native', 'aiokafka_lite.record._batch_python')\n"
     )
     assert "No module named 'aiokafka_lite.nothing'" in run(code).stderr
+
+
+@pytest.mark.parametrize(("pure", "build"), [("1", "pure Python"), ("", None)])
+def test_the_build_in_use_is_told(pure, build):
+    build = build or ("native" if NATIVE_BUILT else "pure Python")
+    shown = run("import aiokafka_lite as a; print(a.__build__)", AIOKAFKA_LITE_PURE=pure)
+    assert shown.stdout == f"{build}\n"
+    code = "from aiokafka_lite.cli import main; main(['--version'])"
+    shown = run(code, AIOKAFKA_LITE_PURE=pure)
+    assert shown.returncode == 0
+    assert shown.stdout == f"aiokafka_lite {aiokafka_lite.__version__} ({build})\n"
+    code = (
+        "import asyncio, logging\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "from aiokafka_lite import AIOKafkaProducer\n"
+        "async def main():\n"
+        "    p = AIOKafkaProducer(bootstrap_servers='127.0.0.1:1', client_id='me')\n"
+        "    for _ in range(2):\n"
+        "        try: await p.start()\n"
+        "        except Exception: pass\n"
+        "    await p.stop()\n"
+        "asyncio.run(main())\n"
+    )
+    shown = run(code, AIOKAFKA_LITE_PURE=pure)
+    line = f"me: aiokafka_lite {aiokafka_lite.__version__} ({build}) connects to 127.0.0.1:1"
+    assert shown.stderr.count(line) == 1, shown.stderr

@@ -20,6 +20,7 @@ from aiokafka_lite.errors import KafkaConfigurationError
         ("[::1]:1", [("::1", 1)]),
         ("[::1]", [("::1", 9092)]),
         ("::1", [("::1", 9092)]),
+        ("fe80::1%eth0", [("fe80::1%eth0", 9092)]),
     ],
 )
 def test_addresses(written, addresses):
@@ -35,6 +36,19 @@ def test_addresses(written, addresses):
 )
 def test_refused(written):
     with pytest.raises(KafkaConfigurationError, match="bootstrap_servers"):
+        parse_bootstrap(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("kafka://host:9092", "begins with a scheme, kafka://.*write 'host:9092'"),
+        (["a:1", "SASL_SSL://b:2"], "SASL_SSL://.*security_protocol"),
+        ("a:1:2", "'a:1:2' is not host:port"),
+    ],
+)
+def test_what_looks_like_an_address_of_something_else(written, hint):
+    with pytest.raises(KafkaConfigurationError, match=hint):
         parse_bootstrap(written)
 
 

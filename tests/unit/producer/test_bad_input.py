@@ -65,7 +65,11 @@ async def test_options(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"security_protocol": "TLS"}, "`security_protocol` should be SSL or PLAINTEXT"),
+        (
+            {"security_protocol": "TLS"},
+            "`security_protocol` should be SSL or PLAINTEXT, or with SASL SASL_SSL or "
+            "SASL_PLAINTEXT, not 'TLS'",
+        ),
         (
             {"security_protocol": "SSL"},
             "`ssl_context` is mandatory if security_protocol=='SSL'",
