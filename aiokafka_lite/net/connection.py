@@ -44,10 +44,6 @@ log = logging.getLogger(__name__)
 LAST_CORRELATION_ID: Final = 2**31 - 1
 AT_ONCE: Final = 1.0
 """Seconds within which a listener hangs up that wants something else of its clients."""
-_ASK_FOR_TLS: Final = {
-    False: ", and one without TLS (security_protocol)",
-    True: ", and of this security_protocol",
-}
 
 
 class Connection:
@@ -152,10 +148,12 @@ class Connection:
             self._greeted_by = self._correlation_id
             return self
         options.known.forget(host, port)
+        if known is not None:
+            raise no_answer  # a broker that is only silent now
         raise _chained(
             KafkaConnectionError(
-                f"{no_answer.args[0]}; something accepts connections there, but answers no request"
-                f" of Kafka's: is it a listener of Kafka{_ASK_FOR_TLS[options.tls]}?"
+                f"{no_answer.args[0]}; something accepts connections there, but answers no request "
+                f"of Kafka's: is it a listener with security_protocol {options.security_protocol}?"
             ),
             no_answer,
         )

@@ -131,19 +131,19 @@ def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None
         unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
 
 
-def _hung_up(error: OSError) -> bool:
+def _breaks_off(error: OSError) -> bool:
     """Whether a TLS handshake ended as with one who does not speak TLS."""
     if isinstance(error, ssl.SSLError):
         return isinstance(error, ssl.SSLEOFError) or error.reason == "WRONG_VERSION_NUMBER"
-    return isinstance(error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
+    return isinstance(error, ConnectionResetError | BrokenPipeError)
 
 
 def _reason(error: OSError, options: ConnectionOptions) -> str:
     if isinstance(error, TimeoutError) and not error.args:
         return f"no answer within {options.connect_timeout:g} s"
-    if options.tls and _hung_up(error):
+    if options.tls and _breaks_off(error):
         return (
-            "the broker hung up during the TLS handshake: a listener without TLS does that "
+            "the other side broke off the TLS handshake: a listener without TLS does that "
             f"(security_protocol is {options.security_protocol})"
         )
     if error.errno is not None and not isinstance(error, ssl.SSLError):
