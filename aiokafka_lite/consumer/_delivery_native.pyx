@@ -1,4 +1,5 @@
-# cython: language_level=3, freethreading_compatible=False, boundscheck=False, wraparound=False
+# cython: language_level=3, freethreading_compatible=False, wraparound=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native delivery of records to ``async for``; ``_delivery_python`` is the specification.
 
 The difference: while records are buffered, `RecordStream.__anext__` returns the stream itself, an
@@ -7,14 +8,18 @@ awaitable that completes in the step it is awaited in. A record then costs no co
 """
 
 cimport cython
-from cpython.list cimport PyList_GET_ITEM
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
 
+from asyncio import _get_running_loop as running_loop
 from time import monotonic
 
 from aiokafka_lite._consumer_record_native cimport ConsumerRecord
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident()
 
 cdef extern from *:
     """
@@ -50,7 +55,7 @@ cdef class Chunk:
     cdef readonly Py_ssize_t index
     cdef readonly Py_ssize_t count
 
-    def __init__(self, list records not None, int64_t start, int64_t end, bint closes=False):
+    def __cinit__(self, list records not None, int64_t start, int64_t end, bint closes=False):
         self.records = records
         self.start = start
         self.end = end
@@ -70,7 +75,9 @@ cdef class Chunk:
     def take_many(self, Py_ssize_t limit):
         """Hand out the next records, at most `limit` of them."""
         cdef Py_ssize_t first = self.index
-        self.index = min(self.count, first + limit)
+        if limit < 0:
+            raise ValueError(f"limit must not be negative: {limit}")
+        self.index = first + min(limit, self.count - first)
         if first == 0 and self.index == self.count:
             return self.records
         return self.records[first:self.index]
@@ -88,12 +95,27 @@ cdef class Delivery:
 
     cdef public Chunk current
     cdef public double until
+    cdef object _loop
+    cdef bint _loop_tells  # asyncio's own loops tell in which thread they run
     cdef Py_ssize_t _credit
 
-    def __init__(self):
+    def __cinit__(self):
         self.current = EMPTY
-        self.until = 0.0
-        self._credit = 0
+
+    @property
+    def loop(self):
+        return self._loop
+
+    @loop.setter
+    def loop(self, loop):
+        self._loop = loop
+        self._loop_tells = hasattr(loop, "_thread_id")
+
+    cdef inline bint here(self) except -1:
+        if self._loop_tells:  # one attribute in place of a call; it is None unless the loop runs
+            thread = self._loop._thread_id
+            return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
+        return self._loop is None or running_loop() is self._loop
 
     cdef inline bint ready(self) except -1:
         if self.current.index >= self.current.count:
@@ -106,8 +128,10 @@ cdef class Delivery:
 
     cdef inline object take_ready(self):
         cdef Chunk chunk = self.current
-        # The list is the chunk's own; its length never changes after __init__. take_many may hand
-        # the whole of it to the application, but then index == count and nothing is ready.
+        # take_many may hand the list to the application, but then index == count and nothing is
+        # ready. Python can reach the list all the same.
+        if chunk.index >= PyList_GET_SIZE(chunk.records):
+            raise RuntimeError("records were removed from a chunk that is being delivered")
         record = <object>PyList_GET_ITEM(chunk.records, chunk.index)
         chunk.index += 1
         self._credit -= 1
@@ -115,7 +139,7 @@ cdef class Delivery:
 
     def take(self):
         """Hand out one record, or None: the slow path has to find one or let the loop run."""
-        return self.take_ready() if self.ready() else None
+        return self.take_ready() if self.here() and self.ready() else None
 
 
 @cython.final
@@ -126,7 +150,7 @@ cdef class RecordStream:
     cdef object _slow
     cdef object _owner
 
-    def __init__(self, Delivery delivery not None, slow, owner):
+    def __cinit__(self, Delivery delivery not None, slow, owner):
         self._delivery = delivery
         self._slow = slow
         self._owner = owner

@@ -17,6 +17,7 @@ Non-obvious:
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop, _get_running_loop
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, TypeAlias
@@ -59,6 +60,8 @@ class Chunk:
     def take_many(self, limit: int) -> list[Record]:
         """Hand out the next records, at most `limit` of them."""
         first = self.index
+        if limit < 0:
+            raise ValueError(f"limit must not be negative: {limit}")
         self.index = min(self.count, first + limit)
         if first == 0 and self.index == self.count:
             return self.records
@@ -78,17 +81,27 @@ class Delivery:
     Attributes:
         current: The chunk to take from.
         until: The instant (`time.monotonic`) from which on the slow path is taken.
+        loop: The consumer's: a call of `take` outside of it takes the slow path, which refuses it.
+            None for any.
     """
 
-    __slots__ = ("_credit", "current", "until")
+    __slots__ = ("_credit", "current", "loop", "until")
 
     def __init__(self) -> None:
         self.current: Chunk = EMPTY
         self.until = 0.0
+        self.loop: AbstractEventLoop | None = None
         self._credit = 0  # records to hand out before the next look at the clock
 
     def take(self) -> Record | None:
-        """Hand out one record, or None: the slow path has to find one or let the loop run."""
+        """Hand out one record, or None: the slow path has to find one, let the loop run, or refuse
+        the call."""
+        if self.loop is not None and _get_running_loop() is not self.loop:
+            return None
+        return self.take_ready()
+
+    def take_ready(self) -> Record | None:
+        """`take` for a stream, whose beginning was in the consumer's loop."""
         chunk = self.current
         if chunk.index >= chunk.count:
             return None
@@ -124,7 +137,7 @@ class RecordStream:
         return self
 
     async def __anext__(self) -> Record:
-        record = self._delivery.take()
+        record = self._delivery.take_ready()
         if record is not None:
             return record
         return await self._slow()

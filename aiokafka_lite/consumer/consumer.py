@@ -355,8 +355,7 @@ class AIOKafkaConsumer(BulkCalls):
         core = self._core
         if core.refusal is not None:
             raise core.ended()
-        if asyncio.get_running_loop() is not core.loop:
-            raise IllegalStateError("The consumer was made in another event loop")
+        core.check_home()
         if self._closed:
             raise IllegalStateError("The consumer was stopped")
         if core.closed:
@@ -387,14 +386,20 @@ class AIOKafkaConsumer(BulkCalls):
         ends. Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {},
         and `async for` ends. Returns within about five seconds, whatever the brokers do.
 
+        Raises:
+            IllegalStateError: This is not the consumer's event loop; nothing was stopped.
+
         Cancellation: the connections are closed all the same.
         """
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
+        if not self._core.closed:
+            self._core.check_home()
         self._closed = True
         await self._core.stop()
 
     async def __aenter__(self) -> Self:
+        self._core.check_home()
         try:
             await self.start()
         except BaseException:
@@ -421,6 +426,7 @@ class AIOKafkaConsumer(BulkCalls):
 
         Raises:
             ConsumerStoppedError: Stopped, before or while waiting.
+            IllegalStateError: Not started; or called in another event loop than the consumer's.
             OffsetOutOfRangeError, NoOffsetForPartitionError: With `auto_offset_reset="none"`;
                 again on every read until the application seeks.
             TopicAuthorizationFailedError: A topic may not be read.
@@ -453,6 +459,7 @@ class AIOKafkaConsumer(BulkCalls):
         Raises:
             ConsumerStoppedError: Stopped before.
             ValueError: `max_records` is no positive integer.
+            IllegalStateError: Called in another event loop than the consumer's.
             KafkaError: As of `getone`.
 
         Cancellation: safe; no record is lost.
@@ -476,6 +483,7 @@ class AIOKafkaConsumer(BulkCalls):
         """
         if self._closed:
             raise ConsumerStoppedError()
+        self._core.check_home()
         self._core.reader.check_begun()
         return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
 

@@ -26,6 +26,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.cluster.cluster import Cluster
@@ -80,6 +81,12 @@ CLOSING_TAKES = 0.5
 """Seconds of those that are kept for ending tasks and connections, after the group was left."""
 
 
+_REMEDY = (
+    "make a consumer in the event loop that uses it, or call this one there by"
+    " asyncio.run_coroutine_threadsafe()"
+)
+
+
 class ConsumerCore:
     """All parts of one consumer.
 
@@ -128,6 +135,7 @@ class ConsumerCore:
             awaited=self._waiters.awaited,
             interceptors=options.interceptors,
         )
+        self.buffer.delivery.loop = loop
         self.resolver = PositionResolver(
             cluster, self.positions, self.buffer, options, self._tasks, self._on_resolved
         )
@@ -150,6 +158,7 @@ class ConsumerCore:
             self.buffer,
             self._waiters,
             deserializes=options.deserializes,
+            check_home=self.check_home,
         )
         self.leases = LeaseBook()
         self.assignment = Assignment(
@@ -189,6 +198,10 @@ class ConsumerCore:
         group.commits.delivery = self.buffer.delivery
         self.resolver.committed = group.committed
         return group
+
+    def check_home(self) -> None:
+        """Raise IllegalStateError in another event loop, or another thread, than the consumer's."""
+        check_home(self.loop, "this AIOKafkaConsumer", _REMEDY)
 
     def deadline(self) -> float:
         """When a call that asks brokers something gives up, in loop time."""

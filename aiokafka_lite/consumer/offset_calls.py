@@ -321,6 +321,7 @@ class OffsetCalls:
     def _check_running(self) -> None:
         if self._core.closed:
             raise self._core.ended()
+        self._core.check_home()
 
     async def _unless_stopped(self, asked: Awaitable[_T]) -> _T:
         """Await the cluster; its being closed meanwhile means that the consumer was stopped."""

@@ -58,6 +58,7 @@ class Reader:
         buffer: Where records come from.
         waiters: Where this waits, and who wakes it.
         deserializes: Whether decoding a chunk runs code of the application.
+        check_home: Raises in another event loop than the consumer's.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Reader:
         waiters: Waiters,
         *,
         deserializes: bool,
+        check_home: Callable[[], None],
     ) -> None:
         self.stopped = False
         self.begun = False  # by the start of the consumer; before it, nothing would ever come
@@ -80,6 +82,7 @@ class Reader:
         self._positions = positions
         self._buffer = buffer
         self._waiters = waiters
+        self._check_home = check_home
         self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
 
     def stop(self) -> None:
@@ -194,6 +197,7 @@ class Reader:
     def _check(self) -> None:
         if self.stopped:
             raise ConsumerStoppedError()
+        self._check_home()
         if not self.begun:
             self.check_begun()
         if self.in_listener is not None and self.in_listener():

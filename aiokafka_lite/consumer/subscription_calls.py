@@ -87,6 +87,7 @@ class SubscriptionCalls(OffsetCalls):
         A group is left in the background: with auto-commit what was handed out is committed, the
         listener is told that everything was revoked, and the others get it.
         """
+        self._core.check_home()
         self._core.unsubscribe()
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -96,6 +97,7 @@ class SubscriptionCalls(OffsetCalls):
             TypeError: One is no TopicPartition.
             IllegalStateError: One is not assigned.
         """
+        self._core.check_home()
         for state in self._states(partitions):
             self._core.assignment.pause(state)
 
@@ -110,6 +112,7 @@ class SubscriptionCalls(OffsetCalls):
             TypeError: One is no TopicPartition.
             IllegalStateError: One is not assigned.
         """
+        self._core.check_home()
         for state in self._states(partitions):
             self._core.assignment.resume(state)
 
@@ -117,6 +120,7 @@ class SubscriptionCalls(OffsetCalls):
         """Who is about to leave for good takes no more wishes; a listener may still commit then."""
         if self._core.stopping:
             raise self._core.ended()
+        self._core.check_home()
 
     # --- the group
 

@@ -1,4 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native ``send`` and ``send_and_wait``. Their specification is the twin beside this module."""
 
 cimport cython
@@ -8,6 +9,8 @@ from cpython.ref cimport Py_INCREF
 from aiokafka_lite.producer._accumulator_native cimport AppendCore
 from aiokafka_lite.producer._ack_native cimport Ack, Wait
 from aiokafka_lite.producer._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
+
+from asyncio import _get_running_loop as running_loop
 
 from aiokafka_lite.producer._sending_python import Sends as _TwinSends
 from aiokafka_lite.producer._sending_python import Sent as _TwinSent
@@ -33,6 +36,9 @@ cdef class Sent:
     __doc__ = _TwinSent.__doc__
 
     cdef Ack ack
+
+    def __init__(self, *_, **__):
+        raise TypeError("`send` makes it")
 
     def __await__(self):
         return self
@@ -75,6 +81,9 @@ cdef class Stored:
 
     cdef Ack ack
     cdef Wait _wait
+
+    def __init__(self, *_, **__):
+        raise TypeError("`send_and_wait` makes it")
 
     cdef Wait _waiting(self):
         if self._wait is None:
@@ -122,22 +131,41 @@ cdef class Sends:
 
     cdef readonly object _append
     cdef AppendCore _core  # None where another `append` stands before its own
-    cdef public unsigned long _thread
+    cdef object _home
+    cdef bint _home_tells  # asyncio's own loops tell in which thread they run
 
     def __init__(self, AppendCore core not None, append=None):
         self._core = core if append is None else None
         self._append = core.append if append is None else append
+        self._home = core.loop
+        self._home_tells = hasattr(core.loop, "_thread_id")
+
+    cdef inline bint _here(self) except -1:
+        if self._home_tells:  # one attribute in place of a call; it is None unless the loop runs
+            thread = self._home._thread_id
+            return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
+        return running_loop() is self._home
 
     cdef inline _take(self, topic, value, key, partition, timestamp_ms, headers):
         if self._core is not None:
             return self._core.append_fields(topic, value, key, partition, timestamp_ms, headers)
         return self._append(topic, value, key, partition, timestamp_ms, headers)
 
+    def _append_here(self, topic, value, key, partition, timestamp_ms, headers):
+        if not self._here():
+            self._check_home()
+        return self._take(topic, value, key, partition, timestamp_ms, headers)
+
+    # Python functions, so that asyncio and mocks can mark them; those do not check their `self`.
+
+    @cython.binding(True)
     def send(
         self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
     ):
         cdef Sent sent
-        if PyThread_get_thread_ident() != self._thread:
+        if not isinstance(<object>self, Sends):
+            raise TypeError(f"send() needs a producer, not {type(<object>self).__name__!r}")
+        if not self._here():
             return self._send_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._take(topic, value, key, partition, timestamp_ms, headers)
@@ -149,11 +177,14 @@ cdef class Sends:
         sent.ack = <Ack>result
         return sent
 
+    @cython.binding(True)
     def send_and_wait(
         self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
     ):
         cdef Stored stored
-        if PyThread_get_thread_ident() != self._thread:
+        if not isinstance(<object>self, Sends):
+            raise TypeError(f"send_and_wait() needs a producer, not {type(<object>self).__name__!r}")
+        if not self._here():
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._take(topic, value, key, partition, timestamp_ms, headers)

@@ -6,16 +6,17 @@ record would cost as much as appending it. A record whose object is not awaited 
 other. What went wrong comes out of the await, as it does out of a coroutine.
 
 Non-obvious:
-- Only a call in the thread of the producer's loop appends. Made in another one (such as for
-  `run_coroutine_threadsafe`), it gives a coroutine that appends when it is awaited in the loop.
-  The thread is compared, not the running loop: asking for that costs a system call (Python 3.11).
+- Only a call in the producer's running loop appends. Any other one (in another thread, for
+  `run_coroutine_threadsafe`, or before the loop runs, for `run_until_complete`) returns a coroutine
+  that appends when it is awaited in that loop, and raises when it is awaited in another.
+- The native build reads the loop's `_thread_id` where it has one: asking asyncio for the running
+  loop would cost a system call for every record (Python 3.11).
 - What has to wait (for memory, for the topic) or failed is a real coroutine, and tells as one if
   it is never awaited.
 """
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import Any
@@ -120,8 +121,30 @@ class Sends:
     def __init__(
         self, core: AppendCore, append: Callable[..., Ack | Blocked] | None = None
     ) -> None:
-        self._thread = 0  # in which the loop runs; of no thread before the producer is started
         self._append: Callable[..., Ack | Blocked] = core.append if append is None else append
+        self._home = core.loop
+
+    def _here(self) -> bool:
+        """True if the producer's event loop runs in this thread."""
+        return asyncio._get_running_loop() is self._home
+
+    def _append_here(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Any,
+    ) -> Ack | Blocked:
+        """Append a record now.
+
+        Raises:
+            IllegalStateError: The call is made in another event loop or thread.
+        """
+        if not self._here():
+            self._check_home()
+        return self._append(topic, value, key, partition, timestamp_ms, headers)
 
     def send(
         self,
@@ -136,7 +159,8 @@ class Sends:
 
         The record is appended by the call itself, unless it has to wait: then it is lost if
         nobody awaits it, with the usual warning. All that is raised comes out of the await. A
-        call in another thread than the event loop's does nothing before it is awaited in the loop.
+        call in another thread, or while the producer's event loop does not run, does nothing before
+        it is awaited in that loop.
 
         Args:
             topic: Its name.
@@ -156,7 +180,8 @@ class Sends:
             TopicAuthorizationFailedError: The broker's answer.
             InvalidTopicError: Likewise; at once for a name that no request can carry.
             ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started.
+            IllegalStateError: It was not started; or this is awaited in another event loop than the
+                producer's.
             TypeError: A key or value that is not bytes (after its serializer), or another argument
                 of a wrong type; it is named.
             IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
@@ -164,7 +189,7 @@ class Sends:
 
         Cancellation: a record that still waits is not sent; one in its batch is delivered.
         """
-        if threading.get_ident() != self._thread:
+        if not self._here():
             return self._send_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._append(topic, value, key, partition, timestamp_ms, headers)
@@ -193,7 +218,7 @@ class Sends:
 
         Cancellation: stops the wait, never the delivery.
         """
-        if threading.get_ident() != self._thread:
+        if not self._here():
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._append(topic, value, key, partition, timestamp_ms, headers)
@@ -204,6 +229,10 @@ class Sends:
         return self._send_blocked_and_wait(result)
 
     # What is rare, and the face's
+
+    def _check_home(self) -> None:
+        """Raise unless the producer may be used here."""
+        raise NotImplementedError
 
     def _send_blocked(self, blocked: Blocked) -> Coroutine[Any, Any, Ack]:
         """Wait for what a record lacks, until it is in a batch."""

@@ -51,7 +51,7 @@ class Interceptors:
                 log.exception("on_send() of %r failed: the record goes on as it was", interceptor)
         try:
             result = self._append(*record)
-        except Exception as error:
+        except BaseException as error:
             self.tell(None, error)
             raise
         if isinstance(result, Ack):

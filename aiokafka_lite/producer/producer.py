@@ -7,7 +7,6 @@ and delivered by the `Sender`, in transactions by way of `TransactionCalls`.
 import asyncio
 import itertools
 import ssl
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -299,8 +298,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         Cancellation: closes what was opened.
         """
         self._check_process()
-        if asyncio.get_running_loop() is not self._loop:
-            raise IllegalStateError("a producer is started in the event loop it was made in")
+        self._check_home()
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")
         if self._cluster.closed:
@@ -308,7 +306,6 @@ class AIOKafkaProducer(Records, TransactionCalls):
         if self._starting:
             raise IllegalStateError("the producer is started already")
         self._starting, self._entered_in_vain = True, False
-        self._thread = threading.get_ident()
         wait = self._bootstrap_timeout
         try:
             await self._cluster.start(None if wait is None else self._loop.time() + wait)
@@ -335,6 +332,9 @@ class AIOKafkaProducer(Records, TransactionCalls):
         """Deliver what was sent, then close. Idempotent; also after `start` raised. A call
         during another one waits for its end.
 
+        What other threads handed over by `send_threadsafe` before is sent first; in a transaction
+        only where it does not have to wait. Until then `send` still takes records.
+
         Args:
             timeout: Seconds to deliver in; what is not acknowledged then fails with
                 ProducerClosed. None gives each record what is left of its own
@@ -342,21 +342,31 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
         Raises:
             TypeError, ValueError: `timeout` is no number; nothing was stopped.
+            IllegalStateError: This is not the producer's event loop; nothing was stopped.
 
         Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
         """
         if timeout is None:
             timeout = self._options.delivery_timeout + self._options.request_timeout
         timeout = seconds("timeout", timeout)
+        if self._closed and self._ended.is_set():
+            return
+        self._check_home()
         if self._closed:
             await self._ended.wait()
             return
         self._closed = True
-        self._hand_over.serve()
-        deadline = self._loop.time() + timeout
+        now = self._loop.time()
+        deadline = now + timeout
         try:
+            # A transaction that is still open will be aborted: nothing is worth waiting for.
+            await self._hand_over.close(deadline if self._transactions is None else now)
             await self._sender.close(deadline)
+        except BaseException:
+            self._sender.abort()
+            raise
         finally:
+            self._hand_over.end(ProducerClosed("the producer was stopped"))
             self._cluster.abort()
             try:
                 await self._cluster.close(max(deadline, self._loop.time() + 1))
@@ -366,6 +376,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
                 self._ended.set()
 
     async def __aenter__(self) -> Self:
+        self._check_home()
         try:
             await self.start()
         except BaseException:
@@ -390,6 +401,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
             if self._interceptors is not None:
                 self._interceptors.close()
             return
+        self._hand_over.end(ProducerClosed("the producer was dropped without stop()"))
         if not self._loop.is_closed():
             self._sender.abort()
             self._cluster.abort()

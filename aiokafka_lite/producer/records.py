@@ -2,13 +2,13 @@
 
 import asyncio
 import copy
-import threading
 from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from aiokafka_lite import _arguments
+from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import ProducerInterceptor
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
@@ -30,6 +30,10 @@ from aiokafka_lite.structs import Acknowledged
 __all__ = ["Records"]
 
 _T = TypeVar("_T")
+
+_REMEDY: Final = (
+    "call send_threadsafe() from there, or make a producer in the event loop that uses it"
+)
 
 _BREATH: Final = 1000
 """Records after which `send_many` lets the loop do other things: well under a millisecond."""
@@ -79,8 +83,10 @@ class Records(Sends):
             BufferExhaustedError: There is no memory free for it.
             KafkaTimeoutError: Nothing is known of the topic, or of the partition, yet. It is being
                 looked up: try again, or await `partitions_for` first.
+            IllegalStateError: It is called in another event loop than the producer's, or in another
+                thread: there, call `send_threadsafe`.
         """
-        result = self._append(topic, value, key, partition, timestamp_ms, headers)
+        result = self._append_here(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(result, Ack):
             return result
         try:
@@ -142,6 +148,7 @@ class Records(Sends):
 
         Cancellation: as `send`; the records before are sent.
         """
+        self._check_home()
         acks: list[Ack] = []
         append = self._append
         pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
@@ -177,7 +184,9 @@ class Records(Sends):
 
         Returns:
             A `concurrent.futures.Future` of the `RecordMetadata`. It fails with whatever
-            `send_and_wait` would raise. Cancelling it in time keeps the record from being sent.
+            `send_and_wait` would raise; with ProducerClosed, if the producer was stopped before the
+            call, or its event loop is closed before the outcome. Cancelling it in time keeps the
+            record from being sent.
 
         Raises:
             KafkaTimeoutError: 10,000 records have been waiting to be taken for `max_block_ms`.
@@ -219,6 +228,7 @@ class Records(Sends):
 
         Cancellation: a batch that still waits is not sent, and may be sent again.
         """
+        self._check_home()
         _arguments.topic_name(topic)
         number = _arguments.partition_number(partition)
         if not isinstance(batch, BatchBuilder):
@@ -237,17 +247,20 @@ class Records(Sends):
             raise
 
     async def flush(self) -> None:
-        """Wait until every record sent before this call has its outcome, good or bad.
+        """Wait until every record sent before this call, `send_threadsafe` included, has its
+        outcome, good or bad.
 
         Batches that linger leave at once. Errors are the acks' to tell.
 
         Raises:
-            IllegalStateError: This process is a forked child of the producer's.
+            IllegalStateError: This is not the producer's event loop, or the process was forked since.
 
         Cancellation: stops the wait, never a delivery.
         """
         self._check_process()
-        self._hand_over.serve()
+        self._check_home()
+        self._sender.hurry()
+        await self._hand_over.drain()
         await self._sender.flush()
 
     def metrics(self) -> dict[str, float]:
@@ -269,6 +282,7 @@ class Records(Sends):
             ProducerClosed: The producer was stopped.
             IllegalStateError: It was not started.
         """
+        self._check_home()
         _arguments.topic_name(topic)
         self._check_open()
         deadline = self._loop.time() + self._options.max_block
@@ -291,8 +305,14 @@ class Records(Sends):
     async def _send_blocked_and_wait(self, blocked: Blocked) -> Acknowledged:
         return await (await self._send_blocked(blocked))
 
+    def _take_handed_over(self) -> None:
+        self._hand_over.serve()
+
+    def _check_home(self) -> None:
+        check_home(self._loop, repr(self), _REMEDY)
+
     async def _send_later(self, *fields: Any) -> Ack:
-        self._thread = threading.get_ident()  # the loop may have moved
+        self._check_home()
         result = self._append(*fields)
         return result if isinstance(result, Ack) else await self._send_blocked(result)
 

@@ -52,7 +52,8 @@ class TransactionCalls:
         self._driver().begin()
 
     async def commit_transaction(self) -> None:
-        """Send all that was sent in the transaction, and commit it.
+        """Send all that was sent in the transaction, and commit it. A record of `send_threadsafe`
+        that still waits for its topic, or for memory, is not part of it: its future fails.
 
         Raises:
             IllegalOperation: There is no `transactional_id`; or no transaction is open.
@@ -65,7 +66,9 @@ class TransactionCalls:
 
         Cancellation: stops the wait; the commit goes on.
         """
-        await self._driver().commit(self._deadline())
+        driver = self._driver()
+        self._take_handed_over()
+        await driver.commit(self._deadline())
 
     async def abort_transaction(self) -> None:
         """Abort the transaction. Records that wait to be sent are not: their acks raise
@@ -127,11 +130,20 @@ class TransactionCalls:
     def _driver(self) -> TransactionDriver:
         if self._transactions is None:
             raise IllegalOperation("You need to configure transactional_id to use transactions")
+        self._check_home()
         self._check_open()
         return self._transactions
 
     def _deadline(self) -> float:
         return self._loop.time() + self._options.max_block
+
+    def _check_home(self) -> None:
+        """Raise unless the producer may be used here."""
+        raise NotImplementedError
+
+    def _take_handed_over(self) -> None:
+        """Take the records that other threads handed over, as far as they need not wait."""
+        raise NotImplementedError
 
     def _check_open(self) -> None:
         """Raise if the producer is not started, or was stopped."""
