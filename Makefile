@@ -122,9 +122,10 @@ interop: $(DONE)/interop ## A million records a codec, both ways, with Java and 
 oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
 	$(BIN)/python -m tools.oracle --all $(FLAGS)
 
-fuzz: $(DONE)/dev ## A million hostile frames to decoders, and to the embedded broker; false numbers to clients
+fuzz: $(DONE)/dev ## A million hostile frames; false numbers to clients; misuse of native classes
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
+	$(BIN)/python -m tests.fuzz.native $(FLAGS)
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 	$(BIN)/python -m tests.fuzz.extremes $(FLAGS)
 

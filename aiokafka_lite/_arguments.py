@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from operator import index
-from typing import Final
+from typing import Any, Final
 
 from aiokafka_lite.errors import (
     IllegalArgumentError,
@@ -240,6 +240,17 @@ def check_headers(value: object) -> None:
     """
     if not isinstance(value, Collection):
         raise TypeError(f"headers must be a sequence of (str, bytes or None) pairs, not {value!r}")
+
+
+def inert(headers: Any) -> Any:
+    """The same headers in a form that runs no code of the application when it is walked through.
+
+    Headers are read while a batch is being written to. A container whose iteration sends a record
+    of its own would write to that batch in between.
+    """
+    if type(headers) in (list, tuple) and all(type(each) is tuple for each in headers):
+        return headers
+    return tuple(tuple(each) if isinstance(each, list | tuple) else each for each in headers)
 
 
 def timestamp_ms(value: object) -> int:

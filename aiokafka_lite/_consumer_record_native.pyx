@@ -1,4 +1,5 @@
-# cython: language_level=3, freethreading_compatible=True, nonecheck=True
+# cython: language_level=3, freethreading_compatible=True
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native ConsumerRecord: outside the garbage collector, its batch's facts shared by reference.
 
 The .pxd offers ``ConsumerRecord`` (fields ``context``, ``offset``, ``timestamp``, ``key``, ``value``,

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Reads the usual answer to a fetch. Its specification is the twin beside this module."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,9 +22,10 @@ DEF FIXED = 35  # of a partition: its index to the replica to prefer
 
 def read_usual(frame):
     cdef Py_buffer buffer
-    PyObject_GetBuffer(frame, &buffer, PyBUF_SIMPLE)
+    view = memoryview(frame)
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)  # the memory that the records are slices of
     try:
-        return read(memoryview(frame), <const uint8_t *>buffer.buf, buffer.len)
+        return read(view, <const uint8_t *>buffer.buf, buffer.len)
     finally:
         PyBuffer_Release(&buffer)
 

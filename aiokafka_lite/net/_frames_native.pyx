@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """The native FrameReceiver. Its specification is the twin beside this module."""
 
 cimport cython
@@ -34,7 +35,7 @@ cdef class FrameReceiver:
     cdef Py_ssize_t _filled
     cdef bint _after_large
 
-    def __init__(self, Py_ssize_t limit, buffers, Py_ssize_t smallest=4):
+    def __cinit__(self, Py_ssize_t limit, buffers, Py_ssize_t smallest=4):
         self.limit = limit
         self.smallest = smallest
         self._buffers = buffers
@@ -60,7 +61,7 @@ cdef class FrameReceiver:
 
     def on_received(self, Py_ssize_t count):
         cdef Py_ssize_t start = self._start
-        cdef Py_ssize_t end = self._end + count
+        cdef Py_ssize_t end
         cdef Py_ssize_t size = PyByteArray_GET_SIZE(self._memory)
         cdef const uint8_t *data = <const uint8_t *>PyByteArray_AS_STRING(self._memory)
         cdef Py_ssize_t length
@@ -74,8 +75,9 @@ cdef class FrameReceiver:
             self._body = None
             self._after_large = True
             return (body,)
-        if count < 0 or end > size:
+        if count < 0 or count > size - self._end:
             raise ValueError("more bytes were received than the window has")
+        end = self._end + count
         if end - start > PREFIX and end < size:
             length = load32(data + start)
             if start + PREFIX + length == end and self.smallest <= length <= self.limit:
@@ -89,14 +91,15 @@ cdef class FrameReceiver:
         return frames
 
     cdef list _take_frames(self):
-        cdef const uint8_t *data = <const uint8_t *>PyByteArray_AS_STRING(self._memory)
+        cdef bytearray memory = self._memory
+        cdef const uint8_t *data = <const uint8_t *>PyByteArray_AS_STRING(memory)
         cdef Py_ssize_t start = self._start
         cdef Py_ssize_t end = self._end
         cdef Py_ssize_t length
         cdef list frames = []
         while end - start >= PREFIX:
             length = load32(data + start)
-            if not self.smallest <= length <= self.limit:
+            if length < 0 or not self.smallest <= length <= self.limit:
                 self.error = KafkaProtocolError(
                     refusal(<int32_t>length, smallest=self.smallest, limit=self.limit))
                 break

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: wraparound=False, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native ``send -> partition -> append -> ack``. Its specification is the twin beside this module."""
 
 cimport cython
@@ -8,6 +9,7 @@ from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 
 from aiokafka_lite.producer._ack_native cimport ProducerBatch
@@ -17,7 +19,7 @@ from collections import deque
 from copy import copy
 from operator import index as as_int
 
-from aiokafka_lite._arguments import check_headers, partition_number
+from aiokafka_lite._arguments import check_headers, inert, partition_number
 from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._accumulator_python import AppendCore as _TwinCore
@@ -46,6 +48,27 @@ cdef extern from *:
     """
     int64_t akl_now_ms() noexcept nogil
 
+cdef extern from *:
+    """
+    /* True if walking through headers may run code of the application, such as a send: unless they
+       are a list or tuple of tuples, and none of a class of its own. */
+    static inline int akl_may_act(PyObject *headers) {
+        PyObject **items;
+        Py_ssize_t i, count;
+        if (PyList_CheckExact(headers)) {
+            items = ((PyListObject *)headers)->ob_item;
+            count = PyList_GET_SIZE(headers);
+        } else if (PyTuple_CheckExact(headers)) {
+            items = ((PyTupleObject *)headers)->ob_item;
+            count = PyTuple_GET_SIZE(headers);
+        } else return 1;
+        for (i = 0; i < count; i++)
+            if (!PyTuple_CheckExact(items[i])) return 1;
+        return 0;
+    }
+    """
+    bint may_act "akl_may_act"(object headers) noexcept
+
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
@@ -72,7 +95,9 @@ cdef inline Py_ssize_t number_of(object partition) except -1:
 cdef class PartitionQueue:
     __doc__ = _TwinQueue.__doc__
 
-    def __init__(self, topic_partition):
+    def __cinit__(self, topic_partition):
+        if not isinstance(topic_partition, tuple) or PyTuple_GET_SIZE(topic_partition) != 2:
+            raise TypeError(f"topic_partition must be a TopicPartition, not {topic_partition!r}")
         self.topic_partition = topic_partition
         self.waiting = deque()
         self.in_flight = deque()
@@ -86,7 +111,7 @@ cdef class PartitionQueue:
 cdef class TopicQueues:
     __doc__ = _TwinTopic.__doc__
 
-    def __init__(self, str topic not None, Py_ssize_t partitions, Py_ssize_t turn):
+    def __cinit__(self, str topic not None, Py_ssize_t partitions, Py_ssize_t turn):
         self.topic = topic
         self.queues = []
         self.available = []
@@ -117,6 +142,9 @@ cdef class TopicQueues:
 cdef class AppendCore:
     __doc__ = _TwinCore.__doc__
 
+    def __cinit__(self, *_, **__):
+        self.topics = {}  # even where no `__init__` follows: it is looked into without a check
+
     def __init__(self, loop, key_serializer, value_serializer, partitioner, bint ignore_keys=False):
         self.loop = loop
         self.topics = {}
@@ -143,8 +171,9 @@ cdef class AppendCore:
             timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
             if overflow or timestamp < 0:
                 as_timestamp(timestamp_ms)  # which tells what is wrong
-        if headers is not None and not isinstance(headers, (list, tuple)):
+        if headers is not None and may_act(headers):
             check_headers(headers)
+            headers = inert(headers)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
@@ -163,7 +192,7 @@ cdef class AppendCore:
             if partition is not None:
                 partition = partition_number(partition)
             return Blocked(topic, partition, None, timestamp, key, value, headers)
-        topic_queues = <TopicQueues>found
+        topic_queues = <TopicQueues?><object>found  # the dict is open to Python
         if partition is not None:
             number = number_of(partition)
         elif self._partitioner is not None:
@@ -174,7 +203,7 @@ cdef class AppendCore:
             return self._append_sticky(topic_queues, timestamp, key, value, headers)
         if number >= PyList_GET_SIZE(topic_queues.queues):
             return Blocked(topic, number, None, timestamp, key, value, headers)
-        queue = <PartitionQueue>PyList_GET_ITEM(topic_queues.queues, number)
+        queue = <PartitionQueue?><object>PyList_GET_ITEM(topic_queues.queues, number)
         ack = self._append_to(queue, timestamp, key, value, headers)
         if ack is None:
             return Blocked(topic, number, queue, timestamp, key, value, headers)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import index as as_int
 from typing import Any, Protocol
 
-from aiokafka_lite._arguments import check_headers, partition_number
+from aiokafka_lite._arguments import check_headers, inert, partition_number
 from aiokafka_lite._arguments import timestamp_ms as as_timestamp
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer._ack_python import Ack, ProducerBatch
@@ -195,6 +195,7 @@ class AppendCore:
             timestamp = as_timestamp(timestamp_ms)
         if headers is not None:
             check_headers(headers)
+            headers = inert(headers)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:

@@ -55,6 +55,7 @@ cdef class Wait:
     cdef bint by_task
     cdef bint _cancelled
     cdef bint _yielded
+    cdef bint _enlisted
     cdef bint _blocking
 
     cdef _step(self, bint *stops)

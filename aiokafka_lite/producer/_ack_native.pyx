@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: wraparound=False, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native batches and acks. Their specification is the twin beside this module.
 
 Ack and Wait are outside the garbage collector: a million acks that an application holds cost it
@@ -10,6 +11,7 @@ comes.
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_SIZE
 
 from aiokafka_lite.producer._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
 
@@ -68,7 +70,9 @@ cdef int run(object context, object callback, object target) except -1:
 cdef class ProducerBatch:
     __doc__ = _TwinBatch.__doc__
 
-    def __init__(self, loop, topic_partition, BatchBuilder builder not None, buffer, double created):
+    def __cinit__(self, loop, topic_partition, BatchBuilder builder not None, buffer, double created):
+        if not isinstance(topic_partition, tuple) or PyTuple_GET_SIZE(topic_partition) != 2:
+            raise TypeError(f"topic_partition must be a TopicPartition, not {topic_partition!r}")
         self.loop = loop
         self.topic_partition = topic_partition
         self.builder = builder
@@ -82,7 +86,8 @@ cdef class ProducerBatch:
 
     cdef append_record(self, int64_t timestamp, object key, object value, object headers):
         cdef Ack ack
-        cdef int32_t index = self.builder.append_record(timestamp, key, value, headers)
+        cdef BatchBuilder builder = self.builder  # headers may run code that resolves the batch
+        cdef int32_t index = builder.append_record(timestamp, key, value, headers)
         if index < 0:
             return None
         ack = Ack.__new__(Ack)
@@ -147,7 +152,8 @@ cdef class ProducerBatch:
         self._resolve(FAILED)
 
     def split(self, list builders not None):
-        self.builder = builders[0]
+        cdef BatchBuilder first = builders[0]
+        self.builder = first
         self.rest = builders[1:]
         self.payload = None
         if self.pieces is None:
@@ -193,7 +199,7 @@ cdef class ProducerBatch:
             for watcher in watchers:
                 watcher(self)
 
-    def _wake(self, list waiters, Py_ssize_t start):
+    def _wake(self, list waiters not None, Py_ssize_t start):
         cdef Py_ssize_t position
         cdef Wait wait
         self._waiters = None
@@ -229,6 +235,9 @@ cdef class ProducerBatch:
 @cython.freelist(4096)
 cdef class Ack:
     __doc__ = _TwinAck.__doc__
+
+    def __init__(self, *_, **__):
+        raise TypeError("a batch makes the Ack of each of its records")
 
     @property
     def _asyncio_future_blocking(self):
@@ -351,6 +360,9 @@ cdef class Ack:
 cdef class Wait:
     __doc__ = _TwinWait.__doc__
 
+    def __init__(self, *_, **__):
+        raise TypeError("an Ack makes a Wait for each await and each callback")
+
     def __iter__(self):
         return self
 
@@ -420,11 +432,14 @@ cdef class Wait:
 
     def add_done_callback(self, fn, *, context=None):
         cdef Ack ack = self.ack
+        if self._enlisted:
+            raise RuntimeError("a Wait takes one callback")
         self.callback = fn
         self.context = copy_context() if context is None else context
         if self._cancelled or ack._cancelled or ack._batch.state != PENDING:
             self._call_soon()
             return
+        self._enlisted = True
         self.following = ack._first
         ack._first = self
         ack._batch._enlist(self)

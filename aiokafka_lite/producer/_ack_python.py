@@ -392,6 +392,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
     __slots__ = (
         "_asyncio_future_blocking",
         "_cancelled",
+        "_enlisted",
         "_yielded",
         "ack",
         "by_task",
@@ -408,6 +409,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
         self.following: Wait | None = None  # the next of the same record
         self._cancelled = False
         self._yielded = False
+        self._enlisted = False  # in its batch's list, and its ack's chain
         self._asyncio_future_blocking = False
 
     def __iter__(self) -> "Wait":
@@ -462,11 +464,14 @@ class Wait(Generator[Any, Any, Acknowledged]):
     def add_done_callback(
         self, fn: Callable[[Any], object], *, context: contextvars.Context | None = None
     ) -> None:
+        if self._enlisted:
+            raise RuntimeError("a Wait takes one callback")
         self.callback = fn
         self.context = contextvars.copy_context() if context is None else context
         if self.done():
             self.call_soon()
             return
+        self._enlisted = True
         self.following, self.ack._first = self.ack._first, self
         self.ack._batch._enlist(self)
 

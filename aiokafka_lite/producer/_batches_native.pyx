@@ -1,4 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """What runs once for every batch. Its specification is the twin beside this module."""
 
 from cpython.bytearray cimport PyByteArray_GET_SIZE
@@ -84,6 +85,7 @@ cdef class BatchCore(AppendCore):
     def open_batch(self, PartitionQueue queue not None, int64_t timestamp, key, value, headers):
         cdef Py_ssize_t size
         cdef ProducerBatch batch
+        cdef bytearray buffer
         cdef double now
         buffer = self._granted
         self._granted = None
@@ -203,7 +205,7 @@ cdef class BatchCore(AppendCore):
 
     cdef inline bint _stale(self, sequences) except -1:
         """``sequences.stale``, without the property's call."""
-        return sequences.broken or (<tuple>sequences.stamp)[0] != self.identity.producer_id
+        return sequences.broken or sequences.stamp[0] != self.identity.producer_id
 
     def seal(self, PartitionQueue queue not None):
         return self._seal(queue)

@@ -1,4 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """The bytes around the batches. Their specification is the twin beside this module."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -48,7 +49,7 @@ cdef inline char *put_bytes(char *at, bytes value) noexcept:
 
 def encode_frame(
     int version, int32_t correlation_id, bytes client_id, int acks, int32_t timeout_ms, parts,
-    names, bytes transactional_id=b"\0"
+    names, bytes transactional_id not None=b"\0"
 ):
     cdef list pieces = []
     cdef Py_ssize_t longest = 0 if client_id is None else PyBytes_GET_SIZE(client_id)
@@ -59,6 +60,7 @@ def encode_frame(
     cdef PartitionQueue queue
     cdef ProducerBatch batch
     cdef dict topics = {}
+    cdef list encoded = []  # the topics' names, in their order
     for queue, batch in parts:
         topic = (<tuple>queue.topic_partition)[0]
         of = topics.get(topic)
@@ -69,6 +71,9 @@ def encode_frame(
     longest = max(longest, PyBytes_GET_SIZE(transactional_id))
     for topic in topics:
         name = names[topic]
+        if name is None:
+            raise TypeError(f"the name of topic {topic!r} must be bytes, not None")
+        encoded.append(name)
         longest = max(longest, PyBytes_GET_SIZE(name))
     scratch = <char *>PyMem_Malloc(3 * longest + ROOM)
     if scratch == NULL:
@@ -88,8 +93,8 @@ def encode_frame(
         at = put16(at, acks)
         at = put32(at, timeout_ms)
         at = put_varint(at, len(topics) + 1)
-        for topic, batches in topics.items():
-            at = put_bytes(at, names[topic])
+        for name, batches in zip(encoded, topics.values()):
+            at = put_bytes(at, name)
             at = put_varint(at, len(<list>batches) + 1)
             for queue, batch in <list>batches:
                 at = put32(at, <int32_t>(<tuple>queue.topic_partition)[1])

@@ -253,7 +253,7 @@ class Records(Sends):
         Batches that linger leave at once. Errors are the acks' to tell.
 
         Raises:
-            IllegalStateError: This is not the producer's event loop, or the process was forked since.
+            IllegalStateError: This is another event loop, or a forked child of the process.
 
         Cancellation: stops the wait, never a delivery.
         """

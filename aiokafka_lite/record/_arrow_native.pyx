@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
 """Native gatherer. Its specification is the twin beside it.
 
 A call goes over its rows twice without the GIL: once to see how many fit, which measures what they
@@ -159,10 +160,14 @@ cdef int reserve_zeroed(bytearray buffer, Py_ssize_t needed) except -1:
     return 0
 
 
-cdef const void *numbers(object column, Py_ssize_t width, Py_ssize_t count) except NULL:
-    if type(column) is not bytearray or PyByteArray_GET_SIZE(column) < width * count:
+cdef const void *numbers(Py_buffer *held, object column, Py_ssize_t width, Py_ssize_t count) except NULL:
+    """A column's numbers; `held` keeps them in place until it is released."""
+    if type(column) is not bytearray:
+        raise ValueError("columns that are no bytearrays")
+    PyObject_GetBuffer(column, held, PyBUF_SIMPLE)
+    if held.len // width < count:
         raise ValueError("columns that are shorter than they claim")
-    return <const void *>PyByteArray_AS_STRING(column)
+    return held.buf
 
 
 @cython.final
@@ -176,6 +181,7 @@ cdef class ArrowRows:
     cdef Py_ssize_t max_bytes
     cdef bint has_key, has_value, has_topic, has_partition, has_offset, has_timestamp, has_kind
     cdef bint has_headers
+    cdef bint busy                  # a call is under way; it may have let the GIL go
     cdef _Field keys
     cdef _Field values
     cdef _Field topics
@@ -213,34 +219,51 @@ cdef class ArrowRows:
     def add(self, columns not None, Py_ssize_t first, Py_ssize_t last):
         cdef Source source
         cdef Needs needs
-        cdef Py_buffer view
+        cdef Py_buffer held[10]
         cdef Py_ssize_t count = columns.count
+        cdef bytes topic = columns.topic.encode()
+        cdef int32_t partition = columns.partition
+        cdef int i
+        if topic is None:
+            raise TypeError("columns without a topic")
         if not 0 <= first <= last <= count:
             raise IndexError(f"no rows [{first}, {last}) in {count}")
-        source.offsets = <const int64_t *>numbers(columns.offsets, 8, count)
-        source.timestamps = <const int64_t *>numbers(columns.timestamps, 8, count)
-        source.kinds = <const int8_t *>numbers(columns.timestamp_types, 1, count)
-        source.key_starts = <const int32_t *>numbers(columns.key_starts, 4, count)
-        source.key_lengths = <const int32_t *>numbers(columns.key_lengths, 4, count)
-        source.value_starts = <const int32_t *>numbers(columns.value_starts, 4, count)
-        source.value_lengths = <const int32_t *>numbers(columns.value_lengths, 4, count)
-        source.header_starts = <const int32_t *>numbers(columns.header_starts, 4, count)
-        source.header_counts = <const int32_t *>numbers(columns.header_counts, 4, count)
-        topic = columns.topic.encode()
-        cdef int32_t partition = columns.partition
-        PyObject_GetBuffer(columns.data, &view, PyBUF_SIMPLE)
+        self.begin()
+        memset(held, 0, sizeof(held))
         try:
-            source.data = <const uint8_t *>view.buf
-            source.size = view.len
+            source.offsets = <const int64_t *>numbers(&held[0], columns.offsets, 8, count)
+            source.timestamps = <const int64_t *>numbers(&held[1], columns.timestamps, 8, count)
+            source.kinds = <const int8_t *>numbers(&held[2], columns.timestamp_types, 1, count)
+            source.key_starts = <const int32_t *>numbers(&held[3], columns.key_starts, 4, count)
+            source.key_lengths = <const int32_t *>numbers(&held[4], columns.key_lengths, 4, count)
+            source.value_starts = <const int32_t *>numbers(
+                &held[5], columns.value_starts, 4, count)
+            source.value_lengths = <const int32_t *>numbers(
+                &held[6], columns.value_lengths, 4, count)
+            source.header_starts = <const int32_t *>numbers(
+                &held[7], columns.header_starts, 4, count)
+            source.header_counts = <const int32_t *>numbers(
+                &held[8], columns.header_counts, 4, count)
+            PyObject_GetBuffer(columns.data, &held[9], PyBUF_SIMPLE)
+            source.data = <const uint8_t *>held[9].buf
+            source.size = held[9].len
             with nogil:
                 self.measure(&source, first, last, &needs)
             if needs.wrong != NULL:
                 self.refuse(columns, &source, &needs)
             self.gather(&source, first, needs.row - first, partition, topic, &needs)
         finally:
-            PyBuffer_Release(&view)
+            for i in range(10):
+                PyBuffer_Release(&held[i])  # nothing, where none was taken
+            self.busy = False
         self.full = needs.row < last
         return needs.row
+
+    cdef int begin(self) except -1:
+        if self.busy:
+            raise RuntimeError("ArrowRows are used by one caller at a time")
+        self.busy = True
+        return 0
 
     cdef void measure(
         self, Source *source, Py_ssize_t first, Py_ssize_t last, Needs *needs
@@ -419,6 +442,13 @@ cdef class ArrowRows:
         return 0
 
     def take(self):
+        self.begin()
+        try:
+            return self.taken()
+        finally:
+            self.busy = False
+
+    cdef object taken(self):
         cdef Py_ssize_t count = self.count
         cdef dict columns = {}
         if self.has_key:

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
 """Native BatchBuilder. Its specification is the twin beside it; the .pxd says what may be cimported.
 
 Every append first computes the record's exact size, and only then writes: the writing part has no
@@ -7,9 +8,10 @@ checks because it cannot pass what was counted.
 """
 
 cimport cython
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_FromStringAndSize
 from cpython.bytearray cimport PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_Check
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -40,9 +42,10 @@ cdef object NONE = Compression.NONE  # an attribute of an enum is a call in CPyt
 
 cdef bytes as_bytes(object field, str what):
     """What is not bytes, as bytes; TypeError for what is no buffer of ours."""
-    if isinstance(field, bytearray):
-        return bytes(field)
-    if isinstance(field, memoryview):
+    # By their C types: no code of the application runs while a record is measured.
+    if PyByteArray_Check(field):
+        return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(field), PyByteArray_GET_SIZE(field))
+    if PyMemoryView_Check(field):
         return field.tobytes()
     raise TypeError(
         f"{what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}")
@@ -161,7 +164,7 @@ cdef class BatchBuilder:
         self, int64_t timestamp_ms, object key, object value, object headers
     ) except -2:
         cdef Py_ssize_t key_length = -1, value_length = -1, of_headers = 1, body, end
-        cdef int32_t index = self.count
+        cdef int32_t index
         cdef int64_t delta
         cdef list pairs = None
         cdef uint8_t *p
@@ -177,6 +180,8 @@ cdef class BatchBuilder:
             value_length = PyBytes_GET_SIZE(value)
         if headers is not None and headers is not () and headers:
             pairs = checked_headers(headers, &of_headers)
+        # Only now: walking through the headers may have run code that appended to this batch.
+        index = self.count
         delta = sub_wrapping(timestamp_ms, self.first_timestamp) if index else 0
         body = (
             1 + varint_size(delta) + varint_size(index) + sized(key_length) + sized(value_length)
@@ -233,9 +238,9 @@ cdef class BatchBuilder:
         if self._capacity() < self.size:
             raise IllegalStateError("The batch's buffer was resized")
         if compression is NONE:
-            header = <uint8_t *>PyByteArray_AS_STRING(self._storage)
             size = self.size
             batch = view = memoryview(self._storage)[:size]
+            header = <uint8_t *>PyByteArray_AS_STRING(self._storage)  # which the view holds in place
         else:
             if self._payload is None or self._payload_of != (compression, level):
                 with memoryview(self._storage) as view:

@@ -261,15 +261,19 @@ class BatchBuilder:
     ) -> bytes:
         if not -1 <= timestamp_ms <= _MAX_TIMESTAMP:
             raise ValueError(f"timestamp_ms {timestamp_ms} is not within -1 .. 2**63 - 1")
+        fields = (
+            _sized(key, "key"),
+            _sized(value, "value"),
+            encoded_headers(headers) if headers else b"\x00",
+        )
+        # Only now: walking through the headers may have run code that appended to this batch.
         delta = timestamp_ms - self.first_timestamp if self.count else 0
         if delta > _MAX_TIMESTAMP:
             delta -= 2**64  # from -1 to 2**63 - 1 wraps, and the reader wraps it back
         body = b"\x00%b%b%b%b%b" % (
             _SMALL.get(delta) or _varint(delta),
             _SMALL.get(self.count) or _varint(self.count),
-            _sized(key, "key"),
-            _sized(value, "value"),
-            encoded_headers(headers) if headers else b"\x00",
+            *fields,
         )
         length = len(body)
         return b"%b%b" % (_SMALL.get(length) or _varint(length), body)

@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
 """Native column reader: rows are filled without the GIL, and refer to the set's own memory."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize

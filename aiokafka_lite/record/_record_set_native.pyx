@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native RecordSet. Its specification is the twin beside it; the .pxd says what may be cimported.
 
 Every uncompressed batch is walked by raw pointers inside one call: Python is only called for a
@@ -105,6 +106,8 @@ cdef tuple parse_headers(RawRecord *record):
 # Not cleared by the collector: that would drop the buffer's owner without releasing the buffer. The
 # buffer is taken of what lies under a memoryview, never of the memoryview itself: that one is
 # cleared with its garbage cycle while a buffer of it is still exported, and CPython then crashes.
+# Only bytes and bytearray are trusted to give the same memory each time (PEP 688 promises nothing
+# of the kind); what lies in anything else is copied.
 @cython.final
 @cython.no_gc_clear
 cdef class RecordSet:
@@ -125,10 +128,16 @@ cdef class RecordSet:
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            PyObject_GetBuffer(
-                data if type(data) is not memoryview else data.obj, &self.buffer, PyBUF_SIMPLE)
+            owner = data.obj if type(data) is memoryview else data
+            if type(owner) is bytes or type(owner) is bytearray:
+                PyObject_GetBuffer(owner, &self.buffer, PyBUF_SIMPLE)
+                self.start = <const uint8_t *>view.buf
+            else:
+                owner = PyBytes_FromStringAndSize(<const char *>view.buf, view.len)
+                PyObject_GetBuffer(owner, &self.buffer, PyBUF_SIMPLE)
+                self.start = <const uint8_t *>self.buffer.buf
             self.held = True
-            self.start = self.at = <const uint8_t *>view.buf
+            self.at = self.start
             self.set_end = self.at + view.len
         finally:
             PyBuffer_Release(&view)

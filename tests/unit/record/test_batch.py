@@ -242,3 +242,52 @@ def test_headers_may_come_from_any_iterable(build):
     builder.append(T0, None, None, None)
     records = records_of(build, builder.seal())
     assert [r.headers for r in records] == [(("a", b"1"), ("b", None)), (), ()]
+
+
+def test_headers_that_append_while_they_are_read_come_after(build):
+    builder = build.BatchBuilder(100_000)
+
+    class Acting(list):
+        def __iter__(self):
+            builder.append(T0, None, b"inner")
+            return super().__iter__()
+
+    assert builder.append(T0 + 5, None, b"outer", Acting([("name", b"value")])) == 1
+    records = build.RecordSet(builder.seal(), "t", 0, 0).read(10)
+    assert [(r.offset, r.timestamp, r.value) for r in records] == [
+        (0, T0, b"inner"),
+        (1, T0 + 5, b"outer"),
+    ]
+
+
+def test_headers_that_seal_the_batch_keep_their_record_out(build):
+    builder = build.BatchBuilder(100_000)
+    builder.append(T0, None, b"first")
+
+    class Sealing(list):
+        def __iter__(self):
+            builder.seal()
+            return super().__iter__()
+
+    assert builder.append(T0, None, b"late", Sealing([("name", b"value")])) == -1
+    assert builder.count == 1
+
+
+def test_what_only_claims_to_be_a_buffer_is_refused(native):
+    class Claims:
+        __class__ = memoryview
+
+        def tobytes(self):
+            return None
+
+    builder = native.BatchBuilder(1000)
+    for key, value, headers in (
+        (Claims(), None, ()),
+        (None, Claims(), ()),
+        (None, None, [("name", Claims())]),
+    ):
+        with pytest.raises(TypeError, match="bytes"):
+            builder.append(T0, key, value, headers)
+        with pytest.raises(TypeError, match="bytes"):
+            native.record_size_upper_bound(key, value, headers)
+    assert builder.count == 0

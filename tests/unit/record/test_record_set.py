@@ -313,3 +313,20 @@ def test_records_of_a_batch_become_objects_only_as_they_are_read(build):
         tracemalloc.stop()
     assert len(record_set.read(count)) == count - 100
     assert record_set.exhausted
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="needs __buffer__ (Python 3.12)")
+@pytest.mark.parametrize("wrap", [lambda data: data, memoryview])
+def test_a_buffer_that_is_another_one_each_time_is_read_as_it_was_first(build, wrap):
+    raw = batch(simple(100))
+
+    class Fresh:
+        def __buffer__(self, flags):
+            return memoryview(bytearray(raw))
+
+    records = build.RecordSet(wrap(Fresh()), "t", 0, 0)
+    junk = [bytearray(b"\xff" * len(raw)) for _ in range(50)]
+    assert [record.offset for record in records.read(1000)] == list(range(100))
+    columns = build.read_columns(build.RecordSet(wrap(Fresh()), "t", 0, 0), 1000)
+    assert columns.count == 100
+    assert junk
