@@ -14,7 +14,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline test test-fast test-pure test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-exactly-once spark-judge lint format bench \
+.PHONY: help venv demo pipeline test test-fast test-pure test-asan test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-exactly-once spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -98,6 +98,9 @@ test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
 
 test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
+
+test-asan: $(DONE)/dev ## The native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
+	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
 test-real: $(DONE)/spark $(DONE)/archive ## What runs a real Kafka, or Java as the judge of bytes
 	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(WITH_BROKERS) $(FLAGS)

@@ -3,7 +3,7 @@
 Every native module has a pure-Python twin beside it, so a machine without a C compiler still gets
 a working package: a module that cannot be compiled is left out, and the build says so. Set
 AIOKAFKA_LITE_REQUIRE_NATIVE=1 (as the test suite does) to make that an error, or
-AIOKAFKA_LITE_NO_NATIVE=1 to build none.
+AIOKAFKA_LITE_NO_NATIVE=1 to build none. AIOKAFKA_LITE_COMPILER_FLAGS replaces the compiler's flags.
 """
 
 import logging
@@ -19,6 +19,8 @@ REQUIRE_NATIVE = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
 NO_NATIVE = os.environ.get("AIOKAFKA_LITE_NO_NATIVE") == "1"
 # -g0: most Pythons ask for debugging information, which makes a wheel three times as large.
 COMPILER_FLAGS = [] if os.name == "nt" else ["-O3", "-g0", "-Wno-unused-function"]
+if "AIOKAFKA_LITE_COMPILER_FLAGS" in os.environ:
+    COMPILER_FLAGS = os.environ["AIOKAFKA_LITE_COMPILER_FLAGS"].split()
 
 
 def compiler_is_there() -> bool:
