@@ -200,7 +200,9 @@ class ConsumerCore:
         return group
 
     def check_home(self) -> None:
-        """Raise IllegalStateError in another event loop, or another thread, than the consumer's."""
+        """Raise IllegalStateError in another event loop, thread or process than the consumer's."""
+        if self.refusal is not None:
+            raise self.ended()
         check_home(self.loop, "this AIOKafkaConsumer", _REMEDY)
 
     def deadline(self) -> float:

@@ -297,7 +297,6 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
         Cancellation: closes what was opened.
         """
-        self._check_process()
         self._check_home()
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")

@@ -257,7 +257,6 @@ class Records(Sends):
 
         Cancellation: stops the wait, never a delivery.
         """
-        self._check_process()
         self._check_home()
         self._sender.hurry()
         await self._hand_over.drain()
@@ -309,6 +308,7 @@ class Records(Sends):
         self._hand_over.serve()
 
     def _check_home(self) -> None:
+        self._check_process()
         check_home(self._loop, repr(self), _REMEDY)
 
     async def _send_later(self, *fields: Any) -> Ack:
