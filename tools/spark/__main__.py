@@ -1,6 +1,8 @@
 """`python -m tools.spark`: make the archive of classes by which tests start sooner.
 
 It is worth its half minute on a machine that runs the tests more than once.
+
+`python -m tools.spark soak` reads long streams again and again; see `soak`.
 """
 
 from __future__ import annotations
@@ -63,4 +65,8 @@ def _count(frame: DataFrame, _number: int) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["soak"]:
+        from tools.spark import soak
+
+        sys.exit(soak.main(sys.argv[2:]))
     sys.exit(main())
