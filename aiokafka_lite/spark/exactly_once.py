@@ -1,7 +1,7 @@
 """One transaction a task, with a mark of its epoch in it: a replayed epoch writes nothing twice.
 
 Spark replays a micro-batch under the same query, epoch and task. Each task of a query has a name
-of its own (prefix, query, task): its transactional id, and the group whose committed offset is the
+of its own (see `Place.name`): its transactional id, and the group whose committed offset is the
 mark: that of the epoch after the one written last. Rows and mark are committed together, so:
 
 1. `open` takes the transactional id: any earlier attempt has committed, or is fenced and aborted.
@@ -21,18 +21,28 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
 from aiokafka_lite.errors import IllegalStateError, KafkaError, KafkaTimeoutError, for_code
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Marker", "Place", "ReplayError", "TaskTransaction", "TaskWritten", "check_marks"]
+__all__ = [
+    "MARK_LAYOUT",
+    "Marker",
+    "Place",
+    "ReplayError",
+    "TaskTransaction",
+    "TaskWritten",
+    "check_marks",
+]
 
-_LAYOUT: Final = 1
-"""Of the mark's text."""
+MARK_LAYOUT: Final = 2
+"""Layout of the marks that are written. The digest of layout 1 covers keys and values alone; marks
+that hold it may still be there when an epoch is replayed."""
 
 _AT_ONCE: Final = 32
 """Groups asked about at a time."""
@@ -56,12 +66,14 @@ class Place:
 
     Attributes:
         prefix: The option `transactionalIdPrefix`.
-        query: Id of the streaming query, the same for the life of its checkpoint; or of the batch
-            write.
-        epoch: The micro-batch; 0 for a batch write.
+        query: Id of the streaming query, a UUID, the same for the life of its checkpoint; "" for a
+            batch write outside of any query.
+        epoch: The micro-batch; 0 for a batch write outside of any query.
         task: Its number in the stage.
         run: Id of the query's run: another after each restart. "" for a batch write, or where
-            nobody tells: each run counts as another one then.
+            Spark does not say: each run counts as another one then.
+        write: Of a batch write its `writeId`, given or drawn; None for a stream's own sink.
+        topic: Of a batch write the option `topic`; None where each row names its own.
     """
 
     prefix: str
@@ -69,17 +81,34 @@ class Place:
     epoch: int
     task: int
     run: str
+    write: str | None = None
+    topic: str | None = None
 
     @property
     def name(self) -> str:
-        """The transactional id, and the mark's group."""
-        return f"{self.prefix}-{self.query}-{self.task}"
+        """The transactional id, and the mark's group.
+
+        `PREFIX-QUERY-TASK` for a stream, `PREFIX/WRITE/TOPIC/TASK` for a batch write, with
+        `TOPIC@QUERY` within `foreachBatch` and `*` for a topic that each row names. No two places
+        share a name, whatever their prefixes and write ids are: read from its end a name has only
+        one meaning, since the parts behind the prefix hold no "/" and a query's id is a UUID.
+        """
+        return f"{self._family}{self.task}"
 
     def is_of_same_write(self, group: str) -> bool:
-        """Whether a group is the mark of one of the tasks of this query. That of another one may
-        begin alike: `writeId` is `sales` of the one, and `sales-2026` of the other."""
-        task = group.removeprefix(f"{self.prefix}-{self.query}-")
+        """True if a group is the mark of one of the tasks of this write, in any of its epochs."""
+        task = group.removeprefix(self._family)
         return task != group and task.isascii() and task.isdigit()
+
+    @property
+    def _family(self) -> str:
+        """What the names of all tasks of this write begin with."""
+        if self.write is None:
+            return f"{self.prefix}-{self.query}-"
+        where = "*" if self.topic is None else quote(self.topic, safe="")
+        if self.query:
+            where = f"{where}@{self.query}"
+        return f"{self.prefix}/{quote(self.write, safe='')}/{where}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +120,22 @@ class Marker:
         rows: How many there were.
         digest: Of the rows; see `rows.RowDigest`.
         run: In which run of the query.
+        layout: Of the mark's text, and so of the digest.
+        topic: Where the mark was found; "" for one that is not written yet.
     """
 
     epoch: int
     rows: int
     digest: int
     run: str
+    layout: int = MARK_LAYOUT
+    topic: str = field(default="", compare=False)
 
     def committed(self) -> OffsetAndMetadata:
         """As a committed offset: that of the epoch that is next."""
         text = json.dumps(
             {
-                "v": _LAYOUT,
+                "v": self.layout,
                 "epoch": self.epoch,
                 "rows": self.rows,
                 "digest": f"{self.digest:016x}",
@@ -113,7 +146,7 @@ class Marker:
         return OffsetAndMetadata(self.epoch + 1, text)
 
     @classmethod
-    def read(cls, committed: OffsetAndMetadata, name: str) -> Marker:
+    def read(cls, committed: OffsetAndMetadata, name: str, topic: str = "") -> Marker:
         """The mark in a committed offset.
 
         Raises:
@@ -121,10 +154,12 @@ class Marker:
         """
         try:
             found: dict[str, Any] = json.loads(committed.metadata)
-            if found["v"] != _LAYOUT:
-                raise ValueError(f"layout {found['v']}")
+            layout = int(found["v"])
+            if not 1 <= layout <= MARK_LAYOUT:
+                raise ValueError(f"layout {layout}")
             digest = int(found["digest"], 16)
-            return cls(int(found["epoch"]), int(found["rows"]), digest, str(found["run"]))
+            epoch, rows = int(found["epoch"]), int(found["rows"])
+            return cls(epoch, rows, digest, str(found["run"]), layout, topic)
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(
                 f"group {name!r} has committed an offset that is no mark of this sink: "
@@ -186,7 +221,7 @@ class TaskTransaction:
         if self.before is not None and self.before.epoch >= place.epoch:
             if self.before.epoch > place.epoch:
                 raise ReplayError(
-                    f"task {place.task} of query {place.query} has written epoch "
+                    f"task {place.task} of {place.name!r} has written epoch "
                     f"{self.before.epoch}, and is asked for epoch {place.epoch}: the checkpoint "
                     "was set back; use another transactionalIdPrefix, or the newest checkpoint"
                 )
@@ -237,7 +272,7 @@ async def read_mark(client: AIOKafkaClient, name: str, topic: str | None) -> Mar
     if topic is not None:
         committed |= await client.committed_offsets(name, [TopicPartition(topic, 0)])
     committed |= await client.committed_offsets(name)  # a task may have had another topic first
-    marks = [Marker.read(each, name) for each in committed.values()]
+    marks = [Marker.read(each, name, tp.topic) for tp, each in committed.items()]
     return max(marks, key=lambda mark: mark.epoch, default=None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Final
 from zlib import crc32
@@ -17,6 +17,7 @@ import pyarrow as pa
 from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer.accumulator import Ack
+from aiokafka_lite.spark.exactly_once import MARK_LAYOUT
 from aiokafka_lite.spark.write_options import RowLayout
 
 __all__ = ["RowDigest", "RowSender", "topic_of"]
@@ -35,18 +36,64 @@ _MASK: Final = (1 << 64) - 1
 
 
 class RowDigest:
-    """How many rows there were, and a sum that does not depend on their order.
+    """How many rows there were, and a sum over them that does not depend on their order.
 
-    Tells a replayed task whether it has the rows that were written before it. It guards against
-    accidents (`rand()`, another number of tasks), not against forgers.
+    Tells a replayed task whether it has the rows that were written before it: the same keys,
+    values, headers, topics and partitions. It guards against accidents (`rand()`, another number
+    of tasks, another topic), not against forgers.
+
+    Args:
+        layout: Of the mark that the digest is for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, layout: int = MARK_LAYOUT) -> None:
         self.rows = 0
         self.sum = 0
+        self._whole = layout >= 2
 
-    def add(self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> None:
-        """Count rows in."""
+    def add(
+        self, topic: str, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
+    ) -> None:
+        """Count in rows of one topic, without partitions or headers."""
+        if not self._whole:
+            self._add_values(keys, values)
+            return
+        place = _place_of(topic, None, None)
+        if keys is None:
+            found = sum(place if value is None else crc32(value, place) + 1 for value in values)
+        else:
+            pairs = zip(keys, values, strict=True)
+            found = sum(_hash(key, value, place) for key, value in pairs)
+        self.rows += len(values)
+        self.sum = (self.sum + found * (place | 1)) & _MASK
+
+    def add_rows(self, rows: Sequence[_Row]) -> None:
+        """Count in rows that say more about where they go; `add` has the same sum for the same
+        rows."""
+        if not self._whole:
+            self._add_values([row[2] for row in rows], [row[1] for row in rows])
+            return
+        found = 0
+        for topic, value, key, partition, headers in rows:
+            place = _place_of(topic, partition, headers)
+            found += _hash(key, value, place) * (place | 1)
+        self.rows += len(rows)
+        self.sum = (self.sum + found) & _MASK
+
+    def add_batch(self, batch: pa.RecordBatch, layout: RowLayout) -> None:
+        """Count the rows of a batch in."""
+        values = _binary(batch.column(layout.value))
+        keys = _keys(batch, layout)
+        if not self._whole:
+            self._add_values(keys, values)
+        elif layout.only_topic is not None:
+            self.add(layout.only_topic, keys, values)
+        else:
+            self.add_rows(list(_rows(batch, layout, keys, values)))
+
+    def _add_values(
+        self, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
+    ) -> None:
         self.rows += len(values)
         if keys is None:
             found = sum(crc32(value or b"") for value in values)
@@ -55,9 +102,21 @@ class RowDigest:
             found = sum(crc32(value or b"", crc32(key or b"") + 1) for key, value in pairs)
         self.sum = (self.sum + found) & _MASK
 
-    def add_batch(self, batch: pa.RecordBatch, layout: RowLayout) -> None:
-        """Count the rows of a batch in."""
-        self.add(_keys(batch, layout), _binary(batch.column(layout.value)))
+
+def _place_of(topic: str | None, partition: int | None, headers: _Headers | None) -> int:
+    """What of a row's hash does not depend on its key and its value."""
+    place = crc32((topic or "").encode())
+    if partition is not None:
+        place = crc32(b"%d" % partition, place) + 1
+    if headers is not None:
+        # ascii() writes the same text under every version of Python, repr() does not.
+        place = crc32(ascii(headers).encode(), place) + 2
+    return place
+
+
+def _hash(key: bytes | None, value: bytes | None, place: int) -> int:
+    start = place if key is None else crc32(key, place) + 1
+    return start if value is None else crc32(value, start) + 1
 
 
 class RowSender:
@@ -93,13 +152,17 @@ class RowSender:
         layout = self._layout
         values = _binary(batch.column(layout.value))
         keys = _keys(batch, layout)
-        if self._digest is not None:
-            self._digest.add(keys, values)
-        topic = layout.constant_topic
-        if topic is not None and layout.partition is None and layout.headers is None:
+        topic = layout.only_topic
+        if topic is not None:
+            if self._digest is not None:
+                self._digest.add(topic, keys, values)
             acks = await self._producer.send_many(topic, values, keys=keys)
         else:
-            acks = await self._send_each(self._rows(batch, keys, values))
+            rows: Iterable[_Row] = _rows(batch, layout, keys, values)
+            if self._digest is not None:
+                rows = list(rows)
+                self._digest.add_rows(rows)
+            acks = await self._send_each(rows)
         self.rows += len(values)
         self._acks.append(acks)
         self._unsettled += len(acks)
@@ -130,7 +193,7 @@ class RowSender:
                 raise error
         self._unsettled -= len(acks)
 
-    async def _send_each(self, rows: Iterator[_Row]) -> list[Ack]:
+    async def _send_each(self, rows: Iterable[_Row]) -> list[Ack]:
         acks: list[Ack] = []
         send = self._producer.send
         for topic, value, key, partition, headers in rows:
@@ -141,23 +204,23 @@ class RowSender:
                 await asyncio.sleep(0)
         return acks
 
-    def _rows(
-        self,
-        batch: pa.RecordBatch,
-        keys: Sequence[bytes | None] | None,
-        values: Sequence[bytes | None],
-    ) -> Iterator[_Row]:
-        layout = self._layout
-        topics: Iterator[str | None] = repeat(layout.constant_topic)
-        if layout.constant_topic is None and layout.topic is not None:
-            topics = iter(batch.column(layout.topic).to_pylist())
-        partitions: Iterator[int | None] = repeat(None)
-        if layout.partition is not None:
-            partitions = iter(batch.column(layout.partition).to_pylist())
-        headers: Iterator[_Headers | None] = repeat(None)
-        if layout.headers is not None:
-            headers = map(_headers, batch.column(layout.headers).to_pylist())
-        return zip(topics, values, keys or repeat(None), partitions, headers, strict=False)
+
+def _rows(
+    batch: pa.RecordBatch,
+    layout: RowLayout,
+    keys: Sequence[bytes | None] | None,
+    values: Sequence[bytes | None],
+) -> Iterator[_Row]:
+    topics: Iterator[str | None] = repeat(layout.constant_topic)
+    if layout.constant_topic is None and layout.topic is not None:
+        topics = iter(batch.column(layout.topic).to_pylist())
+    partitions: Iterator[int | None] = repeat(None)
+    if layout.partition is not None:
+        partitions = iter(batch.column(layout.partition).to_pylist())
+    headers: Iterator[_Headers | None] = repeat(None)
+    if layout.headers is not None:
+        headers = map(_headers, batch.column(layout.headers).to_pylist())
+    return zip(topics, values, keys or repeat(None), partitions, headers, strict=False)
 
 
 def topic_of(batch: pa.RecordBatch, layout: RowLayout) -> str:

@@ -26,9 +26,10 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "deliveryGuarantee": "`at_least_once` (the default) or `exactly_once`.",
     "transactionalIdPrefix": "With `exactly_once`: beginning of the transactional ids, and of the "
     f"groups that hold the marks of what was written (default `{DEFAULT_PREFIX}`).",
-    "writeId": "With `exactly_once`, batch only: name of this write. The same write done again "
-    "under its name writes nothing twice, and neither does a micro-batch that is done again, in "
-    "`foreachBatch`. The default is a name of its own each time.",
+    "writeId": "With `exactly_once`, batch only: name of this write. A write that is repeated under "
+    "its name writes nothing twice; neither does one in `foreachBatch` when its micro-batch is "
+    "repeated. Each value of the option `topic` counts as a write of its own, so that a fan-out to "
+    "several topics may share one name. The default is a new name each time.",
 }
 """The sink's own options, beside `kafka.*`; for the docs, too."""
 
@@ -84,6 +85,13 @@ class RowLayout:
     partition: int | None
     topic: int | None
     constant_topic: str | None
+
+    @property
+    def only_topic(self) -> str | None:
+        """The topic of every row, if nothing else says where a row goes or what it carries."""
+        if self.partition is None and self.headers is None:
+            return self.constant_topic
+        return None
 
     @classmethod
     def of(cls, schema: Schema, topic: str | None) -> RowLayout:

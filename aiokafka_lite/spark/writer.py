@@ -144,12 +144,13 @@ class _BatchWriter(DataSourceArrowWriter):
         return _Message(_write_exactly_once(self._options, self._place(), iterator))
 
     def _place(self) -> Place:
-        prefix, name = self._options.prefix, self._options.write_id
-        streaming = None if name is None else _streaming_place(prefix)
-        if streaming is None:
-            return Place(prefix, self._write_id, 0, _task().partitionId(), "")
-        # Within foreachBatch: the name tells the writes of one micro-batch apart.
-        return replace(streaming, query=f"{name}-{streaming.query}")
+        prefix, topic = self._options.prefix, self._options.layout.constant_topic
+        named = self._options.write_id is not None
+        place = _streaming_place(prefix) if named else None
+        if place is None:
+            place = Place(prefix, "", 0, _task().partitionId(), "")
+        # Its name and its topic tell it from the other writes of the same micro-batch.
+        return replace(place, write=self._write_id, topic=topic)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
@@ -215,7 +216,6 @@ def _write_exactly_once(
     if first is None:
         # Nothing to commit, and nothing to be found there: the driver looks at the mark.
         return TaskWritten(place, 0)
-    digest = RowDigest()
     topic = topic_of(first, options.layout)
     transaction = runtime.call(_begun(place, topic, options.producer))
     try:
@@ -223,11 +223,12 @@ def _write_exactly_once(
         before = transaction.before
         known = before is not None and before.run == place.run and place.run != ""
         if found is not None:
-            digest.add_batch(first, options.layout)
-            for batch in batches:
+            digest = RowDigest(found.layout)
+            for batch in _chain(first, batches):
                 digest.add_batch(batch, options.layout)
-            _compare(place, found, digest)
+            _compare(place, found, digest, options.layout.constant_topic)
             return TaskWritten(place, digest.rows, digest.sum, skipped=True, topic=topic)
+        digest = RowDigest()
         sender = RowSender(transaction.producer, options.layout, digest)
         _send(sender, _chain(first, batches))
         runtime.call(sender.finish())
@@ -242,16 +243,28 @@ async def _begun(place: Place, topic: str, arguments: Mapping[str, Any]) -> Task
     return TaskTransaction(place, topic, arguments)
 
 
-def _compare(place: Place, found: Marker, digest: RowDigest) -> None:
-    """Whether the rows that come again are those that were written."""
+def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) -> None:
+    """Check that the rows of an epoch that is replayed are those that were written.
+
+    Args:
+        topic: The option; None where each row names its own, so that the mark may be of any.
+    """
+    if topic not in (None, found.topic):
+        raise ReplayError(
+            f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
+            f"{place.epoch} to topic {found.topic!r} before, and is to write the epoch to topic "
+            f"{topic!r} now: set the option topic back, or use another transactionalIdPrefix to "
+            "write the epoch again"
+        )
     if (found.rows, found.digest) == (digest.rows, digest.sum):
         _log.info("%s has written epoch %d before: skipped", place.name, place.epoch)
         return
     raise ReplayError(
-        f"task {place.task} of query {place.query} has written {found.rows} rows of epoch "
+        f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
         f"{place.epoch} before, and has {digest.rows} now that are not the same: an epoch has to "
         "be the same when it is replayed. rand(), uuid(), changed options and "
-        "spark.sql.adaptive.streaming.stateless.enabled=true make it another"
+        "spark.sql.adaptive.streaming.stateless.enabled=true make it another; so does a second "
+        "write under the same writeId: give each write its own"
     )
 
 

@@ -189,6 +189,45 @@ def test_foreach_batch_under_a_name(
     assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
 
 
+def test_foreach_batch_writes_two_topics_under_one_name(
+    spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path
+) -> None:
+    """It fails once both are written, and again between the two; then it is started again."""
+    names = [f"{prefix}-fan-{number}" for number in range(2)]
+    for name in names:
+        kafka.create_topic(name, 3, None, {})
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "deliveryGuarantee": "exactly_once",
+        "writeId": "fan-out",
+    }
+    done: list[tuple[int, str]] = []
+
+    def take(frame: Any, epoch: int) -> None:
+        for name in names:
+            rows = frame.selectExpr(f"concat('{name} ', value) as value").write
+            rows.format("crashing_sink").options(**options, topic=name).mode("append").save()
+            done.append((epoch, name))
+            if len(done) in (2, 5):
+                raise RuntimeError("Crashed")
+
+    source = tmp_path / "in"
+    source.mkdir()
+    for file in range(FILES):
+        numbers = range(file * LINES, (file + 1) * LINES)
+        (source / f"{file}.txt").write_text("".join(f"{number}\n" for number in numbers))
+    frame = spark.readStream.format("text").option("maxFilesPerTrigger", 2).load(str(source))
+    writer = frame.writeStream.foreachBatch(take).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    for _ in range(2):
+        with pytest.raises(Exception, match="Crashed"):
+            writer.start().awaitTermination(PATIENCE)
+    assert writer.start().awaitTermination(PATIENCE)
+    assert [epoch for epoch, _ in done] == [0, 0, 0, 0, 1, 1, 1]
+    for name in names:
+        assert sorted(record.value for record in stored(kafka, name, 3)) == wanted(name)
+
+
 def test_java_sees_every_value_once(spark: "SparkSession", kafka: RealKafka, prefix: str) -> None:
     """All topics that the tests before have written, by the console consumer, read_committed."""
     arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--include", f"{prefix}-.*"]

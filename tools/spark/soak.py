@@ -93,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--per-trigger", type=int, default=None, help="maxOffsetsPerTrigger")
     parser.add_argument("--queries", type=int, default=1, help="streams one after the other a run")
     parser.add_argument("--restarts", type=int, default=0, help="kills of the driver in each run")
-    parser.add_argument("--full-jit", action="store_true", help="the JVM's default compilers and GC")
+    parser.add_argument(
+        "--full-jit", action="store_true", help="the JVM's default compilers and GC"
+    )
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for a run")
     parser.add_argument("--output", help="folder for what failed runs leave behind")
     return parser
@@ -149,7 +151,9 @@ def _run(asked: argparse.Namespace, bootstrap: str, topic: str, each: int, place
     """Read the topic in a driver of its own, killed and restarted on the way if asked for."""
     place.mkdir()
     rows = each * asked.partitions
-    per_trigger = asked.per_trigger or (rows // (4 * asked.restarts + 4) if asked.restarts else None)
+    per_trigger = asked.per_trigger or (
+        rows // (4 * asked.restarts + 4) if asked.restarts else None
+    )
     options = {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
@@ -195,7 +199,10 @@ def _start(
         return subprocess.Popen(
             [sys.executable, "-m", "tools.spark.soak_driver", json.dumps(told)],
             cwd=place,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+            },
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

@@ -1,10 +1,13 @@
 """A task's transaction and its mark, on the embedded cluster: neither Spark nor Java is needed."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import ClusterAuthorizationFailedError, KafkaError
@@ -70,6 +73,8 @@ async def test_an_epoch_is_written_once(cluster: FakeCluster) -> None:
     assert await write(cluster, place(0), b"a", b"b") is None
     again = await write(cluster, place(0, run="run-2"), b"a", b"b")
     assert again == Marker(0, 2, 7, "run-1")
+    assert again is not None
+    assert again.topic == "orders"
     assert await write(cluster, place(1), b"c") is None
     assert await committed(cluster) == [b"a", b"b", b"c"]
 
@@ -122,13 +127,72 @@ async def test_a_group_of_somebody_else(cluster: FakeCluster) -> None:
         await write(cluster, place(0), b"a")
 
 
+QUERIES = ["0b5d2c1e-6f0c-4a44-9a53-1f4b9c1d7a11", "7c1f4d2a-3b9e-4d8e-8f61-52d0a9c3e402"]
+USERS_TEXT = st.one_of(
+    st.text("p-a1/@*%", min_size=1, max_size=4),
+    st.sampled_from([f"p-{QUERIES[0]}", f"{QUERIES[0]}-1", "a/orders/1", "p/a"]),
+)
+PLACES = st.one_of(
+    st.builds(
+        Place,
+        prefix=USERS_TEXT,
+        query=st.sampled_from(QUERIES),
+        epoch=st.just(0),
+        task=st.integers(0, 12),
+        run=st.just(""),
+    ),
+    st.builds(
+        Place,
+        prefix=USERS_TEXT,
+        query=st.sampled_from(["", *QUERIES]),
+        epoch=st.just(0),
+        task=st.integers(0, 12),
+        run=st.just(""),
+        write=USERS_TEXT,
+        topic=st.none() | st.text("o-1._", min_size=1, max_size=3),
+    ),
+)
+
+
+@given(PLACES, PLACES)
+def test_two_places_never_share_a_name(one: Place, other: Place) -> None:
+    assert (one.name == other.name) == (one == other)
+    same_write = dataclasses.replace(one, task=0) == dataclasses.replace(other, task=0)
+    assert one.is_of_same_write(other.name) == same_write
+    assert one.name.startswith(one.prefix), "ACLs are for what begins with the prefix"
+
+
+def test_prefix_and_write_id_cannot_be_mistaken_for_each_other() -> None:
+    one = Place("p", "", 0, 3, "", write="a-1", topic="orders")
+    other = Place("p-a", "", 0, 3, "", write="1", topic="orders")
+    assert (one.name, other.name) == ("p/a-1/orders/3", "p-a/1/orders/3")
+
+
+def test_a_stream_keeps_the_names_that_its_checkpoint_has_marks_under() -> None:
+    assert Place("till", QUERIES[0], 7, 3, "run").name == f"till-{QUERIES[0]}-3"
+
+
+def test_the_name_of_a_write_within_a_micro_batch() -> None:
+    fan_out = Place("till", QUERIES[0], 7, 3, "run", write="a/b c", topic=None)
+    assert fan_out.name == f"till/a%2Fb%20c/*@{QUERIES[0]}/3"
+
+
 def test_a_mark_and_its_text() -> None:
     mark = Marker(12, 3, 0xABC, "run")
     assert mark.committed()[0] == 13
     assert Marker.read(mark.committed(), "x") == mark
+    assert Marker.read(mark.committed(), "x", "orders").topic == "orders"
 
 
-@pytest.mark.parametrize("text", ["", "7", "{}", '{"v":2}', '{"v":1,"epoch":"x"}'])
+def test_a_mark_of_the_layout_before() -> None:
+    text = '{"v":1,"epoch":12,"rows":3,"digest":"0000000000000abc","run":"run"}'
+    mark = Marker.read(OffsetAndMetadata(13, text), "x")
+    assert mark == Marker(12, 3, 0xABC, "run", layout=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7", "{}", '{"v":3}', '{"v":0}', '{"v":"x"}', '{"v":1,"epoch":"x"}']
+)
 def test_a_text_that_is_no_mark(text: str) -> None:
     with pytest.raises(ReplayError, match="another transactionalIdPrefix"):
         Marker.read(OffsetAndMetadata(1, text), "x")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -198,3 +199,98 @@ def test_a_digest_does_not_know_the_order() -> None:
     assert digest((None, b"c"), (b"1", b"a"), (b"2", None)) == first
     assert digest((b"1", b"a"), (b"2", None), (b"3", b"c")) != first
     assert digest((b"a", b"1"), (b"2", None), (None, b"c")) != first
+
+
+def digest_of(layout: RowLayout, *given: dict[str, Any], version: int = 2) -> tuple[int, int]:
+    """Of rows with the columns of EVERYTHING."""
+    types = {
+        "value": pa.binary(),
+        "key": pa.binary(),
+        "headers": HEADERS,
+        "partition": pa.int32(),
+        "topic": pa.string(),
+    }
+    arrays = [pa.array([row.get(name) for row in given], each) for name, each in types.items()]
+    found = rows.RowDigest(version)
+    found.add_batch(pa.record_batch(arrays, names=list(types)), layout)
+    return found.rows, found.sum
+
+
+ROW = {
+    "value": b"v",
+    "key": b"k",
+    "headers": [{"key": "h", "value": b"x"}],
+    "partition": 1,
+    "topic": "orders",
+}
+OTHER = {"value": b"w", "topic": "orders"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": b"u"},
+        {"value": b""},
+        {"value": None},
+        {"key": b"l"},
+        {"key": b""},
+        {"key": None},
+        {"topic": "bills"},
+        {"partition": 0},
+        {"partition": None},
+        {"headers": None},
+        {"headers": [{"key": "h", "value": None}]},
+        {"headers": [{"key": "h", "value": b"x"}] * 2},
+        {"headers": [{"key": "g", "value": b"x"}]},
+    ],
+    ids=str,
+)
+def test_a_digest_covers_every_column(change: dict[str, Any]) -> None:
+    assert digest_of(EVERYTHING, {**ROW, **change}, OTHER) != digest_of(EVERYTHING, ROW, OTHER)
+
+
+def test_rows_that_swap_their_topics_have_another_digest() -> None:
+    one, other = {"value": b"1", "topic": "orders"}, {"value": b"2", "topic": "bills"}
+    swapped = [{**one, "topic": "bills"}, {**other, "topic": "orders"}]
+    assert digest_of(EVERYTHING, *swapped) != digest_of(EVERYTHING, one, other)
+
+
+def test_a_digest_does_not_depend_on_where_the_topic_is_named() -> None:
+    """As a column or as the option, with columns of nulls or without them."""
+    given = [{**OTHER, "key": b"k"}, OTHER, {"topic": "orders"}]
+    by_option = RowLayout(
+        value=0, key=1, headers=None, partition=None, topic=None, constant_topic="orders"
+    )
+    with_nulls = RowLayout(
+        value=0, key=1, headers=2, partition=3, topic=None, constant_topic="orders"
+    )
+    assert digest_of(by_option, *given) == digest_of(EVERYTHING, *given)
+    assert digest_of(with_nulls, *given) == digest_of(EVERYTHING, *given)
+    without_key = digest_of(VALUE_ONLY, OTHER, {"topic": "orders"})
+    assert without_key == digest_of(EVERYTHING, OTHER, {"topic": "orders"})
+
+
+def test_the_digest_of_layout_1() -> None:
+    expected = crc32(b"v", crc32(b"k") + 1) + crc32(b"w", crc32(b"") + 1)
+    assert digest_of(EVERYTHING, ROW, OTHER, version=1) == (2, expected)
+    assert digest_of(VALUE_ONLY, ROW, OTHER, version=1) == (2, crc32(b"v") + crc32(b"w"))
+
+
+async def test_a_sender_counts_the_digest_of_the_rows_it_sends(
+    producer: AIOKafkaProducer,
+) -> None:
+    for layout in (VALUE_ONLY, EVERYTHING):
+        arrays = [
+            pa.array([b"v", None], pa.binary()),
+            pa.array([b"k", None], pa.binary()),
+            pa.array([ROW["headers"], None], HEADERS),
+            pa.array([1, None], pa.int32()),
+            pa.array(["orders", "bills"], pa.string()),
+        ]
+        batch = pa.record_batch(arrays, names=["value", "key", "headers", "partition", "topic"])
+        counted, again = rows.RowDigest(), rows.RowDigest()
+        sender = rows.RowSender(producer, layout, counted)
+        await sender.append(batch)
+        await sender.finish()
+        again.add_batch(batch, layout)
+        assert (counted.rows, counted.sum) == (again.rows, again.sum) != (0, 0)
