@@ -8,6 +8,8 @@ Non-obvious:
 - Spark keeps the end of each micro-batch, but not where a query begins: when it dies within its
   first one, the initial offset is asked for again, and "latest" is another by then. So the initial
   offset is always `NOT_BEGUN`, and the end of the first micro-batch tells its beginning, too.
+- An end without any partition (`{}`: all topics are gone) is not `NOT_BEGUN`: the query goes on,
+  and topics that are created later begin at their earliest offset.
 - Which tasks a micro-batch has depends on its two offsets and the options alone.
 - A query without a trigger asks for the latest offset without pause. When there is nothing new, or
   too little, the answer waits for more, `IDLE_WAIT` at most, so that an idle query costs next to
@@ -56,7 +58,8 @@ __all__ = ["StreamReader"]
 
 logger = logging.getLogger(__name__)
 
-NOT_BEGUN: Final[Journal] = {}
+NOT_BEGUN: Final[Journal] = {"": {"not begun": 0}}
+"""Never an end, and in no checkpoint: Spark keeps ends only, and asks for this when it has none."""
 
 IDLE_WAIT: Final = 0.5
 IDLE_EVERY: Final = 0.05
@@ -152,18 +155,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- which tasks
 
     def partitions(self, start: Journal, end: Journal) -> Sequence[InputPartition]:
-        starts = begin_in(end) if start == NOT_BEGUN else from_journal(start)
-        if starts is None:
-            raise SourceStateError(
-                "KAFKA_LITE_UNKNOWN_BEGINNING",
-                f"The checkpoint's first micro-batch, which ends at {end}, does not tell where it "
-                "begins: it was written by another source.",
-            )
+        starts = self._starts(start, end)
         ends = from_journal(end)
         if self._until is not None:
             self._check_available(ends, self._until)
         ranges = call(self._planner.ranges(starts, ends))
         return [KafkaPartition(task) for task in tasks(ranges, self._options)]
+
+    def _starts(self, start: Journal, end: Journal) -> Offsets:
+        """Where a micro-batch begins.
+
+        Raises:
+            SourceStateError: It is the first of a checkpoint that another source wrote.
+        """
+        begin = begin_in(end)
+        if start == NOT_BEGUN:
+            if begin is None:
+                raise SourceStateError(
+                    "KAFKA_LITE_UNKNOWN_BEGINNING",
+                    f"The checkpoint's first micro-batch, which ends at {end}, does not tell where "
+                    "it begins: it was written by another source.",
+                )
+            return begin
+        if not start and begin is not None:
+            # Planned when `{}` still meant a query that has not begun: it stays as it was planned.
+            return begin
+        return from_journal(start)
 
     def _check_available(self, ends: Offsets, until: Offsets) -> None:
         """See to it that an AvailableNow query reads what was there when it began, all of it.

@@ -26,10 +26,10 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "deliveryGuarantee": "`at_least_once` (the default) or `exactly_once`.",
     "transactionalIdPrefix": "With `exactly_once`: beginning of the transactional ids, and of the "
     f"groups that hold the marks of what was written (default `{DEFAULT_PREFIX}`).",
-    "writeId": "With `exactly_once`, batch only: name of this write. A write that is repeated under "
-    "its name writes nothing twice; neither does one in `foreachBatch` when its micro-batch is "
-    "repeated. Each value of the option `topic` counts as a write of its own, so that a fan-out to "
-    "several topics may share one name. The default is a new name each time.",
+    "writeId": "With `exactly_once`, batch only: name of this write. A write that is repeated "
+    "under its name writes nothing twice; neither does one in `foreachBatch` when its micro-batch "
+    "is repeated. Each value of the option `topic` counts as a write of its own, so that a fan-out "
+    "to several topics may share one name. The default is a new name each time.",
 }
 """The sink's own options, beside `kafka.*`; for the docs, too."""
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.beside import OURS, options_of, read
+from aiokafka_lite.testing import FakeCluster
+from tests.spark.beside import OURS, options_of, read, stream
 from tests.spark.kinds import Kinds, numbered
 from tests.spark.processes import jvm, kill, stream_sources, workers
 from tools.kafka import OwnCluster
@@ -132,6 +133,66 @@ def test_the_streams_own_process_is_killed(
         *((0, offset) for offset in range(30)),
         *((1, offset) for offset in range(10)),
     ]
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["a restart", "the same run"])
+def test_a_pattern_goes_on_after_all_its_topics_were_deleted(
+    spark: "SparkSession", tmp_path: Path, restarted: bool
+) -> None:
+    """The topic is created again while the query waits, or is stopped: all of it is read, although
+    new queries begin at the latest offset."""
+    with FakeCluster(1, {"wiped": 1}) as cluster:
+        told = {"subscribePattern": "wiped.*", "failOnDataLoss": "false"}
+        options = {**options_of(cluster.bootstrap_servers, "", told), **QUICK_OFFSETS}
+        fill(cluster, 5)
+        checkpoint = tmp_path / "checkpoint"
+        assert stream(spark, OURS, options, checkpoint).rows == []
+        fill(cluster, 5)
+        assert len(stream(spark, OURS, options, checkpoint).rows) == 5
+        cluster.delete_topic("wiped")
+        found: list[tuple[int, int]] = []
+
+        def take(batch: "DataFrame", _number: int) -> None:
+            found.extend((row.partition, row.offset) for row in batch.collect())
+
+        frame = spark.readStream.format(OURS).options(**options).load()
+        writer = frame.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+        query = writer.trigger(processingTime="1 hour" if restarted else "10 seconds").start()
+        try:
+            wait_until(lambda: committed_end(checkpoint) == "{}")
+            if restarted:
+                query.stop()
+            cluster.create_topic("wiped", 1)
+            fill(cluster, 10)
+            if restarted:
+                query = writer.trigger(availableNow=True).start()
+                assert query.awaitTermination(int(PATIENCE))
+            else:
+                wait_until(lambda: len(found) >= 10)
+        finally:
+            query.stop()
+        assert sorted(found) == [(0, offset) for offset in range(10)]
+
+
+QUICK_OFFSETS = {"fetchOffset.retryIntervalMs": "50"}
+
+
+def fill(cluster: FakeCluster, count: int) -> None:
+    for _ in range(count):
+        cluster.produce("wiped", b"v", partition=0)
+
+
+def committed_end(checkpoint: Path) -> str:
+    """Where the newest micro-batch that was committed ends, as the checkpoint has it."""
+    newest = max((int(each.name) for each in (checkpoint / "commits").glob("[0-9]*")), default=0)
+    return (checkpoint / "offsets" / str(newest)).read_text().splitlines()[-1]
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.1)
 
 
 def threads(pid: int) -> int:

@@ -129,9 +129,45 @@ def test_a_query_may_begin_with_no_partition_at_all(cluster: FakeCluster) -> Non
     assert ranges(source, begin, then) == [OffsetRange("later", 0, 0, 2)]  # not its latest: all
 
 
-def test_a_checkpoint_of_another_source_is_told(cluster: FakeCluster) -> None:
+def test_a_query_whose_topics_were_all_deleted_has_begun(cluster: FakeCluster) -> None:
+    """A topic that is created again is new to it: from its earliest record on, not its latest."""
+    told = {"subscribePattern": "t", "startingOffsets": "latest", "failOnDataLoss": "false"}
+    source = reader(cluster, **told)
+    first = source.latestOffset(source.initialOffset(), ALL)
+    cluster.delete_topic("t")
+    gone = source.latestOffset(journaled(first), ALL)
+    assert from_journal(gone) == {}
+    assert gone != source.initialOffset()
+    assert ranges(source, first, gone) == []
+    cluster.create_topic("t", 1)
+    write(cluster, 7)
+    for again in (source, reader(cluster, **told)):  # the same run, and one after a restart
+        then = again.latestOffset(journaled(gone), ALL)
+        assert then == of(7)
+        assert ranges(again, gone, then) == [OffsetRange("t", 0, 0, 7)]
+
+
+def test_an_empty_end_in_a_checkpoint_is_no_beginning(cluster: FakeCluster) -> None:
+    """Written by a release before, or by Spark's own connector."""
+    source = reader(cluster, startingOffsets="latest")
+    end = source.latestOffset({}, ALL)
+    assert end == of(10, 5)
+    assert ranges(source, {}, end) == [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 0, 5)]
+
+
+def test_a_batch_that_was_planned_as_another_beginning_stays_as_it_was(
+    cluster: FakeCluster,
+) -> None:
+    """Behind an end of `{}` a release before began anew; an exactly-once sink may have written
+    what it planned."""
+    planned: Journal = {**of(10, 5), "": {"t-0": 8, "t-1": 5}}
+    assert ranges(reader(cluster), {}, planned) == [OffsetRange("t", 0, 8, 10)]
+
+
+def test_a_checkpoint_of_another_source_is_refused(cluster: FakeCluster) -> None:
+    source = reader(cluster)
     with pytest.raises(SourceStateError, match="does not tell where it begins"):
-        reader(cluster).partitions({}, of(10, 5))
+        source.partitions(source.initialOffset(), of(10, 5))
 
 
 # How far
