@@ -7,6 +7,8 @@ uses the format.
 
 from __future__ import annotations
 
+import sys
+
 try:
     from aiokafka_lite.spark.source import KafkaLiteDataSource as DefaultSource
 except Exception as error:  # what is installed may be broken in any way
@@ -22,9 +24,11 @@ except Exception as error:  # what is installed may be broken in any way
 
             def __init__(self, options: dict[str, str]) -> None:
                 raise ImportError(
-                    "kafka_lite cannot be used with what is installed here (it needs "
-                    f"pyspark >= 4.2 and pyarrow >= 17: `pip install aiokafka_lite[spark]`): "
-                    f"{_missing}"
+                    f"kafka_lite cannot be used with what is installed for {sys.executable} (it "
+                    "needs pyspark >= 4.2 and pyarrow >= 17: `pip install aiokafka_lite[spark]`): "
+                    f"{_missing}. If Spark should use another Python, that of a virtual "
+                    "environment for example, activate it or set PYSPARK_PYTHON before the session "
+                    "is created"
                 )
 
             @classmethod

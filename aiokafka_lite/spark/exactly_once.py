@@ -26,6 +26,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaProducer
+from aiokafka_lite._build import NATIVE
 from aiokafka_lite.errors import IllegalStateError, KafkaError, KafkaTimeoutError, for_code
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -178,6 +179,7 @@ class TaskWritten:
         skipped: They were there already.
         first: It has not written before in this run of the query, as far as it knows.
         topic: Where its mark is; None without rows.
+        native: Its process runs the compiled modules.
     """
 
     place: Place | None
@@ -186,6 +188,7 @@ class TaskWritten:
     skipped: bool = False
     first: bool = True
     topic: str | None = None
+    native: bool = NATIVE
 
 
 class TaskTransaction:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from aiokafka_lite.spark.filters import Bounds, bounds
+from aiokafka_lite.spark.notices import warn_of_pure_build
 from aiokafka_lite.spark.offsets import OffsetRange
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.planner import Planner, tasks
@@ -71,6 +72,7 @@ class BatchReader(DataSourceReader):
         self._settings = settings(options)
 
     def partitions(self) -> Sequence[InputPartition]:
+        warn_of_pure_build("The driver's planner of a batch")
         ranges = call(self._ranges(Planner(self._options)))
         return [KafkaPartition(task) for task in tasks(ranges, self._options)]
 

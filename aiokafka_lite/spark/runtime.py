@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from aiokafka_lite.errors import IllegalStateError, KafkaTimeoutError
+from aiokafka_lite.spark.notices import warn_of_pure_build
 
 __all__ = ["call", "client_key", "close_idle", "lease", "prepare_worker", "submit"]
 
@@ -299,10 +300,11 @@ def _hashable(value: object) -> Hashable:
 def prepare_worker() -> None:
     """Called at the beginning of each task: what is loaded by then stays for the life of the
     process, so the collector need not look at it ever again. Once a process, and only in Spark's
-    own workers; cheap after that."""
+    own workers; cheap after that. A worker that runs the pure-Python modules logs it."""
     global _frozen_in
     pyspark = sys.modules.get("pyspark.taskcontext")
     if _frozen_in != os.getpid() and pyspark is not None and pyspark.TaskContext.get() is not None:
         _frozen_in = os.getpid()
+        warn_of_pure_build("A Python worker of a Spark task")
         gc.collect()
         gc.freeze()

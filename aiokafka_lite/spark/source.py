@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 )
 
 from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.notices import Context, warn_of_other_python
 from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
@@ -123,12 +124,18 @@ def register(spark: SparkSession) -> None:
     """Make the format known to a session that did not find it by itself; in one that did, or was
     told before, nothing changes.
 
+    Logs a warning if the session is local and starts its Python workers with an interpreter that
+    cannot import this package, which is why Spark did not find it.
+
     Args:
         spark: Any session; over Spark Connect, the module has to be on the server, too.
 
     Raises:
         AnalysisException: Spark's refusal, for another reason than that the format is there.
     """
+    context: Context | None = getattr(spark, "sparkContext", None)  # none over Connect
+    if context is not None:
+        warn_of_other_python(context)
     try:
         spark.dataSource.register(KafkaLiteDataSource)
     except AnalysisException as error:

@@ -36,6 +36,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from aiokafka_lite.spark.data_loss import SourceStateError
+from aiokafka_lite.spark.notices import warn_of_pure_build
 from aiokafka_lite.spark.offsets import (
     Journal,
     Offsets,
@@ -102,6 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: Journal, limit: ReadLimit) -> Journal:
+        warn_of_pure_build("The driver's planner of a stream")
         if start == NOT_BEGUN:
             begin = call(self._planner.initial())
             logger.info("The query begins at %s", begin)

@@ -37,6 +37,7 @@ from aiokafka_lite.spark.exactly_once import (
     TaskWritten,
     check_marks,
 )
+from aiokafka_lite.spark.notices import warn_of_pure_tasks
 from aiokafka_lite.spark.options import TABLE
 from aiokafka_lite.spark.rows import RowDigest, RowSender, topic_of
 from aiokafka_lite.spark.write_options import Schema, WriteOptions
@@ -153,6 +154,7 @@ class _BatchWriter(DataSourceArrowWriter):
         return replace(place, write=self._write_id, topic=topic)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _warn_of_pure_tasks(messages)
         if self._options.exactly_once:
             _check(self._options, messages)
 
@@ -176,6 +178,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         return _Message(_write_exactly_once(self._options, _place(self._options), iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _warn_of_pure_tasks(messages)
         if self._options.exactly_once:
             _check(self._options, messages)
 
@@ -342,6 +345,11 @@ def _check(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
     return [each.written for each in messages if isinstance(each, _Message)]
+
+
+def _warn_of_pure_tasks(messages: Sequence[WriterCommitMessage | None]) -> None:
+    written = _written(messages)
+    warn_of_pure_tasks(sum(not each.native for each in written), len(written))
 
 
 def _log_abort(

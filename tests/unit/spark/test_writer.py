@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.spark import runtime, writer
+from aiokafka_lite._build import NATIVE
+from aiokafka_lite.spark import notices, runtime, writer
 from aiokafka_lite.spark.exactly_once import Place, ReplayError
 from aiokafka_lite.spark.write_options import WriteOptions
 from aiokafka_lite.testing import FakeCluster
@@ -225,3 +226,30 @@ def test_a_copied_checkpoint_that_runs_beside_its_original(cluster: FakeCluster)
     with pytest.raises(ReplayError, match="the checkpoint was set back"):
         streamed(cluster, 1, b"b", b"c")
     assert stored(cluster, "orders") == [b"a", b"b", b"d"]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_the_driver_warns_of_tasks_that_ran_the_pure_python_modules(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cluster: FakeCluster,
+    guarantee: str,
+) -> None:
+    monkeypatch.setattr(notices, "_said", {})
+    told = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topic": "orders",
+        "deliveryGuarantee": guarantee,
+    }
+    sink = writer.writer(told, BY_OPTION)
+    messages: list[Any] = [
+        writer._Message(writer.TaskWritten(None, 0, native=native)) for native in (True, False)
+    ]
+    sink.commit(messages)
+    assert "1 of 2 tasks that wrote to Kafka ran the pure-Python modules" in caplog.text
+
+
+def test_a_task_says_which_build_it_ran(
+    monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
+) -> None:
+    assert written(monkeypatch, cluster, b"a").native == NATIVE

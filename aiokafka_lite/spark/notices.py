@@ -1,0 +1,121 @@
+"""Warnings about where Spark runs the package: with which build, and with which Python.
+
+Both make a job slow or make it fail in ways that nothing else explains. A Python data source cannot
+report metrics to Spark, so they go to the log: a task's to its executor's, the planner's and the
+sink's to the driver's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, Protocol
+
+import aiokafka_lite
+from aiokafka_lite._build import NATIVE
+
+__all__ = ["Context", "warn_of_other_python", "warn_of_pure_build", "warn_of_pure_tasks"]
+
+logger = logging.getLogger(__name__)
+
+_LOOK: Final = 20.0  # seconds that an interpreter may take to say what it can import
+
+_FIND: Final = (
+    "import sys; from importlib.util import find_spec; "
+    "sys.exit(not all(map(find_spec, ('aiokafka_lite', 'pyarrow'))))"
+)
+
+_REMEDY: Final = (
+    "Install a wheel there, or one that was built with a C compiler, and leave no source folder of "
+    "aiokafka_lite on PYTHONPATH. With AIOKAFKA_LITE_REQUIRE_NATIVE=1 in its environment such a "
+    "process fails instead"
+)
+
+_said: dict[str, int] = {}
+"""By the kind of warning, the process that logged it: a fork of it logs its own."""
+
+
+class Context(Protocol):
+    """What is asked of a `SparkContext`."""
+
+    @property
+    def master(self) -> str: ...
+
+    @property
+    def pythonExec(self) -> str: ...
+
+
+def warn_of_pure_build(where: str) -> None:
+    """Log, once per process, that this one runs the pure-Python twins of the native modules.
+
+    Args:
+        where: What the process is to Spark.
+    """
+    if NATIVE or not _is_first("build"):
+        return
+    logger.warning(
+        "%s runs the pure-Python modules of aiokafka_lite, which take several times the CPU of the "
+        "compiled ones (process %d, %s, package in %s). %s.",
+        where,
+        os.getpid(),
+        sys.executable,
+        Path(aiokafka_lite.__file__).parent,
+        _REMEDY,
+    )
+
+
+def warn_of_pure_tasks(pure: int, tasks: int) -> None:
+    """Log, once per process, on the driver, that tasks of a sink ran the pure-Python twins.
+
+    Args:
+        pure: How many tasks did.
+        tasks: How many there were.
+    """
+    if not pure or not _is_first("tasks"):
+        return
+    logger.warning(
+        "%d of %d tasks that wrote to Kafka ran the pure-Python modules of aiokafka_lite, which "
+        "take several times the CPU of the compiled ones; the executors' logs name their folder. "
+        "%s.",
+        pure,
+        tasks,
+        _REMEDY,
+    )
+
+
+def _is_first(kind: str) -> bool:
+    if _said.get(kind) == os.getpid():
+        return False
+    _said[kind] = os.getpid()
+    return True
+
+
+def warn_of_other_python(context: Context) -> None:
+    """Log that a local session starts its workers with a Python that lacks the package.
+
+    A session on a cluster is left alone: its executors have a Python of their own.
+    """
+    if not context.master.startswith("local"):
+        return
+    python = shutil.which(context.pythonExec)
+    if python is None or Path(python).parent == Path(sys.executable).parent:
+        return
+    try:
+        found = subprocess.run(
+            [python, "-c", _FIND], stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOOK
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        logger.info("It is not known what %s can import: %s", python, error)
+        return
+    if found.returncode:
+        logger.warning(
+            "Spark starts its Python workers with %s, which cannot import aiokafka_lite and "
+            "pyarrow. This program runs in %s: activate its virtual environment, or set "
+            'os.environ["PYSPARK_PYTHON"] = sys.executable before the session is created.',
+            python,
+            sys.executable,
+        )
