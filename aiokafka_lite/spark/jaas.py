@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
@@ -114,7 +115,10 @@ def parse_jaas(text: str) -> Login:
                     f"{_OPTION} should hold name=value pairs after {flag!r}; pair "
                     f"{place // 3 + 1} is none ({len(wrong)} parts)"
                 )
-    return Login(module.rpartition(".")[2], options)
+    name = module.rpartition(".")[2]
+    if not name.endswith("LoginModule"):
+        raise KafkaConfigurationError(f"{_OPTION} should begin with the class of a login module")
+    return Login(name, options)
 
 
 def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
@@ -188,6 +192,7 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
             "Kafka option 'sasl.oauthbearer.token.endpoint.url' must be specified with "
             "OAUTHBEARER: tokens are asked for there (client credentials)"
         )
+    _check_endpoint(url)
     told = {} if login is None else login.options
     prefix = "sasl.oauthbearer.client.credentials."
     client_id = options.get(f"{prefix}client.id", told.get("clientId"))
@@ -208,6 +213,26 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
     from aiokafka_lite.spark.tokens import ClientCredentials  # few want one, and it takes asyncio
 
     return ClientCredentials(url, client_id, secret, scope, extensions)
+
+
+def _check_endpoint(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        # It is not shown: a part of it may be a password.
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.oauthbearer.token.endpoint.url' should be an address such as "
+            "'https://login.example/token'"
+        )
+    if "@" in parts.netloc:
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.oauthbearer.token.endpoint.url' cannot hold a user name or a "
+            "password: use 'kafka.sasl.oauthbearer.client.credentials.client.id' and "
+            "'kafka.sasl.oauthbearer.client.credentials.client.secret'"
+        )
 
 
 def _tokens(text: str) -> list[tuple[bool, str]]:

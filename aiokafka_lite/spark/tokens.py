@@ -47,7 +47,7 @@ class ClientCredentials(AbstractTokenProvider):
         sasl_extensions: Pairs to send beside the token (KIP-342).
     """
 
-    url: str
+    url: str = field(repr=False)  # its query may hold a secret
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
@@ -74,30 +74,41 @@ class ClientCredentials(AbstractTokenProvider):
 
     def _ask(self) -> tuple[str, float]:
         # Here, since every process of every query reads this module, and few want a token.
+        import urllib.error
         import urllib.parse
         import urllib.request
+        from http.client import HTTPException
 
         form = {"grant_type": "client_credentials"}
         if self.scope is not None:
             form["scope"] = self.scope
-        name = f"{self.client_id}:{self.client_secret}"
-        request = urllib.request.Request(
-            self.url,
-            data=urllib.parse.urlencode(form).encode(),
-            headers={
-                "Accept": "application/json",
-                "Authorization": "Basic " + base64.b64encode(name.encode()).decode(),
-                "Content-Type": "application/x-www-form-urlencoded",
-            },
-        )
+        where = self.url.partition("?")[0]  # what follows may be a secret
         try:
+            name = f"{self.client_id}:{self.client_secret}".encode()
+        except UnicodeEncodeError:
+            # Not as its cause: that error shows what it could not encode.
+            raise AuthenticationFailedError(
+                f"No token from {where}: the client's name or secret cannot be encoded in UTF-8"
+            ) from None
+        try:
+            request = urllib.request.Request(
+                self.url,
+                data=urllib.parse.urlencode(form).encode(),
+                headers={
+                    "Accept": "application/json",
+                    "Authorization": "Basic " + base64.b64encode(name).decode(),
+                    "Content-Type": "application/x-www-form-urlencoded",
+                },
+            )
             with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as answer:
                 told = json.load(answer)
             token, life = told["access_token"], told.get("expires_in", DEFAULT_LIFE)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise AuthenticationFailedError(f"No token from {self.url}: {error!r}") from error
+        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # its answer keeps the connection
+            raise AuthenticationFailedError(f"No token from {where}: {error!r}") from error
         if not isinstance(token, str) or not isinstance(life, int | float):
-            raise AuthenticationFailedError(f"No token from {self.url}: not what RFC 6749 says")
+            raise AuthenticationFailedError(f"No token from {where}: not what RFC 6749 says")
         return token, float(life)
 
     def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:

@@ -183,6 +183,29 @@ def test_no_password_in_what_is_told() -> None:
     assert "hush" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["hush required username=u;", "u=hush;", "hush", "x.Hush maybe;", "hush; hush; hush;"]
+)
+def test_no_password_where_a_login_module_should_be(text: str) -> None:
+    with pytest.raises(KafkaConfigurationError) as error:
+        consumer(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_jaas_config=text)
+    assert "hush" not in str(error.value).lower()
+
+
+@pytest.mark.parametrize(
+    "url", ["me:hush@login", "https://me:hush@login/token", "https://[hush/", "ftp://x/hush", ""]
+)
+def test_an_endpoint_that_is_refused_does_not_show(url: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"token\.endpoint\.url") as error:
+        consumer(
+            security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url=url,
+            sasl_oauthbearer_client_credentials_client_id="me",
+            sasl_oauthbearer_client_credentials_client_secret="hush",
+        )  # fmt: skip
+    assert "hush" not in str(error.value)
+
+
 def test_no_secret_in_what_is_printed(tls_files: tuple[Path, Path]) -> None:
     """A plan, a settings object in somebody's log, a local variable in a traceback."""
     cert, key = (each.read_text() for each in tls_files)

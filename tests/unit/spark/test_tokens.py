@@ -80,3 +80,19 @@ async def test_what_is_no_token_is_told(endpoint: Endpoint, answer: tuple[int, b
 async def test_an_endpoint_that_is_not_there() -> None:
     with pytest.raises(AuthenticationFailedError, match="No token"):
         await ClientCredentials("http://127.0.0.1:9/token", "me", "secret").token()
+
+
+async def test_no_secret_in_the_error_of_a_token(endpoint: Endpoint) -> None:
+    endpoint.answers = [(401, b"hush")]
+    asked = ClientCredentials(f"{endpoint.url}?key=hush", "me", "hush")
+    with pytest.raises(AuthenticationFailedError, match="No token from http") as refused:
+        await asked.token()
+    assert "hush" not in f"{refused.value!r} {asked!r} {refused.value.__cause__!r}"
+
+
+async def test_a_secret_that_is_no_text_is_not_shown() -> None:
+    asked = ClientCredentials("http://127.0.0.1:9/token", "me", "hush\udc80")
+    with pytest.raises(AuthenticationFailedError, match="cannot be encoded") as refused:
+        await asked.token()
+    assert "hush" not in repr(refused.value)
+    assert refused.value.__cause__ is None
