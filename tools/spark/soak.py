@@ -5,8 +5,10 @@ run is a driver in a process of its own, with a fresh JVM and a fresh checkpoint
 the driver is killed with SIGKILL that many times on the way and started again on its checkpoint.
 
 Every run must deliver each offset exactly once per micro-batch, and a micro-batch that is repeated
-after a kill must deliver the same offsets again. A run that fails leaves its folder behind: the
-driver's output, the JVM's `hs_err` file if there is one, and what each micro-batch delivered.
+after a kill must deliver the same offsets again. Spark does not retry a task (`local[2]`), and a
+Python process that crashes writes its stacks, so that nothing that fails goes unseen. A run that
+fails leaves its folder behind: the driver's output, the JVM's `hs_err` file if there is one, and
+what each micro-batch delivered.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--compression", default=None, help="codec of the topic's batches")
+    parser.add_argument("--master", default="local[2]", help="local[2,4] lets Spark retry a task")
     parser.add_argument("--heap", default="1g", help="largest heap of the driver's JVM")
     parser.add_argument("--per-trigger", type=int, default=None, help="maxOffsetsPerTrigger")
     parser.add_argument("--queries", type=int, default=1, help="streams one after the other a run")
@@ -191,6 +194,7 @@ def _start(
     told = {
         "options": options,
         "folder": str(place),
+        "master": asked.master,
         "heap": asked.heap,
         "queries": asked.queries,
         "quick": not asked.full_jit,
@@ -201,6 +205,8 @@ def _start(
             cwd=place,
             env={
                 **os.environ,
+                "PYTHONFAULTHANDLER": "1",
+                "TMPDIR": str(place),  # what a killed driver leaves behind
                 "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
             },
             stdin=subprocess.DEVNULL,

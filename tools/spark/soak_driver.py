@@ -24,8 +24,13 @@ def main(told: dict[str, Any]) -> None:
     """Run the queries one after the other in one session."""
     folder = Path(told["folder"])
     (folder / "found").mkdir(exist_ok=True)
-    crash_file = f"-XX:ErrorFile={folder}/hs_err_%p.log"
-    with open_session(heap=told["heap"], quick=told["quick"], jvm_options=[crash_file]) as spark:
+    with open_session(
+        told["master"],
+        heap=told["heap"],
+        quick=told["quick"],
+        settings={"spark.python.worker.faulthandler.enabled": "true"},
+        jvm_options=[f"-XX:ErrorFile={folder}/hs_err_%p.log"],
+    ) as spark:
         spark.sparkContext.setLogLevel("WARN")
         for number in range(told["queries"]):
             _stream(spark, told["options"], folder, number)
