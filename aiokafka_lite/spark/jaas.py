@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
@@ -216,6 +215,8 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
 
 
 def _check_endpoint(url: str) -> None:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -33,7 +33,6 @@ from pyspark.sql.types import (
 )
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.notices import Context, warn_of_other_python
 from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
@@ -133,7 +132,9 @@ def register(spark: SparkSession) -> None:
     Raises:
         AnalysisException: Spark's refusal, for another reason than that the format is there.
     """
-    context: Context | None = getattr(spark, "sparkContext", None)  # none over Connect
+    from aiokafka_lite.spark.notices import warn_of_other_python
+
+    context = getattr(spark, "sparkContext", None)  # none over Connect
     if context is not None:
         warn_of_other_python(context)
     try:

@@ -78,7 +78,7 @@ def test_a_local_session_with_a_python_that_lacks_the_package(
         assert part in said
 
 
-def test_pythons_that_are_right_or_not_ours_to_judge(
+def test_a_python_that_has_the_package_and_that_of_a_cluster_are_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lacking = interpreter(tmp_path, 1)
@@ -96,7 +96,7 @@ def test_pythons_that_are_right_or_not_ours_to_judge(
 
 
 @pytest.mark.parametrize("missing", ["", "aiokafka_lite", "pyarrow"])
-def test_what_an_interpreter_is_asked(tmp_path: Path, missing: str) -> None:
+def test_an_interpreter_that_lacks_a_package_is_recognized(tmp_path: Path, missing: str) -> None:
     """A stand-in for each package: only those of the path count with -S -E."""
     for name in {"aiokafka_lite", "pyarrow"} - {missing}:
         (tmp_path / name).mkdir()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -143,6 +144,18 @@ class Refusing:
 
 def test_registering_what_is_there_already_changes_nothing() -> None:
     register(cast(SparkSession, Refusing("DATA_SOURCE_ALREADY_EXISTS")))
+
+
+def test_registering_warns_of_workers_that_lack_the_package(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    session: Any = Refusing("DATA_SOURCE_ALREADY_EXISTS")
+    session.sparkContext = SimpleNamespace(master="local[2]", pythonExec=str(python))
+    register(cast(SparkSession, session))
+    assert f"starts its Python workers with {python}" in caplog.text
 
 
 def test_another_refusal_of_the_registry_is_told() -> None:
