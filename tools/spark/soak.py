@@ -95,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--heap", default="1g", help="largest heap of the driver's JVM")
     parser.add_argument("--per-trigger", type=int, default=None, help="maxOffsetsPerTrigger")
     parser.add_argument("--queries", type=int, default=1, help="streams one after the other a run")
+    parser.add_argument(
+        "--connector", action="store_true", help="every other query by Spark's own connector"
+    )
     parser.add_argument("--restarts", type=int, default=0, help="kills of the driver in each run")
     parser.add_argument(
         "--full-jit", action="store_true", help="the JVM's default compilers and GC"
@@ -197,6 +200,7 @@ def _start(
         "master": asked.master,
         "heap": asked.heap,
         "queries": asked.queries,
+        "connector": asked.connector,
         "quick": not asked.full_jit,
     }
     with (place / "said.txt").open("ab") as said:

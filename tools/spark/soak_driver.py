@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.spark.jars import connector
 from tools.spark.session import open_session
 
 if TYPE_CHECKING:
@@ -28,15 +29,19 @@ def main(told: dict[str, Any]) -> None:
         told["master"],
         heap=told["heap"],
         quick=told["quick"],
+        jars=connector() if told["connector"] else (),
         settings={"spark.python.worker.faulthandler.enabled": "true"},
         jvm_options=[f"-XX:ErrorFile={folder}/hs_err_%p.log"],
     ) as spark:
         spark.sparkContext.setLogLevel("WARN")
         for number in range(told["queries"]):
-            _stream(spark, told["options"], folder, number)
+            form = "kafka" if told["connector"] and number % 2 else "kafka_lite"
+            _stream(spark, form, told["options"], folder, number)
 
 
-def _stream(spark: SparkSession, options: dict[str, str], folder: Path, query: int) -> None:
+def _stream(
+    spark: SparkSession, form: str, options: dict[str, str], folder: Path, query: int
+) -> None:
     def take(frame: DataFrame, batch: int) -> None:
         columns = ("count(offset)", "min(offset)", "max(offset)", "sum(offset)")
         rows = frame.groupBy("partition").agg(
@@ -47,7 +52,7 @@ def _stream(spark: SparkSession, options: dict[str, str], folder: Path, query: i
         target.with_suffix(".half").write_text(json.dumps(facts))
         target.with_suffix(".half").rename(target)
 
-    writer = spark.readStream.format("kafka_lite").options(**options).load().writeStream
+    writer = spark.readStream.format(form).options(**options).load().writeStream
     writer = writer.foreachBatch(take).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / f"log-{query}")).start().awaitTermination()
 
