@@ -179,6 +179,8 @@ class Fetcher:
                 node = known.leader
             if state.replica in metadata.brokers and self.loop.time() < state.replica_until:
                 node = state.replica
+            else:  # until the leader names a follower again, which by then has caught up
+                state.replica = NOWHERE
         if node != state.node:
             self.remove(state)
             state.node = node

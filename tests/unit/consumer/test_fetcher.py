@@ -9,8 +9,10 @@ import pytest
 from aiokafka_lite import errors
 from aiokafka_lite.consumer import answers, broker_fetch, core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.positions import NOWHERE
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
@@ -403,6 +405,51 @@ async def test_a_follower_that_cannot_be_reached_is_left() -> None:
             append(cluster, numbered(3))
             assert [record.value for record in await take(consumer, 3)] == numbered(3)
             assert mute.hits == 1
+
+
+async def test_a_follower_missing_from_metadata_is_forgotten_until_the_leader_names_it_again() -> (
+    None
+):
+    racks = {"racks": ["a", "b"], "replica_selector": "rack_aware"}
+    async with FakeCluster(brokers=2, topics={"orders": 1}, **racks) as cluster:
+        leader = cluster.partition("orders", 0).leader
+        follower = 1 - leader
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=50,
+            client_rack="ab"[follower],
+        )
+
+        def asked() -> list[int]:
+            return [seen.node_id for seen in cluster.requests if seen.api_key == ApiKey.FETCH]
+
+        async with consumer:
+            append(cluster, numbered(3))
+            assert [record.value for record in await take(consumer, 3)] == numbered(3)
+            state = consumer._core.positions.state(P0)
+            await until(lambda: state.node == state.replica == follower)
+
+            def leave_out(response: MetadataResponse) -> None:
+                response.brokers = [each for each in response.brokers if each.node_id != follower]
+
+            # Its connection stays up: only metadata says that the broker is gone.
+            cluster.shrink_isr("orders", 0, [follower])  # the leader names it no longer
+            without = cluster.control(
+                ApiKey.METADATA, times=None, after_handling=True, edit=leave_out
+            )
+            await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 10)
+            assert (state.node, state.replica) == (leader, NOWHERE)
+            without.remove()
+            await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 10)
+            assert state.node == leader
+            before = len(asked())
+            append(cluster, numbered(3, 3))
+            assert [record.value for record in await take(consumer, 3)] == numbered(3, 3)
+            assert set(asked()[before:]) <= {leader}
+            cluster.expand_isr("orders", 0, [follower])
+            await until(lambda: state.node == state.replica == follower)
 
 
 async def test_metadata_is_asked_for_when_an_epoch_stays_unknown(
