@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from time import sleep
 
@@ -137,13 +138,19 @@ def test_exactly_once_while_members_and_brokers_come_and_go(protocol: str, tmp_p
     with FakeCluster(
         3, {"orders": PARTITIONS, "bills": 1}, broker_configs=QUICK_HEARTBEATS
     ) as cluster:
-        values = [str(number) for number in range(300)]
-        tool(cluster, CONSOLE, "--topic", "orders", given="\n".join(values) + "\n")
+        values = iter(range(300))
+
+        def write(count: int) -> None:
+            for number in islice(values, count):
+                cluster.produce("orders", b"%d" % number, partition=number % PARTITIONS)
 
         def kill_one_after_another() -> None:
+            """Each broker dies with records left to copy: the copiers end with the last record."""
             for node_id in range(3):
-                begun = cluster.count(ApiKey.END_TXN)
-                await_true(lambda begun=begun: cluster.count(ApiKey.END_TXN) >= begun + 2)
+                ended = cluster.count(ApiKey.END_TXN)
+                write(50)  # a transaction takes up to 20 of them
+                await_true(lambda ended=ended: cluster.count(ApiKey.END_TXN) >= ended + 2)
+                write(50)
                 cluster.kill(node_id)
                 sleep(0.3)  # long enough for clients to look elsewhere
                 cluster.restart(node_id)
@@ -161,7 +168,7 @@ def test_exactly_once_while_members_and_brokers_come_and_go(protocol: str, tmp_p
         assert aborted > 0
         read_committed = ["isolation.level=read_committed"]
         found = console_read(cluster, "bills", 300, settings=read_committed)
-        assert Counter(found) == Counter(values)
+        assert Counter(found) == Counter(map(str, range(300)))
         log = JavaTools(cluster.bootstrap_servers)
         assert log.digest("bills", "read_committed")[0].count == 300
 
