@@ -7,6 +7,7 @@ AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
 
 import contextlib
 import os
+import random
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
+from tests.seeds import FIRST_SEED, exploring
 from tools.kafka import (
     KafkaNotAvailable,
     OwnCluster,
@@ -31,13 +33,22 @@ TopicFactory = Callable[..., str]
 
 # How long an example took tells of the machine's load, not of the code: no verdict hangs on it.
 hypothesis.settings.register_profile(
-    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "ci",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.load_profile("house")
+hypothesis.settings.register_profile(
+    "explore", hypothesis.settings.get_profile("ci"), derandomize=False, print_blob=True
+)
+hypothesis.settings.load_profile("explore" if exploring() else "ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if drawn or "seed" in getattr(getattr(item, "callspec", None), "params", {}):
+            item.add_marker(pytest.mark.walk)
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
         long = item.get_closest_marker("real") or item.get_closest_marker("java")
@@ -47,7 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a test that needs a real Kafka before any of its fixtures is made."""
+    """Refuse a test that needs a real Kafka before any of its fixtures is made.
+
+    Jitter and the like come from Python's shared generator: it begins every test in the same state.
+    """
+    random.seed(f"{item.nodeid} {FIRST_SEED}")
     if item.get_closest_marker("real"):
         reason = available()
         if reason is not None:

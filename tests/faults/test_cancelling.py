@@ -21,6 +21,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 
 Operation = Callable[[AIOKafkaProducer], Awaitable[object]]
 
@@ -223,7 +224,7 @@ async def test_stop_is_cancelled_at_each_step_while_a_broker_is_mute(cluster: Fa
         await assert_nothing_is_left(producer, before)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 async def test_many_are_cancelled_at_random_while_brokers_misbehave(
     cluster: FakeCluster, seed: int
 ) -> None:

@@ -19,6 +19,7 @@ from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 
 PARTITIONS = 2
 FIRST = 20  # records that are there when a consumer starts
@@ -177,7 +178,7 @@ async def test_a_read_is_cancelled_at_each_step(
         reading.assert_each_once(count)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 async def test_reads_are_cancelled_at_random_while_brokers_misbehave(
     cluster: FakeCluster, producer: AIOKafkaProducer, kind: str, seed: int
 ) -> None:

@@ -20,9 +20,10 @@ from tests.faults.consumer_load import Load
 from tests.faults.consumer_worker import ACTS, Client, Member, Plan
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Embedded
+from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
+SEEDS = seeds(int(os.environ.get("CHAOS_SEEDS", "1")), first=FIRST)
 SECONDS = 4.0
 RECORDS = 20_000
 CATCH_UP = 20.0  # seconds after the last record, with nothing going wrong any more

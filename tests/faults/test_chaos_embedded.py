@@ -24,9 +24,10 @@ from tests.faults.acts import SMALL_MESSAGES, LogCounter, acts, perform
 from tests.faults.ledger import Ledger
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Embedded
+from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
+SEEDS = seeds(int(os.environ.get("CHAOS_SEEDS", "1")), first=FIRST)
 SECONDS = 3.0
 TOPICS = {"orders": 3, "payments": 4, "events": 3}
 

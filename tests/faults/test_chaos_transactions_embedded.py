@@ -24,9 +24,10 @@ from tests.faults.transaction_workers import (
     read,
     settle,
 )
+from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
+SEEDS = seeds(int(os.environ.get("CHAOS_SEEDS", "1")), first=FIRST)
 SECONDS = 4.0
 WORKERS = 3
 

@@ -14,9 +14,10 @@ from aiokafka_lite.testing import FakeCluster
 from tests.faults.exactly_once import INPUT, OUTPUT, PARTITIONS, Worker, play_out, read
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Embedded
+from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CHAOS_SEEDS", "1")))
+SEEDS = seeds(int(os.environ.get("CHAOS_SEEDS", "1")), first=FIRST)
 SECONDS = 6.0
 WORKERS = 3
 CONFIG = {

@@ -14,6 +14,7 @@ from aiokafka_lite.cluster.retry import ANY, CONTROLLER, LeaderOf, ToNode, call
 from aiokafka_lite.errors import KafkaTimeoutError
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from aiokafka_lite.protocol.registry import ApiKey
+from tests.seeds import seeds
 
 PARTITIONS = 6
 
@@ -69,7 +70,7 @@ class Chaos:
         self.kafka.controller_id = 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_chaos(seed, tiny_kafka, cluster_of, soon):
     kafka = await tiny_kafka(brokers=3)
     chaos = Chaos(kafka, seed)

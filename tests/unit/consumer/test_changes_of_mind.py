@@ -15,6 +15,7 @@ from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 from tests.unit.consumer.makers import until
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
@@ -52,7 +53,7 @@ async def change(consumer: AIOKafkaConsumer, chance: Random) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", seeds(1, first=1))
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
 async def test_whims(protocol: str, seed: int) -> None:
     loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ import pytest
 from aiokafka_lite.errors import CommitFailedError, KafkaError, KafkaTimeoutError
 from aiokafka_lite.group.membership import CommitIdentity
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+from tests.seeds import seeds
 from tests.unit.consumer.makers import until
 from tests.unit.consumer.test_commits import ME, Rig, Store
 
@@ -106,7 +107,7 @@ class Application:
         await asyncio.sleep(self.random.choice((0, 0, 0.001, 0.003)))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 async def test_in_any_order(seed: int) -> None:
     random = Random(seed)
     rig = Rig()

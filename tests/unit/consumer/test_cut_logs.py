@@ -15,6 +15,7 @@ from aiokafka_lite.errors import LogTruncationError, OffsetOutOfRangeError
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append
 
@@ -108,7 +109,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 async def test_in_the_end_all_that_is_there_was_read(
     make: MakeConsumer, seed: int, policy: str
 ) -> None:

@@ -27,6 +27,7 @@ from aiokafka_lite.record.header import rebase
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 from tests.unit.consumer.makers import append_batch, control_batch
 
 SEEDS = int(os.environ.get("SEEDS", "6"))
@@ -384,7 +385,7 @@ def rows_of(columns: Columns) -> Iterator[tuple[int, bytes]]:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 async def test_each_record_is_read_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append, numbered, until
 
@@ -298,7 +299,7 @@ async def test_a_topic_whose_id_is_not_known_is_fetched_by_name() -> None:
         }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_any_sequence_of_fates(seed: int) -> None:
     """Two brokers, twelve partitions, anything at any moment: each partition is read in order."""
     chance = random.Random(seed)

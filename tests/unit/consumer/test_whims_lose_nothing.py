@@ -29,6 +29,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.seeds import seeds
 from tests.unit.consumer.makers import append, numbered
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
@@ -37,7 +38,7 @@ RECORDS = 400
 PARTITIONS = [TopicPartition(topic, n) for topic, count in TOPICS.items() for n in range(count)]
 SECONDS = 2.0
 FIRST = int(os.environ.get("WHIMS_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("WHIMS_SEEDS", "1")))
+SEEDS = seeds(int(os.environ.get("WHIMS_SEEDS", "1")), first=FIRST)
 WHIMS = [
     *("subscribe", "unsubscribe", "pattern", "pause", "resume", "rebalance", "commit", "late"),
     *["read"] * 12,

@@ -13,6 +13,7 @@ from aiokafka_lite.group.assignors.sticky import StickyAssignor
 from aiokafka_lite.group.classic import ClassicState
 from aiokafka_lite.group.membership import Assign, Lost, RebalanceProtocol, Revoke, TopicLayout
 from aiokafka_lite.structs import TopicPartition
+from tests.seeds import seeds
 from tests.unit.group.classic_drive import COOPERATIVE, EAGER, DrivenGroup, Driver
 
 both = pytest.mark.parametrize("protocols", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
@@ -335,9 +336,12 @@ def test_every_version(version: int) -> None:
 
 
 @both
-def test_joins_deaths_and_moves_for_hours(protocols: frozenset[RebalanceProtocol]) -> None:
-    """Seeded: whatever happens, all is owned once it is over, and rebalances are bounded."""
-    random = Random(7)
+@pytest.mark.parametrize("seed", seeds(1, first=7))
+def test_joins_deaths_and_moves_for_hours(
+    protocols: frozenset[RebalanceProtocol], seed: int
+) -> None:
+    """Whatever happens, all is owned once it is over, and rebalances are bounded."""
+    random = Random(seed)
     group = DrivenGroup(partitions=12)
     events = 0
     for _ in range(150):

@@ -9,6 +9,7 @@ import pytest
 from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
 from aiokafka_lite.group.assignors.range import RangeAssignor
 from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.seeds import seeds
 from tests.unit.group.crew import Crew
 from tests.unit.group.test_driver import CONFIGS
 
@@ -107,7 +108,7 @@ class Fates:
             await asyncio.sleep(0.002)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(2, first=1))
 @pytest.mark.parametrize("kind", ["eager", "cooperative", "modern"])
 async def test_whatever_happens(kind: str, seed: int) -> None:
     async with FakeCluster(NODES, {"t": PARTITIONS}, broker_configs=CONFIGS, seed=seed) as kafka:

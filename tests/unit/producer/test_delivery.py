@@ -31,6 +31,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
+from tests.seeds import seeds
 
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, Any]]
@@ -421,7 +422,7 @@ async def storm(
     return acked
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 async def test_in_a_storm_each_record_is_stored_once_and_in_order(
     make_producer: Make, stored: Stored, seed: int
 ) -> None:

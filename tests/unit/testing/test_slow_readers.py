@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from aiokafka_lite.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.seeds import seeds
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 from tests.unit.testing.test_server import produce_to
 
@@ -17,7 +18,7 @@ CONFIGS = {
 HELD = 50
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_truncation_compaction_and_retention_harm_no_reader(seed: int) -> None:
     chance, broker = Random(seed), SocketlessBroker()
     topic = broker.state.create_topic("orders", 1, configs=CONFIGS)

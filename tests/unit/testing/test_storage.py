@@ -13,6 +13,7 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing import FakeCluster, storage
 from aiokafka_lite.testing.storage import Storage
+from tests.seeds import seeds
 from tests.unit.testing.raw import NOW_MS, make_batch
 
 
@@ -322,7 +323,7 @@ def test_a_full_disk_does_not_keep_it_from_stopping(
         assert list(again.state.topics) == ["orders"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_any_sequence_of_changes(folder: Path, seed: int) -> None:
     """The same is done to a cluster in memory and to one that is stopped again and again."""
     random = Random(seed)

@@ -7,6 +7,7 @@ import pytest
 
 from aiokafka_lite.errors import InvalidRegularExpressionError
 from aiokafka_lite.testing.groups.regexes import compile_regex
+from tests.seeds import seeds
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def random_regex(chance: Random, depth: int = 0) -> str:
     return chance.choice(("", "", "|")).join(parts)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_it_matches_what_python_does(seed: int) -> None:
     chance = Random(seed)
     for _ in range(100):
