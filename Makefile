@@ -7,14 +7,22 @@ FLAGS ?=
 PYSPARK := 4.2.0
 # Unit tests wait more than they work: a few processes share the waiting. Where each process has
 # brokers of its own there are two, and a file stays with one of them: it shares what it starts.
-PARALLEL := -n 4
+PARALLEL := -n 6
 WITH_BROKERS := -n 2 --dist loadfile
+# What has a native module and a twin; all else is the same in both builds.
+TWINS := record net producer consumer
+# `make test` runs two parts at a time, the longest first.
+PARTS := test-real test-spark test-fast test-pure
+GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive
+
+# pytest rewrites the assertions of 480 files: once, rather than in each process of each part.
+export PYTHONDONTWRITEBYTECODE :=
 
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline test test-fast test-pure test-asan test-real test-spark test-conformance test-brokers interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-exactly-once spark-judge lint format bench \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-exactly-once spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -91,13 +99,18 @@ kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version
 
 # -- tests; FLAGS="-k name -x" goes to pytest
 
-test: test-pure test-fast test-spark test-real ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
+test: $(DONE)/spark $(DONE)/archive ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
+	@$(GATES) $(PARTS)
+
+check: $(DONE)/spark $(DONE)/archive ## make lint and make test, with one summary: what CI runs
+	@$(GATES) $(PARTS) lint
 
 test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
 	$(BIN)/pytest -m "not real and not java and not brokers and not spark" -q $(PARALLEL) $(FLAGS)
 
-test-pure: $(DONE)/spark ## The unit tests on the pure-Python twins
-	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest tests/unit -m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
+test-pure: $(DONE)/spark ## The unit tests of what has pure-Python twins, on those
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(TWINS:%=tests/unit/%) tests/unit/test_build.py \
+		-m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
 
 test-asan: $(DONE)/dev ## The native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
@@ -106,7 +119,10 @@ test-real: $(DONE)/spark $(DONE)/archive ## What runs a real Kafka, or Java as t
 	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(WITH_BROKERS) $(FLAGS)
 
 test-spark: $(DONE)/spark $(DONE)/archive ## What runs Spark (Java 17 or newer)
-	$(BIN)/pytest -m "spark and not brokers" $(FLAGS)
+	$(BIN)/pytest tests/spark -m "spark and not brokers" $(WITH_BROKERS) $(FLAGS)
+
+explore: $(DONE)/interop ## The random walks from fresh seeds; MINUTES=5, SEED=7 repeats a round
+	$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) -- $(FLAGS)
 
 spark-judge: $(DONE)/spark ## Spark at length: 20 million records, a driver killed at nine moments, more beside its connector
 	$(BIN)/python -m tools.spark
@@ -171,6 +187,6 @@ format: $(DONE)/dev ## Let ruff put the code in order
 	$(BIN)/ruff format
 
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .explore .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .grimp_cache
 	find aiokafka_lite \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +

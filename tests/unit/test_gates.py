@@ -1,0 +1,120 @@
+"""`tools.gates`: every part runs to its end, and the last line counts the failures of all."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools.gates import Outcome, outcome, total
+
+MAKEFILE = """
+test-good:
+\t@echo "3 passed, 1 skipped in 0.10s"
+test-bad:
+\t@echo "collected 9 items"; echo "== 2 failed, 4 passed, 1 error in 61.30s (0:01:01) =="; exit 1
+test-empty:
+\t@echo "9 deselected in 0.10s"; exit 5
+test-crash:
+\t@kill -9 $$$$
+test-slow: tools
+\t@trap 'echo interrupted; exit 2' INT; echo $$$$ > pid; mv pid begun; for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done
+lint:
+\t@echo clean
+tools:
+\t@echo "made again"; exit 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    return tmp_path
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.gates", "--logs", "logs", "--made", "tools", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MAKEFLAGS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    process = start(folder, *arguments)
+    said, _ = process.communicate(timeout=30)
+    return process.returncode, said
+
+
+def test_parts_after_a_failing_one_run_and_the_last_line_counts_all(folder: Path) -> None:
+    status, said = run(folder, "--slots", "1", "test-bad", "lint", "test-good", "test-empty")
+    assert status == 1
+    assert "collected 9 items" in said
+    assert re.search(r"^test-bad +FAILED .* 2 failed, 4 passed, 1 error$", said, re.MULTILINE)
+    assert re.search(r"^test-good +ok .* 3 passed, 1 skipped$", said, re.MULTILINE)
+    assert re.search(r"^test-empty +ok .* no test selected$", said, re.MULTILINE)
+    assert re.search(r"^lint +ok", said, re.MULTILINE)
+    assert said.splitlines()[-1].startswith("7 passed, 3 failed, 1 skipped in ")
+
+
+def test_a_run_without_failures_succeeds(folder: Path) -> None:
+    status, said = run(folder, "lint", "test-good", "test-empty")
+    assert status == 0
+    assert said.splitlines()[-1].startswith("3 passed, 0 failed, 1 skipped in ")
+
+
+def test_a_part_that_dies_counts_as_a_failure(folder: Path) -> None:
+    status, said = run(folder, "test-crash", "test-good")
+    assert status == 1
+    assert "3 passed, 1 failed, 1 skipped (among the failed, as a whole: test-crash)" in said
+
+
+def test_a_run_that_selects_no_test_fails(folder: Path) -> None:
+    status, said = run(folder, "test-empty")
+    assert status == 1
+    assert said.splitlines()[-1].startswith("0 passed, 0 failed, 0 skipped in ")
+
+
+def test_parts_end_with_the_run(folder: Path) -> None:
+    process = start(folder, "test-slow")
+    deadline = time.monotonic() + 20
+    while not (folder / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    log = (folder / "logs" / "test-slow.log").read_text()
+    assert "made again" not in log
+    shell = int((folder / "begun").read_text())
+    while Path(f"/proc/{shell}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("closing", "counts"),
+    [
+        ("\x1b[32m\x1b[1m12 passed\x1b[0m\x1b[32m in 3.45s\x1b[0m", {"passed": 12}),
+        ("=== 1 failed, 2 errors in 3.45s ===", {"failed": 1, "error": 2}),
+        ("no tests ran in 0.01s", {}),
+    ],
+)
+def test_only_the_closing_line_of_pytest_is_counted(closing: str, counts: dict[str, int]) -> None:
+    output = f"7 passed in 0.02s\n{closing}\nmake: *** [Makefile:3: test-real] Error 1\n"
+    assert outcome("test-real", 2, 1.0, output) == Outcome("test-real", 1, 1.0, counts)
+
+
+def test_a_part_that_fails_after_its_tests_counts_as_a_failure() -> None:
+    found = outcome("test-real", 2, 1.0, "5 passed in 0.02s\nmake: *** [x: y] Error 3\n")
+    assert (found.failed, found.status) == (True, 3)
+    assert (
+        total([found]) == "5 passed, 1 failed, 0 skipped (among the failed, as a whole: test-real)"
+    )

@@ -1,0 +1,208 @@
+"""`python -m tools.gates PART...`: make several targets side by side, and sum up at the end.
+
+A part is a target of the Makefile, `lint` or `test-real`, say. Each one runs to its end, whether or
+not others fail. Its output goes to a file and is printed as a whole once the part ends, so that the
+outputs of two parts never mix. The last lines are a table of all parts and the number of tests that
+passed and failed.
+
+Options:
+    --slots N   How many parts run at a time (2 by default). They start in the order given, so name
+                the longest first.
+    --made FILE What the parts need and `make` is not to make again: two of them would at once.
+    --logs DIR  Where the output is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+NOTHING_SELECTED: Final = 5
+"""pytest's exit status where no test was selected: one part of a run may have none of them."""
+
+INTERRUPTED: Final = 130
+"""The exit status of a run that a signal has ended."""
+
+_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
+_CLOSING: Final = re.compile(r"^(?:=+ )?(?:no tests ran|.*\d+ [a-z]+.*) in \d+\.\d+s\b")
+_MAKE_FAILED: Final = re.compile(r"^make.*: \*\*\* \[.*\] Error (\d+)", re.MULTILINE)
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Outcome:
+    """How one part ended.
+
+    Attributes:
+        part: The target.
+        status: The exit status of the tool behind the target; 0 is success.
+        seconds: How long it ran.
+        counts: Tests by what became of them; empty for a part that is no pytest run.
+    """
+
+    part: str
+    status: int
+    seconds: float
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> bool:
+        """True if something is wrong with the part, be it no test."""
+        return bool(self.status) and not self.empty
+
+    @property
+    def empty(self) -> bool:
+        """True if the part had no test to run."""
+        return self.status == NOTHING_SELECTED and not self.counts
+
+    def summary(self) -> str:
+        """One line of the table."""
+        said = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        if self.empty:
+            said = "no test selected"
+        elif self.failed and not self.counts["failed"] and not self.counts["error"]:
+            said = ", ".join(filter(None, [said, f"exit status {self.status}"]))
+        mark = "FAILED" if self.failed else "ok"
+        return f"{self.part:<18} {mark:<7} {self.seconds:6.0f} s  {said}".rstrip()
+
+
+def outcome(part: str, make_status: int, seconds: float, output: str) -> Outcome:
+    """Read what became of a part from what it has printed.
+
+    Args:
+        part: The target.
+        make_status: The exit status of `make`, which is 2 whatever the tool's own was.
+        seconds: How long it ran.
+        output: All that it printed.
+    """
+    output = _COLOUR.sub("", output)
+    counts: Counter[str] = Counter()
+    closing = [line for line in output.splitlines() if _CLOSING.match(line)]
+    for count, what in _COUNT.findall(closing[-1]) if closing else ():
+        counts["error" if what == "errors" else what] += int(count)
+    status = make_status
+    if status and (found := _MAKE_FAILED.findall(output)):
+        status = int(found[-1])
+    return Outcome(part, status, seconds, counts)
+
+
+def total(outcomes: Sequence[Outcome]) -> str:
+    """The closing line: tests over all parts, and parts that failed without a failed test."""
+    counts: Counter[str] = Counter()
+    for each in outcomes:
+        counts += each.counts
+    broken = [
+        each.part
+        for each in outcomes
+        if each.failed and not each.counts["failed"] and not each.counts["error"]
+    ]
+    wrong = counts["failed"] + counts["error"] + len(broken)
+    line = f"{counts['passed']} passed, {wrong} failed, {counts['skipped']} skipped"
+    return line + (f" (among the failed, as a whole: {', '.join(broken)})" if broken else "")
+
+
+class Run:
+    """Parts that run side by side.
+
+    Args:
+        parts: The targets, in the order in which they start.
+        slots: How many run at a time.
+        made: Prerequisites that `make` takes for made.
+        logs: The folder for their output.
+    """
+
+    def __init__(self, parts: Sequence[str], slots: int, made: Sequence[str], logs: Path) -> None:
+        self._parts = parts
+        self._slots = slots
+        self._made = [f"--old-file={name}" for name in made]
+        self._logs = logs
+        self._printing = threading.Lock()
+        self._starting = threading.Lock()
+        self._interrupted = False
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self) -> list[Outcome]:
+        """Run all parts to their ends."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(self._slots) as threads:
+            try:
+                return list(threads.map(self._run, self._parts))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self._interrupt()
+                raise
+
+    def _run(self, part: str) -> Outcome:
+        log = self._logs / f"{part}.log"
+        self._say(f"{part}: started; its output is in {log} until it ends")
+        began = time.monotonic()
+        with log.open("wb") as output:
+            with self._starting:  # what starts is known to `_interrupt`, or does not start
+                if self._interrupted:
+                    return Outcome(part, INTERRUPTED, 0.0)
+                process = subprocess.Popen(
+                    ["make", "--no-print-directory", *self._made, part],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # a group of processes, which is interrupted as one
+                )
+                self._processes.append(process)
+            status = process.wait()
+        text = log.read_text(errors="replace")
+        found = outcome(part, status, time.monotonic() - began, text)
+        self._say(f"\n===== {part} =====\n{text}\n{found.summary()}\n")
+        return found
+
+    def _say(self, text: str) -> None:
+        with self._printing:
+            print(text, flush=True)
+
+    def _interrupt(self) -> None:
+        """End what still runs as Ctrl-C does, so that it stops the brokers that it started."""
+        with self._starting:
+            self._interrupted = True
+            for process in self._processes:
+                if process.returncode is not None:
+                    continue
+                try:
+                    os.killpg(process.pid, signal.SIGINT)
+                except ProcessLookupError:
+                    continue  # it has just ended
+
+
+def main() -> int:
+    """Run the parts that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tools.gates")
+    parser.add_argument("parts", nargs="+", metavar="PART")
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--made", action="append", default=[])
+    parser.add_argument("--logs", type=Path, required=True)
+    given = parser.parse_args()
+    began = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the parts end with this process
+    try:
+        outcomes = Run(given.parts, given.slots, given.made, given.logs)()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    print("=" * 72)
+    for each in outcomes:
+        print(each.summary())
+    print(f"{total(outcomes)} in {time.monotonic() - began:.0f} s")
+    return int(any(each.failed for each in outcomes) or all(each.empty for each in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
