@@ -8,7 +8,7 @@ PYSPARK := 4.2.0
 # Unit tests wait more than they work: a few processes share the waiting. Where each process has
 # brokers of its own there are two, and a file stays with one of them: it shares what it starts.
 PARALLEL := -n 6
-WITH_BROKERS := -n 2 --dist loadfile
+WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 # What has a native module and a twin; all else is the same in both builds.
 TWINS := record net producer consumer
 # `make test` runs two parts at a time, the longest first.

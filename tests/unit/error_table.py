@@ -4,9 +4,15 @@ A table names the codes by Kafka's own names; what it does not name reacts `othe
 that a later Kafka adds is walked, too, as soon as `aiokafka_lite.errors` knows it.
 """
 
-from aiokafka_lite.errors import kafka_errors
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 
-__all__ = ["METADATA_IS_OLD", "PASSES", "reactions"]
+from aiokafka_lite.errors import for_code, kafka_errors
+
+__all__ = ["METADATA_IS_OLD", "PASSES", "assert_reactions", "reactions"]
+
+AT_ONCE = 32
+"""Clients of one test at a time: each has a broker of its own."""
 
 PASSES = """
     CORRUPT_MESSAGE REQUEST_TIMED_OUT COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE
@@ -44,3 +50,36 @@ def reactions(*, otherwise: str, **named: str) -> dict[int, str]:
             seen.add(name)
             table[codes[name]] = reaction
     return table
+
+
+async def assert_reactions(
+    table: Mapping[int, str], reaction_to: Callable[[int], Awaitable[str]]
+) -> None:
+    """Try every code of a table, many at the same time, and name all that react in another way.
+
+    Args:
+        table: Code -> the reaction that is expected.
+        reaction_to: Tries one code with a client of its own, and returns the reaction. What it
+            raises is the reaction to that code alone; the others are tried all the same.
+    """
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def found(code: int) -> str:
+        async with slots:
+            try:
+                return await reaction_to(code)
+            except Exception as error:
+                error.add_note(f"the code was {code}, {for_code(code).message}")
+                raised.append(error)
+                return repr(error)
+
+    raised: list[Exception] = []
+    reactions = await asyncio.gather(*map(found, table))
+    wrong = {
+        for_code(code).message: f"{reaction}, not {table[code]}"
+        for code, reaction in zip(table, reactions, strict=True)
+        if reaction != table[code]
+    }
+    if raised:
+        raise ExceptionGroup(f"{len(wrong)} of {len(table)} codes: {wrong}", raised)
+    assert not wrong, f"{len(wrong)} of {len(table)} codes: {wrong}"

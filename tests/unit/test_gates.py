@@ -22,7 +22,7 @@ test-empty:
 test-crash:
 \t@kill -9 $$$$
 test-slow: tools
-\t@trap 'echo interrupted; exit 2' INT; echo $$$$ > pid; mv pid begun; for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done
+\t@trap 'exit 2' INT; echo $$$$ > pid; mv pid begun; while sleep 10; do true; done
 lint:
 \t@echo clean
 tools:

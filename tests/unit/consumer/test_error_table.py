@@ -7,7 +7,9 @@ that passes, and else tells the application.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -17,9 +19,8 @@ from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append
-from tests.unit.error_table import METADATA_IS_OLD, reactions
+from tests.unit.error_table import METADATA_IS_OLD, assert_reactions, reactions
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -59,15 +60,26 @@ API_VERSIONS = reactions(otherwise="retry")
 del API_VERSIONS[UnsupportedVersionError.errno]  # told in version 0, with the versions that are
 
 
-def every(table: Mapping[int, str]) -> pytest.MarkDecorator:
-    """Runs a test for each code of a table."""
-    cases = [
-        pytest.param(code, reaction, id=for_code(code).message) for code, reaction in table.items()
-    ]
-    return pytest.mark.parametrize(("code", "reaction"), cases)
+@asynccontextmanager
+async def reader(**options: Any) -> AsyncIterator[tuple[FakeCluster, AIOKafkaConsumer]]:
+    """A broker with one record, and a consumer of it that tries again at once."""
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        append(cluster, [b"first"])
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            **{
+                "auto_offset_reset": "earliest",
+                "fetch_max_wait_ms": 50,
+                "retry_backoff_ms": 1,
+                "request_timeout_ms": 5000,
+                **options,
+            },
+        )
+        async with consumer:
+            yield cluster, consumer
 
 
-def refreshes_of(consumer: AIOKafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def refreshes_of(consumer: AIOKafkaConsumer) -> list[bool]:
     """Grows with every request for new metadata."""
     seen: list[bool] = []
     request_update = consumer._core.cluster.request_update
@@ -76,7 +88,7 @@ def refreshes_of(consumer: AIOKafkaConsumer, monkeypatch: pytest.MonkeyPatch) ->
         seen.append(True)
         return request_update()
 
-    monkeypatch.setattr(consumer._core.cluster, "request_update", note)
+    consumer._core.cluster.request_update = note  # type: ignore[method-assign]  # of this one
     return seen
 
 
@@ -94,124 +106,110 @@ async def read(consumer: AIOKafkaConsumer, code: int, value: bytes) -> str:
         return "raise" if raised else "retry"
 
 
-@every(FETCH)
-async def test_fetch(
-    code: int,
-    reaction: str,
-    cluster: FakeCluster,
-    make: MakeConsumer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1, fetch_max_wait_ms=5) as consumer:
-        consumer.assign([ORDERS])
-        assert await read(consumer, code, b"first") == "retry"
-        # Nothing is half handed out, or an offset out of range would be asked for again after it.
-        assert await consumer.getmany() == {}
-        refreshes = refreshes_of(consumer, monkeypatch)
-        looked_up = cluster.count(ApiKey.LIST_OFFSETS)
-        fault = cluster.control(ApiKey.FETCH, error=code)
-        await fault.struck()
-        append(cluster, [b"second"])
-        if reaction == "reset":
-            value = b"first"  # auto_offset_reset is earliest here
-            found = await read(consumer, code, value)
-            assert cluster.count(ApiKey.LIST_OFFSETS) == looked_up + 1
-            found = "reset" if found == "retry" else found
-        else:
+async def test_every_error_of_a_fetched_partition() -> None:
+    async def reaction_to(code: int) -> str:
+        async with reader(fetch_max_wait_ms=5) as (cluster, consumer):
+            consumer.assign([ORDERS])
+            assert await read(consumer, code, b"first") == "retry"
+            # Nothing is half handed out, or an offset out of range would be asked for again after.
+            assert await consumer.getmany() == {}
+            refreshes = refreshes_of(consumer)
+            looked_up = cluster.count(ApiKey.LIST_OFFSETS)
+            fault = cluster.control(ApiKey.FETCH, error=code)
+            await fault.struck()
+            append(cluster, [b"second"])
+            if FETCH[code] == "reset":
+                # auto_offset_reset is earliest here
+                found = await read(consumer, code, b"first")
+                assert cluster.count(ApiKey.LIST_OFFSETS) == looked_up + 1
+                return "reset" if found == "retry" else found
             found = await read(consumer, code, b"second")
-            found = "refresh" if found == "retry" and refreshes else found
-        assert found == reaction
+            return "refresh" if found == "retry" and refreshes else found
+
+    await assert_reactions(FETCH, reaction_to)
 
 
-@every(FETCH_AS_A_WHOLE)
-async def test_fetch_as_a_whole(
-    code: int,
-    reaction: str,
-    cluster: FakeCluster,
-    make: MakeConsumer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1, fetch_max_wait_ms=5) as consumer:
-        consumer.assign([ORDERS])
-        assert await read(consumer, code, b"first") == "retry"
-        refreshes = refreshes_of(consumer, monkeypatch)
-        fault = cluster.control(ApiKey.FETCH, respond_with=FetchResponse(error_code=code))
-        await fault.struck()
-        append(cluster, [b"second"])
-        found = await read(consumer, code, b"second")
-        assert ("refresh" if found == "retry" and refreshes else found) == reaction
+async def test_every_error_of_a_fetch_as_a_whole() -> None:
+    async def reaction_to(code: int) -> str:
+        async with reader(fetch_max_wait_ms=5) as (cluster, consumer):
+            consumer.assign([ORDERS])
+            assert await read(consumer, code, b"first") == "retry"
+            refreshes = refreshes_of(consumer)
+            fault = cluster.control(ApiKey.FETCH, respond_with=FetchResponse(error_code=code))
+            await fault.struck()
+            append(cluster, [b"second"])
+            found = await read(consumer, code, b"second")
+            return "refresh" if found == "retry" and refreshes else found
+
+    await assert_reactions(FETCH_AS_A_WHOLE, reaction_to)
 
 
-@every(LIST_OFFSETS)
-async def test_a_position_is_looked_up(
-    code: int, reaction: str, cluster: FakeCluster, make: MakeConsumer
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1) as consumer:
-        fault = cluster.control(ApiKey.LIST_OFFSETS, error=code)
+async def test_every_error_of_a_position_that_is_looked_up() -> None:
+    async def reaction_to(code: int) -> str:
+        async with reader() as (cluster, consumer):
+            fault = cluster.control(ApiKey.LIST_OFFSETS, error=code)
+            consumer.assign([ORDERS])
+            found = await read(consumer, code, b"first")
+            assert fault.hits == 1
+            return found
+
+    # No offset is what a search by time may find; an end is asked for again.
+    table = {code: told if told == "raise" else "retry" for code, told in LIST_OFFSETS.items()}
+    await assert_reactions(table, reaction_to)
+
+
+async def test_every_error_of_a_search_by_time() -> None:
+    async def reaction_to(code: int) -> str:
+        async with reader() as (cluster, consumer), asyncio.timeout(5):
+            cluster.control(ApiKey.LIST_OFFSETS, error=code)
+            try:
+                found = (await consumer.offsets_for_times({ORDERS: 0}))[ORDERS]
+            except for_code(code):
+                return "raise"
+            return "nothing" if found is None else "retry"
+
+    await assert_reactions(LIST_OFFSETS, reaction_to)
+
+
+async def test_every_error_of_a_topics_metadata() -> None:
+    async def reaction_to(code: int) -> str:
+        async with reader() as (cluster, consumer):
+            fault = cluster.control(
+                ApiKey.METADATA, error=code, partitions=[("orders", None)], times=None
+            )
+            consumer.subscribe(["orders"])
+            await asyncio.wait_for(fault.struck(), 5)
+            asyncio.get_running_loop().call_later(0.02, fault.remove)
+            if TOPIC[code] == "raise":
+                with pytest.raises(for_code(code)):
+                    await consumer.getone()
+                fault.remove()
+                await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+            assert await read(consumer, code, b"first") == "retry"
+            return TOPIC[code]
+
+    await assert_reactions(TOPIC, reaction_to)
+
+
+async def reaction_of_reader(api_key: ApiKey, code: int, **fault: Any) -> str:
+    """What a consumer does about one answer with an error, before its first record."""
+    async with reader() as (cluster, consumer):
+        struck = cluster.control(api_key, error=code, **fault)
         consumer.assign([ORDERS])
         found = await read(consumer, code, b"first")
-        assert fault.hits == 1
-        # No offset is what a search by time may find; an end is asked for again.
-        assert found == ("retry" if reaction == "nothing" else reaction)
+        assert struck.hits == 1
+        return found
 
 
-@every(LIST_OFFSETS)
-async def test_a_time_is_searched_for(
-    code: int, reaction: str, cluster: FakeCluster, make: MakeConsumer
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1) as consumer, asyncio.timeout(5):
-        cluster.control(ApiKey.LIST_OFFSETS, error=code)
-        if reaction == "raise":
-            with pytest.raises(for_code(code)):
-                await consumer.offsets_for_times({ORDERS: 0})
-        else:
-            found = (await consumer.offsets_for_times({ORDERS: 0}))[ORDERS]
-            assert reaction == ("nothing" if found is None else "retry")
+async def test_every_error_of_a_partitions_metadata() -> None:
+    async def reaction_to(code: int) -> str:
+        return await reaction_of_reader(ApiKey.METADATA, code, partitions=[("orders", 0)])
+
+    await assert_reactions(ANY_CODE, reaction_to)
 
 
-@every(TOPIC)
-async def test_metadata_of_a_topic(
-    code: int, reaction: str, cluster: FakeCluster, make: MakeConsumer
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1) as consumer:
-        fault = cluster.control(
-            ApiKey.METADATA, error=code, partitions=[("orders", None)], times=None
-        )
-        consumer.subscribe(["orders"])
-        await asyncio.wait_for(fault.struck(), 5)
-        asyncio.get_running_loop().call_later(0.02, fault.remove)
-        if reaction == "raise":
-            with pytest.raises(for_code(code)):
-                await consumer.getone()
-            fault.remove()
-            await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
-        assert await read(consumer, code, b"first") == "retry"
+async def test_every_error_of_api_versions() -> None:
+    async def reaction_to(code: int) -> str:
+        return await reaction_of_reader(ApiKey.API_VERSIONS, code)
 
-
-@every(ANY_CODE)
-async def test_metadata_of_a_partition(
-    code: int, reaction: str, cluster: FakeCluster, make: MakeConsumer
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1) as consumer:
-        fault = cluster.control(ApiKey.METADATA, error=code, partitions=[("orders", 0)])
-        consumer.assign([ORDERS])
-        assert await read(consumer, code, b"first") == reaction
-        assert fault.hits == 1
-
-
-@every(API_VERSIONS)
-async def test_api_versions(
-    code: int, reaction: str, cluster: FakeCluster, make: MakeConsumer
-) -> None:
-    append(cluster, [b"first"])
-    async with make(retry_backoff_ms=1) as consumer:
-        fault = cluster.control(ApiKey.API_VERSIONS, error=code)
-        consumer.assign([ORDERS])
-        assert await read(consumer, code, b"first") == reaction
-        assert fault.hits == 1
+    await assert_reactions(API_VERSIONS, reaction_to)

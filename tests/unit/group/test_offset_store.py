@@ -1,8 +1,8 @@
 """A group's offsets, written to and read from the embedded broker: all versions, every error."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
+from tests.unit.error_table import METADATA_IS_OLD, PASSES, assert_reactions, reactions
 from tests.unit.lies import LIES, NEEDS_PATIENCE
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -44,14 +44,6 @@ FETCHING = reactions(
 )
 
 FETCHING_OF_GROUP = reactions(retry=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
-
-
-def every(table: Mapping[int, str]) -> pytest.MarkDecorator:
-    """Runs a test for each code of a table."""
-    return pytest.mark.parametrize(
-        ("code", "reaction"),
-        [pytest.param(code, told, id=for_code(code).message) for code, told in table.items()],
-    )
 
 
 class Store:
@@ -182,50 +174,70 @@ async def test_nothing_to_commit_asks_nothing(store: Store) -> None:
 # --- every error
 
 
-@every(COMMITTING)
-async def test_a_commit_is_refused(code: int, reaction: str, store: Store) -> None:
-    store.fake.control(COMMIT, error=code, partitions=[("orders", 1)])
-    if reaction == "retry":
-        await store.commit(5, 6, 7)
-        assert store.fake.committed("readers") == dict(zip(ORDERS, (5, 6, 7), strict=True))
-        again = [seen.body for seen in store.fake.requests if seen.api_key == COMMIT][1:]
-        assert len(again) == 1  # and only about what was not through
-        assert [len(topic.partitions) for body in again for topic in body.topics] == [1]  # type: ignore[union-attr]  # an OffsetCommitRequest
-    else:
-        with pytest.raises(for_code(code)):
+@asynccontextmanager
+async def tracking(**options: Any) -> AsyncIterator[Store]:
+    """A store of its own for one code."""
+    async for store in opened(**options):
+        await store.track()
+        yield store
+
+
+async def test_every_error_of_one_partition_of_a_commit() -> None:
+    async def reaction_to(code: int) -> str:
+        async with tracking() as store:
+            store.fake.control(COMMIT, error=code, partitions=[("orders", 1)])
+            try:
+                await store.commit(5, 6, 7)
+            except for_code(code):
+                assert store.fake.committed("readers") == {ORDERS[0]: 5, ORDERS[2]: 7}
+                assert store.fake.count(COMMIT) == 1
+                return "raise"
+            assert store.fake.committed("readers") == dict(zip(ORDERS, (5, 6, 7), strict=True))
+            again = [seen.body for seen in store.fake.requests if seen.api_key == COMMIT][1:]
+            assert len(again) == 1  # and only about what was not committed
+            assert [len(topic.partitions) for body in again for topic in body.topics] == [1]  # type: ignore[union-attr]  # an OffsetCommitRequest
+            return "retry"
+
+    await assert_reactions(COMMITTING, reaction_to)
+
+
+async def test_every_error_of_one_partition_of_a_fetch() -> None:
+    async def reaction_to(code: int) -> str:
+        async with tracking() as store:
             await store.commit(5, 6, 7)
-        assert store.fake.committed("readers") == {ORDERS[0]: 5, ORDERS[2]: 7}
-        assert store.fake.count(COMMIT) == 1
+            store.fake.control(FETCH, error=code, partitions=[("orders", 1)])
+            try:
+                found = await store.offsets()
+            except for_code(code):
+                return "raise"
+            if found == {ORDERS[0]: 5, ORDERS[2]: 7}:
+                return "nothing"
+            assert found == dict(zip(ORDERS, (5, 6, 7), strict=True))
+            assert store.fake.count(FETCH) == 2
+            return "retry"
 
-
-@every(FETCHING)
-async def test_a_partition_is_not_told(code: int, reaction: str, store: Store) -> None:
-    await store.commit(5, 6, 7)
-    store.fake.control(FETCH, error=code, partitions=[("orders", 1)])
-    if reaction == "raise":
-        with pytest.raises(for_code(code)):
-            await store.offsets()
-    elif reaction == "nothing":
-        assert await store.offsets() == {ORDERS[0]: 5, ORDERS[2]: 7}
-    else:
-        assert await store.offsets() == dict(zip(ORDERS, (5, 6, 7), strict=True))
-        assert store.fake.count(FETCH) == 2
+    await assert_reactions(FETCHING, reaction_to)
 
 
 @pytest.mark.parametrize("version", [1, 2, 10])
-@every(FETCHING_OF_GROUP)
-async def test_a_group_is_not_told(code: int, reaction: str, version: int) -> None:
-    async for store in opened(api_versions={FETCH: (1, version)}):
-        await store.track()
-        await store.commit(5, 6, 7)
-        store.fake.control(FETCH, error=code)
-        if version == 1 and for_code(code) is UnknownTopicOrPartitionError:
-            assert await store.offsets() == {}  # it says so at each partition
-        elif reaction == "raise":
-            with pytest.raises(for_code(code)):
-                await store.offsets()
-        else:
-            assert await store.offsets() == dict(zip(ORDERS, (5, 6, 7), strict=True))
+async def test_every_error_of_a_group(version: int) -> None:
+    async def reaction_to(code: int) -> str:
+        async with tracking(api_versions={FETCH: (1, version)}) as store:
+            await store.commit(5, 6, 7)
+            store.fake.control(FETCH, error=code)
+            try:
+                found = await store.offsets()
+            except for_code(code):
+                return "raise"
+            if found == {}:
+                return "nothing"
+            assert found == dict(zip(ORDERS, (5, 6, 7), strict=True))
+            return "retry"
+
+    table = dict(FETCHING_OF_GROUP)
+    if version == 1:  # each partition has the code
+        table[UnknownTopicOrPartitionError.errno] = "nothing"
+    await assert_reactions(table, reaction_to)
 
 
 @pytest.mark.parametrize("code", [15, 16])

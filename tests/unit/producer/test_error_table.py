@@ -6,7 +6,7 @@ differ, the table says so.
 """
 
 import asyncio
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,11 @@ from aiokafka_lite.errors import (
     for_code,
 )
 from aiokafka_lite.producer.producer import AIOKafkaProducer
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
+from tests.unit.error_table import METADATA_IS_OLD, PASSES, assert_reactions, reactions
 
 PLAIN = reactions(retry=PASSES, refresh=METADATA_IS_OLD, otherwise="fail")
 
@@ -50,14 +51,6 @@ API_VERSIONS = reactions(otherwise="retry")
 del API_VERSIONS[UnsupportedVersionError.errno]  # told in version 0, with the versions that are
 
 
-def every(table: Mapping[int, str]) -> pytest.MarkDecorator:
-    """Runs a test for each code of a table."""
-    cases = [
-        pytest.param(code, reaction, id=for_code(code).message) for code, reaction in table.items()
-    ]
-    return pytest.mark.parametrize(("code", "reaction"), cases)
-
-
 def producer_of(cluster: FakeCluster, **options: object) -> AIOKafkaProducer:
     defaults: dict[str, object] = {"retry_backoff_ms": 1, "max_block_ms": 5000}
     return AIOKafkaProducer(
@@ -82,85 +75,90 @@ async def outcome(producer: AIOKafkaProducer, code: int) -> str:
 
 
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "plain"])
-@pytest.mark.parametrize("code", list(PLAIN), ids=lambda code: for_code(code).message)
-async def test_produce(code: int, idempotent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (
-        FakeCluster(topics=["orders"]) as cluster,
-        producer_of(cluster, enable_idempotence=idempotent) as producer,
-    ):
-        await producer.send_and_wait("orders", b"first")
-        refreshes = []
-        request_update = producer._cluster.request_update
-        monkeypatch.setattr(
-            producer._cluster,
-            "request_update",
-            lambda: refreshes.append(code) or request_update(),
-        )
-        cluster.control(ApiKey.PRODUCE, error=code)
-        found = await outcome(producer, code)
-        if found == "1":
-            found = "refresh" if refreshes else "retry"
+async def test_every_error_of_produce(idempotent: bool) -> None:
+    async def reaction_to(code: int) -> str:
+        async with (
+            FakeCluster(topics=["orders"]) as cluster,
+            producer_of(cluster, enable_idempotence=idempotent) as producer,
+        ):
+            await producer.send_and_wait("orders", b"first")
+            refreshes = []
+            request_update = producer._cluster.request_update
+            producer._cluster.request_update = lambda: refreshes.append(code) or request_update()
+            cluster.control(ApiKey.PRODUCE, error=code)
+            found = await outcome(producer, code)
+            if found == "-1":
+                return "stored"
+            if found != "1":
+                return found
             header = BatchHeader.read(bytes(cluster.partition("orders", 0).log.read(1, 2**20)))
             if cluster.count(ApiKey.INIT_PRODUCER_ID) > idempotent:
-                found = "renew"
-            elif header.producer_epoch > 0:
-                found = "renumber"
-        elif found == "-1":
-            found = "stored"
-        assert found == (IDEMPOTENT if idempotent else PLAIN)[code]
+                return "renew"
+            if header.producer_epoch > 0:
+                return "renumber"
+            return "refresh" if refreshes else "retry"
+
+    await assert_reactions(IDEMPOTENT if idempotent else PLAIN, reaction_to)
 
 
 @pytest.mark.parametrize("required", [True, False], ids=["asked_for", "by_default"])
-@every(INIT_PRODUCER_ID)
-async def test_init_producer_id(code: int, reaction: str, required: bool) -> None:
-    async with FakeCluster(topics=["orders"]) as cluster:
-        cluster.control(ApiKey.INIT_PRODUCER_ID, error=code)
-        options = {"enable_idempotence": True} if required else {}
-        async with producer_of(cluster, **options) as producer:
-            found = await outcome(producer, code)
-            if found == "0":
-                header = BatchHeader.read(bytes(cluster.partition("orders", 0).log.read(0, 2**20)))
-                found = "retry" if header.producer_id >= 0 else "without"
-        if code in NO_ID_TO_BE_HAD and not required:
-            reaction = "without"  # nobody asked for it, and there is nothing to be had
-        assert found == reaction
+async def test_every_error_of_init_producer_id(required: bool) -> None:
+    async def reaction_to(code: int) -> str:
+        async with FakeCluster(topics=["orders"]) as cluster:
+            cluster.control(ApiKey.INIT_PRODUCER_ID, error=code)
+            options = {"enable_idempotence": True} if required else {}
+            async with producer_of(cluster, **options) as producer:
+                found = await outcome(producer, code)
+            if found != "0":
+                return found
+            header = BatchHeader.read(bytes(cluster.partition("orders", 0).log.read(0, 2**20)))
+            return "retry" if header.producer_id >= 0 else "without"
+
+    table = dict(INIT_PRODUCER_ID)
+    if not required:  # nobody asked for an id, and there is none to be had
+        table |= dict.fromkeys(NO_ID_TO_BE_HAD, "without")
+    await assert_reactions(table, reaction_to)
 
 
-@every(TOPIC)
-async def test_metadata_of_a_topic(code: int, reaction: str) -> None:
+async def reaction_of_producer(api_key: ApiKey, code: int, **fault: Any) -> str:
+    """What a producer does about one answer with an error, before its first record."""
     async with FakeCluster(topics=["orders"]) as cluster, producer_of(cluster) as producer:
-        fault = cluster.control(ApiKey.METADATA, error=code, partitions=[("orders", None)])
+        struck = cluster.control(api_key, **fault)
         found = await outcome(producer, code)
-        assert fault.hits == 1
-        assert ("retry" if found == "0" else found) == reaction
+        assert struck.hits == 1
+        return "retry" if found == "0" else found
 
 
-@every(ANY_CODE)
-async def test_metadata_of_a_partition(code: int, reaction: str) -> None:
-    async with FakeCluster(topics=["orders"]) as cluster, producer_of(cluster) as producer:
-        fault = cluster.control(ApiKey.METADATA, error=code, partitions=[("orders", 0)])
-        found = await outcome(producer, code)
-        assert fault.hits == 1
-        assert ("retry" if found == "0" else found) == reaction
+async def test_every_error_of_a_topics_metadata() -> None:
+    async def reaction_to(code: int) -> str:
+        where = [("orders", None)]
+        return await reaction_of_producer(ApiKey.METADATA, code, error=code, partitions=where)
+
+    await assert_reactions(TOPIC, reaction_to)
 
 
-@every(ANY_CODE)
-async def test_metadata_as_a_whole(code: int, reaction: str) -> None:
-    def refuse(response: object) -> None:
-        response.error_code = code  # type: ignore[attr-defined]  # Metadata v13
+async def test_every_error_of_a_partitions_metadata() -> None:
+    async def reaction_to(code: int) -> str:
+        where = [("orders", 0)]
+        return await reaction_of_producer(ApiKey.METADATA, code, error=code, partitions=where)
 
-    async with FakeCluster(topics=["orders"]) as cluster, producer_of(cluster) as producer:
-        fault = cluster.control(ApiKey.METADATA, edit=refuse)
-        found = await outcome(producer, code)
-        assert fault.hits == 1
-        assert ("retry" if found == "0" else found) == reaction
+    await assert_reactions(ANY_CODE, reaction_to)
 
 
-@every(API_VERSIONS)
-async def test_api_versions(code: int, reaction: str) -> None:
+async def test_every_error_of_metadata_as_a_whole() -> None:
+    async def reaction_to(code: int) -> str:
+        def refuse(response: MetadataResponse) -> None:
+            response.error_code = code  # Metadata v13
+
+        return await reaction_of_producer(ApiKey.METADATA, code, edit=refuse)
+
+    await assert_reactions(ANY_CODE, reaction_to)
+
+
+async def test_every_error_of_api_versions() -> None:
     """The connection is made again; only that of the start is its caller's to try again."""
-    async with FakeCluster(topics=["orders"]) as cluster, producer_of(cluster) as producer:
-        fault = cluster.control(ApiKey.API_VERSIONS, error=code)
-        found = await outcome(producer, code)
-        assert fault.hits == 1
-        assert ("retry" if found == "0" else found) == reaction
+
+    async def reaction_to(code: int) -> str:
+        return await reaction_of_producer(ApiKey.API_VERSIONS, code, error=code)
+
+    await assert_reactions(API_VERSIONS, reaction_to)
