@@ -91,11 +91,11 @@ async def a_large_batch_is_being_compressed(
     loop, busy = asyncio.get_running_loop(), threading.Event()
     loop.set_default_executor(ThreadPoolExecutor(1))
     _ignored(loop.run_in_executor(None, busy.wait, 10))
-    loop.call_later(0.5, busy.set)
     await producer.send_many("orders", [random.randbytes(1000)] * 600)
     queues = producer._accumulator.active
     while not any(batch.compressing for queue in queues for batch in queue.waiting):
         await asyncio.sleep(0)
+    loop.call_later(0.5, busy.set)  # not before: the batch would be done, and waited for in vain
 
 
 STATES: list[State] = [
