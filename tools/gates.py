@@ -192,7 +192,8 @@ def main() -> int:
     parser.add_argument("--logs", type=Path, required=True)
     given = parser.parse_args()
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the parts end with this process
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # the parts end with this process
+        signal.signal(ending, signal.default_int_handler)
     try:
         outcomes = Run(given.parts, given.slots, given.made, given.logs)()
     except KeyboardInterrupt:
