@@ -110,7 +110,8 @@ class Driver:
         held: What the application may read from.
         alive: Whether it is driven at all; a dead one is SIGKILLed, or its process is stopped.
         connected: Whether requests get through.
-        heard_at: Loop time of the coordinator's last answer.
+        heard_at: Loop time of the last request that the coordinator answered. An answer that lay
+            unread while the process stood still says nothing of now.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Driver:
         self.waiting: dict[str, Asked] = {}
         self.alive = True
         self.connected = True
+        self.sent_at: dict[str, float] = {}
         self.heard_at = group.now
         self.closing = False
         self.listener_time = 0.0
@@ -170,7 +172,7 @@ class Driver:
                 did = True
             elif (answer := asked.answer) is not None:
                 del self.waiting[kind]
-                self.heard_at = now
+                self.heard_at = max(self.heard_at, self.sent_at[kind])
                 self.machine.on_response(kind, answer, now)
                 did = True
         if self.listener_done is not None and self.listener_done[0] <= now:
@@ -193,6 +195,7 @@ class Driver:
                 if not self.connected:
                     machine.on_error(step.kind, KafkaConnectionError("cut"), now)
                     return
+                self.sent_at[step.kind] = now
                 version = self.version(step.request_class)
                 request = step.request_for(version)
                 self.waiting[step.kind] = Asked(group.broker, request, version, group.coordinator)
@@ -332,7 +335,9 @@ class DrivenGroup:
         """
         owners: dict[TopicPartition, Driver] = {}
         for driver in self.drivers:
-            session = driver.machine.options.session_timeout
+            # A SyncGroup restarts the session when it is answered, not when it arrives: so the
+            # session may have begun with the JoinGroup just before it.
+            session = driver.machine.options.session_timeout - 1.0
             in_touch = driver.alive and self.now - driver.heard_at < session
             for tp in driver.held if in_touch else ():
                 owner = owners.setdefault(tp, driver)
