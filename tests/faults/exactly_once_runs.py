@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from tempfile import mkdtemp
 
 RELEASES = ("4.4.0", "3.9.2", "2.8.2")
@@ -96,8 +97,14 @@ def draw(seed: int, count: int) -> list[Run]:
     return runs[:count]
 
 
-def play(run: Run, folder: Path) -> tuple[Run, str]:
+def play(run: Run, folder: Path, slots: Queue[int]) -> tuple[Run, str]:
     """One run.
+
+    Args:
+        run: What it is to be.
+        folder: For its output.
+        slots: Of which it takes one, and with it a range of ports: a broker that was killed must
+            not come back to find another run's on its port.
 
     Returns:
         The run, and "passed" or what went wrong in a line.
@@ -105,12 +112,14 @@ def play(run: Run, folder: Path) -> tuple[Run, str]:
     output = folder / f"run-{run.number:03}.txt"
     command = [sys.executable, "-m", "pytest", TEST, "-s", "-q", "-p", "no:cacheprovider"]
     command.append(f"--basetemp={folder / f'files-{run.number:03}'}")
+    slot = slots.get()
+    ports = f"{12_000 + 4_000 * slot}-{16_000 + 4_000 * slot}"
     began = time.monotonic()
     with output.open("w") as file:
         try:
             status = subprocess.run(
                 command,
-                env={**os.environ, **run.environment},
+                env={**os.environ, **run.environment, "AIOKAFKA_LITE_PORTS": ports},
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 timeout=LONGEST_RUN,
@@ -118,6 +127,8 @@ def play(run: Run, folder: Path) -> tuple[Run, str]:
             ).returncode
         except subprocess.TimeoutExpired:
             status = -1
+        finally:
+            slots.put(slot)
     text = output.read_text()
     result = "passed" if status == 0 else _first_complaint(text, status)
     print(f"{run.number:3}  {run.title}: {result}  ({time.monotonic() - began:.0f} s)", flush=True)
@@ -133,7 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=60, help="how many runs")
-    parser.add_argument("--parallel", type=int, default=2, help="how many at a time")
+    parser.add_argument(
+        "--parallel", type=int, default=2, choices=range(1, 6), help="how many at a time"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn")
     parser.add_argument("--first", type=int, default=0, help="number of the first run to play")
     parser.add_argument("--output", type=Path, help="folder for the runs' output")
@@ -142,8 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{given.runs} runs of seed {given.seed}; their output is in {folder}", flush=True)
     runs = draw(given.seed, given.first + given.runs)[given.first :]
+    slots: Queue[int] = Queue()
+    for slot in range(given.parallel):
+        slots.put(slot)
     with ThreadPoolExecutor(given.parallel) as threads:
-        played = list(threads.map(lambda run: play(run, folder), runs))
+        played = list(threads.map(lambda run: play(run, folder, slots), runs))
     passed: Counter[tuple[str, str, str]] = Counter()
     failed: Counter[tuple[str, str, str]] = Counter()
     for run, result in played:

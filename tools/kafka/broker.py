@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import time
@@ -36,11 +37,16 @@ def free_ports(count: int) -> list[int]:
     """Ports on 127.0.0.1 that nobody listens on, below the range of outgoing connections.
 
     A port of that range could be taken by any connection while its broker is down, and a broker
-    must come back on the port its clients know.
+    must come back on the port its clients know. Nor may another cluster take it meanwhile: where
+    several test processes kill brokers at the same time, each gets a range of its own, such as
+    `AIOKAFKA_LITE_PORTS=12000-18000`.
     """
+    lowest, _, highest = os.environ.get("AIOKAFKA_LITE_PORTS", "12000-32000").partition("-")
+    # Not the shared generator: two processes that run the same seeded test must not agree.
+    draw = random.SystemRandom()
     found: list[int] = []
     while len(found) < count:
-        port = random.randrange(12_000, 32_000)
+        port = draw.randrange(int(lowest), int(highest))
         if port in found:
             continue
         with socket.socket() as probe:
