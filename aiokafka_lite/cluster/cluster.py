@@ -262,6 +262,11 @@ class Cluster:
         unknown = [name for name in self._topics.names if name not in self.metadata.topics]
         return self._ask_for(unknown) if unknown else self.metadata.version - 1
 
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the last refresh of the metadata failed; None if it succeeded."""
+        return self._last_error
+
     def metadata_age(self, now: float) -> float:
         """Seconds since the metadata was refreshed; infinite before the first time."""
         return self._schedule.age(now)

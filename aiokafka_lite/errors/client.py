@@ -99,7 +99,7 @@ class KafkaTimeoutError(KafkaError):
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """`delivery_timeout_ms` passed before the answer: the record MAY be stored. (ours)"""
+    """`delivery_timeout_ms` passed; `ambiguous` says whether the record may be stored. (ours)"""
 
 
 class BufferExhaustedError(KafkaTimeoutError):

@@ -26,10 +26,12 @@ cdef class BatchCore(AppendCore):
     cdef readonly object pool
     cdef readonly object identity
     cdef readonly set active
+    cdef public bint watched
     cdef public object _options
     cdef public object _on_ready
     cdef public object _on_opened
     cdef public object _on_lingering
+    cdef public object _on_held
     cdef public object _granted
     cdef public object _lingering
     cdef public dict _numberings
@@ -46,7 +48,7 @@ cdef class BatchCore(AppendCore):
     cdef object _level
     cdef bint _compressed
 
-    def __init__(self, loop, options, pool, identity, on_ready, on_opened, on_lingering):
+    def __init__(self, loop, options, pool, identity, on_ready, on_opened, on_lingering, on_held):
         AppendCore.__init__(
             self,
             loop,
@@ -63,6 +65,7 @@ cdef class BatchCore(AppendCore):
         self._on_opened = on_opened
         self._batch_size = options.max_batch_size
         self._on_lingering = on_lingering
+        self._on_held = on_held
         self._lingering = deque()
         self._numberings = {}
         self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
@@ -108,7 +111,7 @@ cdef class BatchCore(AppendCore):
             raise
         queue.open = batch
         queue.waiting.append(batch)
-        self.active.add(queue)
+        self._hold(queue)
         if self._linger <= 0 or self.pool.waiting:
             batch.due = True
             self._on_opened(queue)
@@ -119,6 +122,16 @@ cdef class BatchCore(AppendCore):
             if len(self._lingering) == 1:
                 self._on_lingering(now + self._linger)
         return ack
+
+    def hold(self, PartitionQueue queue not None):
+        self._hold(queue)
+
+    cdef inline int _hold(self, PartitionQueue queue) except -1:
+        self.active.add(queue)
+        if not self.watched:
+            self.watched = True
+            self._on_held()
+        return 0
 
     cpdef double next_time(self) except -1:
         cdef double now = self.loop.time()

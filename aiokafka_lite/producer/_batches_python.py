@@ -37,9 +37,12 @@ class BatchCore(AppendCore):
         on_ready: Called with a queue that may have something to send.
         on_opened: The same, for a batch that was just begun: it may be sent inside this call.
         on_lingering: Called with the loop time at which the first lingering batch is due.
+        on_held: Called when a batch is held while `watched` is False; `watched` is True then.
 
     Attributes:
-        active: Queues that hold a batch: waiting, or in flight.
+        active: Queues that hold a batch: waiting, or in flight. Only `hold` adds to it.
+        watched: Whether a timer looks at `active` for batches that are overdue. The owner of that
+            timer clears it, and only while `active` is empty.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class BatchCore(AppendCore):
         on_ready: Callable[[PartitionQueue], None],
         on_opened: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
+        on_held: Callable[[], None],
     ) -> None:
         super().__init__(
             loop,
@@ -62,10 +66,12 @@ class BatchCore(AppendCore):
         self.pool = pool
         self.identity = identity
         self.active: set[PartitionQueue] = set()
+        self.watched = False
         self._options = options
         self._on_ready = on_ready
         self._on_opened = on_opened
         self._on_lingering = on_lingering
+        self._on_held = on_held
         self._granted: bytearray | None = None  # memory for the batch that is opened next
         self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
         # Numberings of forgotten partitions. The brokers remember them: numbers that began again
@@ -136,7 +142,7 @@ class BatchCore(AppendCore):
             raise
         queue.open = batch
         queue.waiting.append(batch)
-        self.active.add(queue)
+        self.hold(queue)
         if self._options.linger <= 0 or self.pool.waiting:
             batch.due = True
             self._on_opened(queue)
@@ -147,6 +153,17 @@ class BatchCore(AppendCore):
             if len(self._lingering) == 1:
                 self._on_lingering(now + self._options.linger)
         return ack
+
+    def hold(self, queue: PartitionQueue) -> None:
+        """A queue holds a batch.
+
+        This is the one way into `active`, so that no batch is held without a timer that finds it
+        once it is overdue: whatever keeps it from being sent, and whatever else forgets it.
+        """
+        self.active.add(queue)
+        if not self.watched:
+            self.watched = True
+            self._on_held()
 
     def next_time(self) -> float:
         """The loop's time, for a batch that begins.

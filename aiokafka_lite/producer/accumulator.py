@@ -74,6 +74,7 @@ class Accumulator(BatchCore):
         on_ready: Called with a queue that may have something to send.
         on_opened: The same, for a batch that was just begun: it may be sent inside this call.
         on_lingering: Called with the loop time at which the first lingering batch is due.
+        on_held: Called when a batch is held while `watched` is False; `watched` is True then.
         on_unsendable: Called with a queue, its first waiting batch, and why that cannot be put
             into bytes.
     """
@@ -87,9 +88,10 @@ class Accumulator(BatchCore):
         on_ready: Callable[[PartitionQueue], None],
         on_opened: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
+        on_held: Callable[[], None],
         on_unsendable: Callable[[PartitionQueue, ProducerBatch, BaseException], None],
     ) -> None:
-        super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering)
+        super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering, on_held)
         self.whole: set[ProducerBatch] = set()
         """Batches filled by hand: their one ack is all their records', so they are not split."""
         self.transaction = 0
@@ -164,7 +166,7 @@ class Accumulator(BatchCore):
         self.whole.add(batch)
         batch.watch(self.whole.discard)
         queue.waiting.append(batch)
-        self.active.add(queue)
+        self.hold(queue)
         self._on_ready(queue)
         return batch.ack(0, builder.first_timestamp)
 
@@ -207,6 +209,23 @@ class Accumulator(BatchCore):
         for queue in self.active:
             yield from (batch for batch in queue.in_flight if not batch.done)
             yield from queue.waiting
+
+    def close_old(self, now: float) -> None:
+        """Close open batches that could have been sent and are half as old as they may become.
+
+        A record's time runs from the first record of its batch. A record that comes this late
+        begins another batch, or it would fail with the old one moments after it was sent. The
+        order of the partition stays as it is. Another batch takes memory, so this leaves the
+        batches open while memory is short.
+        """
+        pool = self.pool
+        if pool.waiting or pool.unused < pool.total // 2:
+            return
+        created = now - self._options.delivery_timeout / 2
+        for queue in self.active:
+            batch = queue.open
+            if batch is not None and batch.due and batch.created <= created:
+                self.cut_short(queue, batch)
 
     def overdue(self, now: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """The batches whose `delivery_timeout_ms` is over."""
@@ -265,7 +284,7 @@ class Accumulator(BatchCore):
 
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Wait again, before everything that was sent, or came, after it."""
-        self.active.add(queue)
+        self.hold(queue)
         place = 0
         for other in queue.waiting:
             if other.created > batch.created or not other.attempts:

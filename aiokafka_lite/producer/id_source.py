@@ -67,6 +67,7 @@ class IdSource:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._task: asyncio.Task[None] | None = None  # the one that asks, while it does
+        self.last_error: KafkaError | None = None  # why there is no id yet
 
     def want(self) -> None:
         """See to it that there is an id, if one is wanted."""
@@ -94,9 +95,11 @@ class IdSource:
         try:
             response = await call(self._cluster, request, ANY, deadline, check=_check)
         except KafkaTimeoutError as error:
+            self.last_error = error
             log.warning("%s gets no producer id yet: %s", self._name, error)
         except KafkaProtocolError as error:
             # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
+            self.last_error = error
             log.warning("%s gets no producer id yet: %s", self._name, error)
             await asyncio.sleep(self._options.retry_backoff.delay(1))
         except IllegalStateError:
@@ -110,6 +113,7 @@ class IdSource:
                 log.log(level, "%s goes on without idempotence: %s", self._name, error)
             self._identity.on_unavailable()
         else:
+            self.last_error = None
             self._identity.on_assigned(response.producer_id, response.producer_epoch)
 
 

@@ -21,6 +21,7 @@ Non-obvious:
 import asyncio
 import copy
 from collections import OrderedDict
+from collections.abc import Callable
 
 from aiokafka_lite.errors import KafkaTimeoutError
 
@@ -45,13 +46,15 @@ class MemoryPool:
     Args:
         total: Budget in bytes for all buffers together (`buffer_memory`).
         poolable_size: The one size in bytes that is kept for reuse (`max_batch_size`).
+        why_short: Says why no memory comes free, for the error of a waiter whose time ran out.
 
     Source: Kafka's `BufferPool` (`buffer.memory`, `max.block.ms`).
     """
 
-    def __init__(self, total: int, poolable_size: int) -> None:
+    def __init__(self, total: int, poolable_size: int, why_short: Callable[[], str]) -> None:
         self.total = total
         self.poolable_size = poolable_size
+        self._why_short = why_short
         self.exhausted = 0
         """How often somebody had to wait, since the pool was made."""
         self._available = total  # bytes that are in no buffer
@@ -217,12 +220,15 @@ class MemoryPool:
                 continue
             self._remove(waiter)
             if not waiter.future.done():
-                waiter.future.set_exception(
-                    KafkaTimeoutError(
-                        f"no {waiter.size} bytes of the producer's buffer_memory ({self.total}) "
-                        "came free in time: records are sent faster than the brokers take them"
-                    )
-                )
+                waiter.future.set_exception(self._too_late(waiter.size))
         self._serve()
         if self._waiters:
             self._arm(loop, earliest)
+
+    def _too_late(self, size: int) -> KafkaTimeoutError:
+        error = KafkaTimeoutError(
+            f"no {size} bytes of the producer's buffer_memory ({self.total}) came free in time: "
+            f"{self._why_short()}"
+        )
+        error.ambiguous = False  # what waits for memory is in no batch
+        return error

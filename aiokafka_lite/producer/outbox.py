@@ -107,6 +107,7 @@ class Outbox:
         self.node_id = node_id
         self.ready: deque[PartitionQueue] = deque()
         self.in_flight = 0  # requests
+        self.trouble: KafkaError | None = None  # why there is no connection, as far as is known
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
@@ -132,6 +133,16 @@ class Outbox:
             queue.listed = True
             self.ready.append(queue)
         self.wake()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is an open connection."""
+        return self._connection is not None and not self._connection.closed
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the broker asked for a pause that is not over."""
+        return self._paused_until > self.loop.time()
 
     def stalled_for(self, now: float) -> float:
         """Seconds for which something has been ready here and nothing was sent."""
@@ -204,9 +215,11 @@ class Outbox:
                 if connection is None:
                     connection = await broker.connection(Purpose.PRODUCE)
                 self._connection = connection
+                self.trouble = None
                 if not connection.writable:
                     await connection.drain()
             except KafkaError as error:
+                self.trouble = error
                 self._returns.on_unreachable(self, error)
                 if not isinstance(error, KafkaConnectionError):
                     # The attempt may not have taken any time; such as when the broker is not in

@@ -17,13 +17,22 @@ from aiokafka_lite.errors import (
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
     ProducerFenced,
+    TransactionAbortedError,
     TransactionalIdAuthorizationFailed,
     UnknownProducerId,
     UnsupportedVersionError,
 )
+from aiokafka_lite.producer.obstacles import Obstacle
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["PRODUCER_REFUSED", "Verdict", "delivery_timed_out", "explain", "verdict"]
+__all__ = [
+    "PRODUCER_REFUSED",
+    "Verdict",
+    "delivery_timed_out",
+    "explain",
+    "left_behind",
+    "verdict",
+]
 
 
 class Verdict(Enum):
@@ -110,6 +119,7 @@ def delivery_timed_out(
     attempts: int,
     may_be_stored: bool,
     last_error: BaseException | None,
+    obstacle: Obstacle | None = None,
 ) -> DeliveryTimeoutError:
     """The error of a batch whose `delivery_timeout_ms` passed.
 
@@ -117,14 +127,47 @@ def delivery_timed_out(
         timeout: `delivery_timeout_ms`, in seconds.
         attempts: How often it was sent.
         may_be_stored: Whether an attempt has no clear answer, or none yet.
+        last_error: Of the last attempt.
+        obstacle: What keeps it from being sent (again) now.
     """
-    outcome = _MAYBE if may_be_stored else "they were not written"
     text = (
         f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} were "
-        f"not acknowledged within {timeout:g} s (delivery_timeout_ms) and {attempts} attempt(s): "
-        f"{outcome}" + (f"; last: {last_error}" if last_error is not None else "")
+        f"not acknowledged within {timeout:g} s of the first record of their batch "
+        f"(delivery_timeout_ms), in {attempts} attempt(s): "
     )
+    text += _MAYBE if may_be_stored else "they were not written"
+    if last_error is not None:
+        text += f"; last error: {last_error}"
+    cause = last_error
+    if obstacle is not None:
+        text += f"; {obstacle}"
+        cause = last_error or obstacle.cause
     error = DeliveryTimeoutError(text)
     error.ambiguous = may_be_stored
-    error.__cause__ = last_error
+    error.__cause__ = cause
     return error
+
+
+def left_behind(
+    error: KafkaError | None, partition: TopicPartition, count: int, *, may_be_stored: bool
+) -> KafkaError:
+    """The error of a batch that is not sent because of what became of its transaction.
+
+    Args:
+        error: What the transaction failed with, maybe at another partition; None: the application
+            aborted it.
+        may_be_stored: Whether an attempt has no clear answer.
+    """
+    text = f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} "
+    text += "are not sent any more: " if may_be_stored else "were not sent: "
+    text += (
+        "their transaction was aborted first"
+        if error is None
+        else f"their transaction failed: {error}"
+    )
+    if may_be_stored:
+        text += f"; {_MAYBE}"
+    told = TransactionAbortedError(text) if error is None else type(error)(text)
+    told.ambiguous = may_be_stored
+    told.__cause__ = error
+    return told

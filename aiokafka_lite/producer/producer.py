@@ -84,9 +84,12 @@ class AIOKafkaProducer(Records, TransactionCalls):
         request_timeout_ms: A request without an answer in this time fails its connection.
         retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to
             `retry_backoff_max_ms`.
-        delivery_timeout_ms: From a batch's first record to its outcome. After that it fails with
-            DeliveryTimeoutError, which tells whether it may have been stored. The default is
-            120,000, or more if `linger_ms` and `request_timeout_ms` together are more.
+        delivery_timeout_ms: From a batch's first record to its outcome. After that the batch fails
+            with DeliveryTimeoutError, which says whether it may have been stored and what it
+            waited for. A record that joins a batch later has less time, as in Java; but a batch
+            that waits to be sent takes no records after half of its time, while half of
+            `buffer_memory` is free. The default is 120,000, or more if `linger_ms` and
+            `request_timeout_ms` together are more.
         buffer_memory: Bytes of all batches together; `send` waits when they are used up.
         max_block_ms: How long `send` waits for memory, or to learn about a topic.
         max_in_flight_requests_per_connection: Requests without an answer, a broker.

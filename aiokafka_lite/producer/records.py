@@ -112,7 +112,8 @@ class Records(Sends):
         if result.queue is not None:
             accumulator.hurry()
             raise BufferExhaustedError(
-                f"no memory is free for a record to topic {topic!r} (buffer_memory)"
+                f"no memory is free for a record to topic {topic!r} (buffer_memory): "
+                f"{self._sender.why_memory_is_short()}"
             )
         self._cluster.add_topic(_arguments.topic_name(topic))
         self._cluster.request_update()

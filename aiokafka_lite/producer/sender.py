@@ -11,6 +11,9 @@ Non-obvious:
   backoff; other partitions do not notice.
 - A batch that is overdue while its request is in flight is failed at once, as one that may be
   stored, but stays in flight for its partition's order until the request is answered.
+- One timer looks for what is overdue, for as long as the accumulator holds anything, whatever that
+  waits for: a connection, a leader, a producer id, a backoff, a transaction. The accumulator starts
+  it (see its `hold`) and the timer goes on by itself, so no batch depends on another event.
 - State changes between awaits, never across one: all methods here but two are synchronous.
 """
 
@@ -34,6 +37,7 @@ from aiokafka_lite.producer.id_source import IdSource
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.producer.metrics import ProducerMetrics
+from aiokafka_lite.producer.obstacles import Obstacle, why_memory_is_short
 from aiokafka_lite.producer.options import ProducerOptions
 from aiokafka_lite.producer.outbox import Outbox
 from aiokafka_lite.producer.outcomes import Verdict, delivery_timed_out, explain, verdict
@@ -44,6 +48,7 @@ __all__ = ["Sender"]
 log = logging.getLogger(__name__)
 
 _SWEEP: Final = 1.0  # seconds; how late a delivery timeout may be noticed, at most
+_EXPLAIN_EVERY: Final = 0.1  # seconds; how old an explanation of short memory may be
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
@@ -76,7 +81,9 @@ class Sender:
         self._name = name
         self._loop = loop
         self._identity = identity or ProducerIdentity(options.idempotent)
-        self.pool = MemoryPool(options.buffer_memory, options.max_batch_size)
+        self.pool = MemoryPool(
+            options.buffer_memory, options.max_batch_size, self.why_memory_is_short
+        )
         self.metrics = ProducerMetrics()
         self.accumulator = Accumulator(
             self._loop,
@@ -86,6 +93,7 @@ class Sender:
             self._on_ready,
             self._on_opened,
             self._on_lingering,
+            self._arm_sweep,
             self._fail,
         )
         self._outboxes: dict[int, Outbox] = {}
@@ -100,6 +108,8 @@ class Sender:
         self._used: set[str] = set()  # topics whose use the cluster is told of by the next sweep
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
+        self._why_short = ""
+        self._explain_again_at = 0.0  # loop time
         self.closed = False
 
     def start(self) -> None:
@@ -203,15 +213,11 @@ class Sender:
         if queue.outbox is not None:
             queue.outbox.offer(queue)
         self._used.add(queue.topic_partition.topic)
-        if self._sweep_timer is None:
-            self._arm_sweep()
 
     def _on_opened(self, queue: PartitionQueue) -> None:
         """A partition has a new batch to send, and whoever made it has nothing else half done."""
         outbox = queue.outbox
         if queue.placed_at == self._changes and not queue.listed and not self.closed:
-            if self._sweep_timer is None:
-                self._arm_sweep()
             self._used.add(queue.topic_partition[0])
             outbox.offer_at_once(queue)
         else:
@@ -475,16 +481,34 @@ class Sender:
         self._sweep_timer = self._loop.call_later(every, self._sweep)
 
     def _sweep(self) -> None:
-        """Fail what is overdue. One timer for all, and none while nothing is queued."""
+        """Fail what is overdue. One timer for all, and none while nothing is held."""
         self._sweep_timer = None
         if self._cluster.closed:
             self.abort()  # nobody is left to deliver to
             return
+        try:
+            self._fail_overdue()
+        except Exception as error:  # a bug: nothing would be failed in time any more
+            self._on_task_error("the delivery timeout", error)
+        if self.closed:
+            return
+        if self.accumulator.active:
+            self._arm_sweep()
+        else:
+            self.accumulator.watched = False
+
+    def _fail_overdue(self) -> None:
+        accumulator = self.accumulator
+        self._used.update(queue.topic_partition.topic for queue in accumulator.active)
         for topic in self._used:
             self._cluster.add_topic(topic)
         self._used.clear()
-        late = self.accumulator.overdue(self._loop.time())
+        now = self._loop.time()
+        accumulator.close_old(now)
+        late = accumulator.overdue(now)
         for queue, batch in late:
+            if batch.done:
+                continue  # the failure of one before it ended the transaction of both
             error = delivery_timed_out(
                 queue.topic_partition,
                 batch.count,
@@ -492,14 +516,42 @@ class Sender:
                 attempts=batch.attempts,
                 may_be_stored=batch.may_be_stored or batch in queue.in_flight,
                 last_error=batch.last_error,
+                obstacle=self._obstacle(queue),
             )
             self._fail(queue, batch, error)
         for queue, _ in late:
             if not (queue.waiting and queue.waiting[0].attempts):
                 queue.muted_until = 0.0  # that was the backoff of those that were given up
             self._go_on(queue)
-        if self.accumulator.active:
-            self._arm_sweep()
+
+    def _obstacle(self, queue: PartitionQueue) -> Obstacle | None:
+        """What keeps a partition's records from being sent now, if anything is known to."""
+        outbox = queue.outbox
+        if outbox is None:
+            return Obstacle("its leader is not known", self._cluster.last_error)
+        if outbox.trouble is not None:
+            return Obstacle(f"broker {outbox.node_id} cannot be reached", outbox.trouble)
+        if not outbox.connected:
+            return Obstacle(f"there is no connection to broker {outbox.node_id} yet")
+        if outbox.throttled:
+            return Obstacle(f"broker {outbox.node_id} throttles this client: its quota is exceeded")
+        if not self._identity.settled:
+            return Obstacle("the cluster has given no producer id yet", self._ids.last_error)
+        return None
+
+    def why_memory_is_short(self) -> str:
+        """Why no memory comes free, for the errors of those that get none.
+
+        It looks at every partition that holds something, so it looks once in a while only:
+        `send_nowait` may fail as often as it is called.
+        """
+        now = self._loop.time()
+        if now >= self._explain_again_at:
+            self._explain_again_at = now + _EXPLAIN_EVERY
+            self._why_short = why_memory_is_short(
+                self._obstacle(queue) for queue in self.accumulator.active if queue.waiting
+            )
+        return self._why_short
 
     # The end of it
 

@@ -28,12 +28,12 @@ from aiokafka_lite.errors import (
     OutOfOrderSequenceNumber,
     ProducerClosed,
     ProducerFenced,
-    TransactionAbortedError,
 )
 from aiokafka_lite.producer.accumulator import PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
+from aiokafka_lite.producer.obstacles import Obstacle
 from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.outcomes import Verdict
+from aiokafka_lite.producer.outcomes import Verdict, left_behind
 from aiokafka_lite.producer.sender import Sender
 from aiokafka_lite.producer.transactions.driver import TransactionDriver
 from aiokafka_lite.producer.transactions.machine import soon
@@ -154,10 +154,14 @@ class TransactionalSender(Sender):
                 transactions.on_first_sent()
                 queue.waiting[0].watch(transactions.on_first_resolved)
             return True
-        self._used.add(queue.topic_partition.topic)
-        if self._sweep_timer is None:
-            self._arm_sweep()  # it may be overdue before it is admitted
         return False
+
+    def _obstacle(self, queue: PartitionQueue) -> Obstacle | None:
+        machine = self.transactions.machine
+        if not machine.admitted(queue.topic_partition):
+            what = "the coordinator has not added the partition to the transaction yet"
+            return Obstacle(what, machine.trouble)
+        return super()._obstacle(queue)
 
     def on_added(self) -> None:
         for queue in list(self.accumulator.active):
@@ -198,22 +202,28 @@ class TransactionalSender(Sender):
         if error is not None:
             self._let_go(error, everything=state is _S.FATAL_ERROR)
         elif state is _S.ABORTING:
-            aborted = TransactionAbortedError("the transaction was aborted before this was sent")
-            self._let_go(aborted)
+            self._let_go(None)
         elif state is _S.COMMITTING:
             self.hurry()
         elif state is _S.READY:
             self._begin_anew()
 
-    def _let_go(self, error: KafkaError, *, everything: bool = False) -> None:
+    def _let_go(self, error: KafkaError | None, *, everything: bool = False) -> None:
         """Fail what waits and was never numbered, so never sent. That is no news for the log: the
-        application hears of it from its transaction."""
+        application hears of it from its transaction. Each batch's error names its own partition,
+        and whether it may be stored, which is not what is true of the batch that failed."""
         now = self._loop.time()
         for queue in list(self.accumulator.active):
             for batch in list(queue.waiting):
                 if everything or batch.producer is None:
                     self.metrics.on_failed(batch.remaining, now)
-                    self.accumulator.fail(queue, batch, error)
+                    told = left_behind(
+                        error,
+                        queue.topic_partition,
+                        batch.remaining,
+                        may_be_stored=batch.may_be_stored,
+                    )
+                    self.accumulator.fail(queue, batch, told)
 
     def _begin_anew(self) -> None:
         """A transaction has ended, and nothing of it is left."""

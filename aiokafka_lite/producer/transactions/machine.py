@@ -119,6 +119,7 @@ class TransactionMachine:
         self._found: set[Place] = set()
         self._under_way: Step | None = None
         self._failures = 0  # in a row
+        self._last_error: KafkaError | None = None  # of the last failure
         self._retry_at = 0.0
         self._contents = Contents()
         self._bump = False  # the client is to bump the epoch after the end
@@ -128,6 +129,11 @@ class TransactionMachine:
     def implicit(self) -> bool:
         """The open transaction, or the last, is of the newer generation."""
         return self._identity.implicit
+
+    @property
+    def trouble(self) -> KafkaError | None:
+        """Why the step before did not succeed; None if it did."""
+        return self._last_error if self._failures else None
 
     # What the application does
 
@@ -212,6 +218,10 @@ class TransactionMachine:
                 contents.to_add[partition] = None
             return False
         return self.state is not _S.FATAL_ERROR
+
+    def admitted(self, partition: TopicPartition) -> bool:
+        """Whether `admit` has let a partition in, as far as that is up to the coordinator."""
+        return not self._held and (self.implicit or partition in self._contents.added)
 
     def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
         """A batch of the open transaction will not be written, or nobody knows whether it was.
@@ -323,6 +333,7 @@ class TransactionMachine:
             told = error if isinstance(error, UnsupportedVersionError) else None
             self._on_code(step, error.errno, now, told)
         elif error.retriable or isinstance(error, KafkaProtocolError):
+            self._last_error = error
             self._found.discard(step.place)  # it may have moved with the broker's end
             self._contents.doubt |= isinstance(step, AddPartitions | AddOffsets)
             self._pause(now)
@@ -421,6 +432,7 @@ class TransactionMachine:
             return
         if error is None:
             error = error_of(code, what, step)
+        self._last_error = error
         match what:
             case _R.RETRY:
                 self._pause(now, early=code == _CONCURRENT and self._opens(step))

@@ -40,11 +40,12 @@ class Bench:
     def __init__(self, room: dict[str, ModuleType], **changes: Any) -> None:
         options = room["options"].ProducerOptions.checked(**{**OPTIONS, **changes})
         self.options = options
-        self.pool = room["memory"].MemoryPool(options.buffer_memory, options.max_batch_size)
+        self.pool = room["memory"].MemoryPool(options.buffer_memory, options.max_batch_size, str)
         self.identity = room["idempotence"].ProducerIdentity(options.idempotent)
         self.identity.on_assigned(7, 0)
         self.ready: list[Any] = []
         self.lingering: list[float] = []
+        self.held = 0
         self.unsendable: list[Any] = []
         self.accumulator = room["accumulator"].Accumulator(
             asyncio.get_running_loop(),
@@ -54,10 +55,14 @@ class Bench:
             self.ready.append,
             self.ready.append,
             self.lingering.append,
+            self._on_held,
             lambda queue, batch, error: self.unsendable.append(batch),
         )
         topic = self.accumulator.adopt("t", {n: Partition(n, leader=0) for n in range(2)})
         self.queue, self.other = topic.queues
+
+    def _on_held(self) -> None:
+        self.held += 1
 
     def send(self, size: int = 10, partition: int = 0) -> Any:
         return self.accumulator.append("t", b"x" * size, None, partition, 1, None)
@@ -226,6 +231,54 @@ async def test_a_muted_partition_waits(bench: Any) -> None:
     it.queue.muted_until = it.now + 10
     assert it.dispatch() is None
     assert it.accumulator.sendable(it.queue, it.queue.muted_until)
+
+
+async def test_a_timer_is_asked_for_whenever_something_is_held_without_one(bench: Any) -> None:
+    it = bench(linger_ms=5000)
+    assert it.held == 0
+    it.send()
+    it.send(partition=1)
+    assert it.held == 1, "once, even though the batches linger"
+    assert it.accumulator.watched
+    it.accumulator.on_lingered(it.now + 10)
+    batch = it.dispatch()
+    it.accumulator.land(it.queue, batch)
+    it.accumulator.fail(it.other, it.other.waiting[0], KafkaTimeoutError())
+    assert not it.accumulator.active
+    it.accumulator.watched = False  # as its timer does now
+    it.accumulator.put_back(it.queue, batch)
+    assert it.held == 2
+    it.accumulator.land(it.queue, it.dispatch())
+    it.accumulator.watched = False
+    it.queue.listed = True  # as in the outbox of a broker that cannot be reached
+    it.send()
+    assert it.held == 3
+
+
+async def test_an_open_batch_takes_no_records_after_half_of_its_time(bench: Any) -> None:
+    it = bench(delivery_timeout_ms=10_000)
+    it.send()
+    old = it.queue.open
+    it.accumulator.close_old(it.now + 4.9)
+    assert it.queue.open is old
+    it.accumulator.close_old(it.now + 5.1)
+    assert it.queue.open is None
+    it.send()
+    young = it.queue.open
+    assert list(it.queue.waiting) == [old, young], "in order"
+    assert it.dispatch() is old
+    assert old.count == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"linger_ms": 8000}, {"buffer_memory": 500}], ids=["lingering", "memory is short"]
+)
+async def test_an_open_batch_stays_open(bench: Any, options: dict[str, Any]) -> None:
+    it = bench(delivery_timeout_ms=10_000, **options)
+    it.send()
+    batch = it.queue.open
+    it.accumulator.close_old(it.now + 6)
+    assert it.queue.open is batch
 
 
 async def test_overdue_batches_are_found_oldest_first(bench: Any) -> None:

@@ -14,6 +14,10 @@ from aiokafka_lite.producer.memory import MemoryPool
 BATCH = 16
 
 
+def pool_of(total: int) -> MemoryPool:
+    return MemoryPool(total, BATCH, lambda: "the brokers are on holiday")
+
+
 class ClockedLoop(asyncio.SelectorEventLoop):
     """An event loop whose time stands still until it is told otherwise."""
 
@@ -38,7 +42,7 @@ def loop() -> Iterator[ClockedLoop]:
 
 
 def test_the_one_size_is_reused_and_others_are_dropped() -> None:
-    pool = MemoryPool(10 * BATCH, BATCH)
+    pool = pool_of(10 * BATCH)
     buffer = pool.try_take(BATCH)
     odd = pool.try_take(BATCH + 1)
     assert buffer is not None
@@ -52,7 +56,7 @@ def test_the_one_size_is_reused_and_others_are_dropped() -> None:
 
 
 def test_pooled_buffers_make_room_for_another_size() -> None:
-    pool = MemoryPool(4 * BATCH, BATCH)
+    pool = pool_of(4 * BATCH)
     buffers = [pool.try_take(BATCH) for _ in range(4)]
     assert pool.try_take(1) is None
     for buffer in buffers:
@@ -66,11 +70,11 @@ def test_pooled_buffers_make_room_for_another_size() -> None:
 
 def test_more_than_all_memory_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="never fit"):
-        MemoryPool(BATCH, BATCH).try_take(BATCH + 1)
+        pool_of(BATCH).try_take(BATCH + 1)
 
 
 def test_a_large_request_gathers_piecewise_and_nobody_overtakes_it(loop: ClockedLoop) -> None:
-    pool = MemoryPool(4 * BATCH, BATCH)
+    pool = pool_of(4 * BATCH)
     buffers = [pool.try_take(BATCH) for _ in range(4)]
     large = loop.create_task(pool.take(3 * BATCH, 10.0))
     small = loop.create_task(pool.take(1, 10.0))
@@ -89,7 +93,7 @@ def test_a_large_request_gathers_piecewise_and_nobody_overtakes_it(loop: Clocked
 
 
 def test_waiters_are_served_in_the_order_they_came(loop: ClockedLoop) -> None:
-    pool = MemoryPool(BATCH, BATCH)
+    pool = pool_of(BATCH)
     buffer = pool.try_take(BATCH)
     served: list[int] = []
 
@@ -108,7 +112,7 @@ def test_waiters_are_served_in_the_order_they_came(loop: ClockedLoop) -> None:
 
 
 def test_a_timeout_gives_back_what_was_gathered_and_serves_the_next(loop: ClockedLoop) -> None:
-    pool = MemoryPool(4 * BATCH, BATCH)
+    pool = pool_of(4 * BATCH)
     held = pool.try_take(3 * BATCH)
     large = loop.create_task(pool.take(2 * BATCH, 1.0))
     small = loop.create_task(pool.take(BATCH, 5.0))
@@ -126,7 +130,7 @@ def test_a_timeout_gives_back_what_was_gathered_and_serves_the_next(loop: Clocke
 
 
 def test_one_cancelled_between_the_grant_and_its_next_step_gives_back(loop: ClockedLoop) -> None:
-    pool = MemoryPool(BATCH, BATCH)
+    pool = pool_of(BATCH)
     buffer = pool.try_take(BATCH)
     first = loop.create_task(pool.take(BATCH, 10.0))
     second = loop.create_task(pool.take(BATCH, 10.0))
@@ -140,7 +144,7 @@ def test_one_cancelled_between_the_grant_and_its_next_step_gives_back(loop: Cloc
 
 
 def test_closing_fails_those_who_wait_and_those_who_come(loop: ClockedLoop) -> None:
-    pool = MemoryPool(BATCH, BATCH)
+    pool = pool_of(BATCH)
     buffer = pool.try_take(BATCH)
     waiting = loop.create_task(pool.take(BATCH, 10.0))
     loop.turn()
@@ -172,7 +176,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @initialize(total=st.integers(BATCH, 8 * BATCH))
     def make(self, total: int) -> None:
-        self.pool = MemoryPool(total, BATCH)
+        self.pool = pool_of(total)
 
     def _settle(self) -> None:
         """Let everything happen that may, and take note of who was served."""

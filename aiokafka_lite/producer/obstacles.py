@@ -1,0 +1,43 @@
+"""What keeps records from being sent, for the errors of those that ran out of time waiting."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+__all__ = ["Obstacle", "why_memory_is_short"]
+
+_MOST: Final = 3  # different obstacles that one message names
+
+
+class Obstacle(NamedTuple):
+    """What a partition's records wait for."""
+
+    what: str
+    """A clause that stands by itself, such as "broker 0 cannot be reached"."""
+    cause: BaseException | None = None
+    """The last error that the wait comes from; None if there was none yet."""
+
+    def __str__(self) -> str:
+        return self.what if self.cause is None else f"{self.what}: {self.cause}"
+
+
+def why_memory_is_short(obstacles: Iterable[Obstacle | None]) -> str:
+    """Why no memory comes free.
+
+    Args:
+        obstacles: Of each partition that holds records; None for one that is being sent to.
+    """
+    found: dict[str, None] = {}  # in order, each once
+    partitions = blocked = 0
+    for obstacle in obstacles:
+        partitions += 1
+        if obstacle is not None:
+            blocked += 1
+            found[str(obstacle)] = None
+    if not blocked:
+        return "records are sent faster than the brokers take them"
+    told = "; ".join(list(found)[:_MOST])
+    if len(found) > _MOST:
+        told += f"; and {len(found) - _MOST} more"
+    if blocked == partitions:
+        return f"nothing can be sent: {told}"
+    return f"{blocked} of {partitions} partitions that hold records cannot be sent to: {told}"
