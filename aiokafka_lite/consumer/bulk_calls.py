@@ -73,11 +73,12 @@ class BulkCalls(SubscriptionCalls):
             )
         return Batches(core, core.buffer.take_columns, limit, self)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float | None]:
         """What happened lately, under Kafka's names; see docs/consumer.md. (ours)
 
-        Averages and rates are of the last half minute to minute, times in milliseconds, nan where
-        nothing was measured yet. Those of the group are there with a group only.
+        Averages and rates are of the last half minute to minute, times in milliseconds. An average,
+        a maximum or a minimum is None if nothing was measured yet (Java's is NaN), so the dict is
+        valid JSON. Those of the group are there with a group only.
         """
         core = self._core
         group = core.group
@@ -93,11 +94,11 @@ class BulkCalls(SubscriptionCalls):
             loop_time=core.loop.time(),
         )
 
-    def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
+    def partition_metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
         """By assigned partition, `records-lag` (to the end that may be read, as the last fetch
         reported it) and `records-lead` (from the first record there is). (ours)
 
-        They are nan where no fetch was answered within the last 30 seconds, and while the broker
+        They are None where no fetch was answered within the last 30 seconds, and while the broker
         cannot be reached: not a lag that was right once.
         """
         core = self._core

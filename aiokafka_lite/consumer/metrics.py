@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # membership is loaded by those who are in a group
 __all__ = ["ConsumerMetrics", "partition_metrics"]
 
 _MILLISECONDS: Final = 1000.0
-_NAN: Final = float("nan")
 
 
 class _Window:
@@ -98,8 +97,11 @@ class ConsumerMetrics:
         budget: int,
         group: tuple[Counters, CommitCounters] | None,
         loop_time: float,
-    ) -> dict[str, float]:
+    ) -> dict[str, float | None]:
         """All numbers as they are; averages and rates of the last half minute to minute.
+
+        An average, a maximum or a minimum of nothing is None: 0.0 would be a measurement, and JSON
+        has no nan.
 
         Args:
             states: Of the assigned partitions.
@@ -128,32 +130,32 @@ class ConsumerMetrics:
         new, old, elapsed = recent.new, recent.old, recent.elapsed(now)
         fetches, records = new.fetches + old.fetches, new.records + old.records
 
-        def average(total: float) -> float:
-            return _over(total, fetches)
+        def average(total: float, unit: float = 1.0) -> float | None:
+            return _over(total, fetches, unit)
 
-        def largest(one: float, other: float) -> float:
-            return max(one, other) if fetches else _NAN
+        def largest(one: float, other: float, unit: float = 1.0) -> float | None:
+            return max(one, other) * unit if fetches else None
 
-        told = {
+        told: dict[str, float | None] = {
             "assigned-partitions": float(assigned),
             "buffer-available-bytes": float(budget - buffered),
             "buffer-total-bytes": float(budget),
             "bytes-consumed-rate": (new.bytes + old.bytes) / elapsed,
             "bytes-consumed-total": float(self._bytes),
-            "fetch-latency-avg": average(new.latency + old.latency) * _MILLISECONDS,
-            "fetch-latency-max": largest(new.longest_latency, old.longest_latency) * _MILLISECONDS,
+            "fetch-latency-avg": average(new.latency + old.latency, _MILLISECONDS),
+            "fetch-latency-max": largest(new.longest_latency, old.longest_latency, _MILLISECONDS),
             "fetch-rate": fetches / elapsed,
             "fetch-size-avg": average(new.bytes + old.bytes),
-            "fetch-size-max": float(largest(new.largest, old.largest)),
-            "fetch-throttle-time-avg": average(new.throttle + old.throttle) * _MILLISECONDS,
+            "fetch-size-max": largest(new.largest, old.largest, 1.0),
+            "fetch-throttle-time-avg": average(new.throttle + old.throttle, _MILLISECONDS),
             "fetch-throttle-time-max": (
-                largest(new.longest_throttle, old.longest_throttle) * _MILLISECONDS
+                largest(new.longest_throttle, old.longest_throttle, _MILLISECONDS)
             ),
             "fetch-total": float(self._fetches),
             "records-consumed-rate": records / elapsed,
             "records-consumed-total": float(self._records - self._unread - held),
-            "records-lag-max": float(max(lags)) if lags else _NAN,
-            "records-lead-min": float(min(leads)) if leads else _NAN,
+            "records-lag-max": float(max(lags)) if lags else None,
+            "records-lead-min": float(min(leads)) if leads else None,
             "records-per-request-avg": average(records),
         }
         if group is not None:
@@ -161,13 +163,13 @@ class ConsumerMetrics:
         return told
 
 
-def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float]:
+def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float | None]:
     """Since the consumer was made: none of it happens often."""
     rebalances, committed = counters.rebalances, commits.commits
     return {
         "commit-failed-total": float(commits.failures),
-        "commit-latency-avg": _over(commits.time, committed) * _MILLISECONDS,
-        "commit-latency-max": (commits.slowest if committed else _NAN) * _MILLISECONDS,
+        "commit-latency-avg": _over(commits.time, committed, _MILLISECONDS),
+        "commit-latency-max": commits.slowest * _MILLISECONDS if committed else None,
         "commit-total": float(committed),
         "failed-rebalance-total": float(counters.failed_rebalances),
         "heartbeat-total": float(counters.heartbeats),
@@ -175,9 +177,10 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
         "last-heartbeat-seconds-ago": _ago(counters.last_heartbeat, now),
         "last-rebalance-seconds-ago": _ago(counters.last_rebalance, now),
         "partitions-lost-total": float(counters.lost),
-        "rebalance-latency-avg": _over(counters.rebalance_time, rebalances) * _MILLISECONDS,
-        "rebalance-latency-max": (counters.slowest_rebalance if rebalances else _NAN)
-        * _MILLISECONDS,
+        "rebalance-latency-avg": _over(counters.rebalance_time, rebalances, _MILLISECONDS),
+        "rebalance-latency-max": (
+            counters.slowest_rebalance * _MILLISECONDS if rebalances else None
+        ),
         "rebalance-latency-total": counters.rebalance_time * _MILLISECONDS,
         "rebalance-total": float(rebalances),
     }
@@ -185,14 +188,14 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
 
 def partition_metrics(
     states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
-) -> dict[TopicPartition, dict[str, float]]:
-    """Where each partition stands; nan where it is not known, or not any more."""
-    told: dict[TopicPartition, dict[str, float]] = {}
+) -> dict[TopicPartition, dict[str, float | None]]:
+    """Where each partition stands; None where it is not known, or not any more."""
+    told: dict[TopicPartition, dict[str, float | None]] = {}
     for state in states:
         known = knows_ends(state)
         told[state.tp] = {
-            "records-lag": _or_nan(_lag(state) if known else None),
-            "records-lead": _or_nan(_lead(state) if known else None),
+            "records-lag": _float(_lag(state) if known else None),
+            "records-lead": _float(_lead(state) if known else None),
         }
     return told
 
@@ -213,12 +216,12 @@ def _lead(state: PartitionState) -> int | None:
     return None if start is None or start < 0 or position is None else max(position - start, 0)
 
 
-def _over(total: float, count: int) -> float:
-    return total / count if count else _NAN
+def _over(total: float, count: int, unit: float) -> float | None:
+    return total / count * unit if count else None
 
 
-def _or_nan(value: int | None) -> float:
-    return _NAN if value is None else float(value)
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def _ago(instant: float, now: float) -> float:

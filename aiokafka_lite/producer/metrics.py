@@ -1,15 +1,13 @@
 """What the producer tells about itself, under Kafka's names (group `producer-metrics`)."""
 
 from collections.abc import Iterable
-from typing import Final
+from math import isfinite
 
 from aiokafka_lite._stats import Recent
 from aiokafka_lite.producer.accumulator import PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.memory import MemoryPool
 
 __all__ = ["ProducerMetrics"]
-
-_NAN: Final = float("nan")
 
 
 class _Window:
@@ -111,12 +109,15 @@ class ProducerMetrics:
 
     def snapshot(
         self, pool: MemoryPool, now: float, *, in_flight: int, metadata_age: float
-    ) -> dict[str, float]:
+    ) -> dict[str, float | None]:
         """All numbers as they are; averages and rates of the last half minute to minute.
+
+        An average or a maximum of nothing is None, and so is the age of metadata that there is
+        none of: 0.0 would be a measurement, and JSON has no nan.
 
         Args:
             in_flight: Requests without an answer.
-            metadata_age: Seconds.
+            metadata_age: Seconds; infinite before there is any.
         """
         milliseconds = 1000.0
         recent = self._recent
@@ -125,44 +126,46 @@ class ProducerMetrics:
         requests, responses = new.requests + old.requests, new.responses + old.responses
         batches, fresh = new.batches + old.batches, new.fresh + old.fresh
 
-        def average(total: float, count: int) -> float:
-            return total / count if count else _NAN
+        def average(total: float, count: int, unit: float = 1.0) -> float | None:
+            return total / count * unit if count else None
 
-        def largest(one: float, other: float, count: int) -> float:
-            return max(one, other) if count else _NAN
+        def largest(one: float, other: float, count: int, unit: float = 1.0) -> float | None:
+            return max(one, other) * unit if count else None
 
-        latency = average(new.latency + old.latency, responses)
-        longest_latency = largest(new.longest_latency, old.longest_latency, responses)
-        throttle = average(new.throttle + old.throttle, responses)
-        longest_throttle = largest(new.longest_throttle, old.longest_throttle, responses)
-        waited = average(new.waited + old.waited, fresh)
-        longest_wait = largest(new.longest_wait, old.longest_wait, fresh)
         records = new.records + old.records
         return {
             "batch-size-avg": average(new.bytes + old.bytes, batches),
-            "batch-size-max": float(largest(new.largest_batch, old.largest_batch, batches)),
+            "batch-size-max": largest(new.largest_batch, old.largest_batch, batches, 1.0),
             "batch-split-rate": (new.splits + old.splits) / elapsed,
             "batch-split-total": float(self._splits),
             "buffer-available-bytes": float(pool.unused),
             "buffer-exhausted-total": float(pool.exhausted),
             "buffer-total-bytes": float(pool.total),
             "compression-rate-avg": average(new.ratio + old.ratio, batches),
-            "metadata-age": metadata_age,
+            "metadata-age": metadata_age if isfinite(metadata_age) else None,
             "outgoing-byte-rate": (new.bytes + old.bytes) / elapsed,
             "outgoing-byte-total": float(self._bytes),
-            "produce-throttle-time-avg": throttle * milliseconds,
-            "produce-throttle-time-max": longest_throttle * milliseconds,
+            "produce-throttle-time-avg": average(
+                new.throttle + old.throttle, responses, milliseconds
+            ),
+            "produce-throttle-time-max": largest(
+                new.longest_throttle, old.longest_throttle, responses, milliseconds
+            ),
             "record-error-rate": (new.failed + old.failed) / elapsed,
             "record-error-total": float(self._failed),
-            "record-queue-time-avg": waited * milliseconds,
-            "record-queue-time-max": longest_wait * milliseconds,
+            "record-queue-time-avg": average(new.waited + old.waited, fresh, milliseconds),
+            "record-queue-time-max": largest(
+                new.longest_wait, old.longest_wait, fresh, milliseconds
+            ),
             "record-retry-rate": (new.retried + old.retried) / elapsed,
             "record-retry-total": float(self._retried),
             "record-send-rate": records / elapsed,
             "record-send-total": float(self._records),
             "records-per-request-avg": average(records, requests),
-            "request-latency-avg": latency * milliseconds,
-            "request-latency-max": longest_latency * milliseconds,
+            "request-latency-avg": average(new.latency + old.latency, responses, milliseconds),
+            "request-latency-max": largest(
+                new.longest_latency, old.longest_latency, responses, milliseconds
+            ),
             "request-rate": requests / elapsed,
             "request-total": float(self._requests),
             "requests-in-flight": float(in_flight),

@@ -263,11 +263,12 @@ class Records(Sends):
         await self._hand_over.drain()
         await self._sender.flush()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float | None]:
         """What the producer did and holds, under Kafka's names (`record-send-total`, ...).
 
         Times are in milliseconds, sizes in bytes, rates a second. Averages and rates are of the
-        last half minute to minute, nan where nothing happened; `-total` counts from the start.
+        last half minute to minute; `-total` counts from the start. An average or a maximum is None
+        if nothing was measured (Java's is NaN), so the dict is valid JSON.
         `waiting-threads` are coroutines here: those that wait for memory.
         """
         return self._sender.metric_values()

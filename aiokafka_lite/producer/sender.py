@@ -117,7 +117,7 @@ class Sender:
         self._cluster.add_listener(self._on_metadata)
         self._ids.want()
 
-    def metric_values(self) -> dict[str, float]:
+    def metric_values(self) -> dict[str, float | None]:
         """The producer's metrics as they are, by Kafka's names."""
         now = self._loop.time()
         return self.metrics.snapshot(

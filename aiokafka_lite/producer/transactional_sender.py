@@ -122,7 +122,7 @@ class TransactionalSender(Sender):
         super().abort()
         self.transactions.stop()
 
-    def metric_values(self) -> dict[str, float]:
+    def metric_values(self) -> dict[str, float | None]:
         return super().metric_values() | self.transactions.times.snapshot()
 
     # The gate

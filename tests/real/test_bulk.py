@@ -1,6 +1,5 @@
 """Batches, columns, interceptors and metrics against a real Kafka, in a group."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,4 +105,4 @@ async def test_columns(kafka: RealKafka, topic: TopicFactory, compression: str |
         metrics = consumer.metrics()
     assert bytes_of_values == sum(len(b"%d" % i) for i in range(RECORDS))
     assert metrics["records-consumed-total"] == RECORDS
-    assert not math.isnan(metrics["fetch-size-avg"])
+    assert metrics["fetch-size-avg"] is not None
