@@ -122,7 +122,8 @@ cdef class ProducerBatch:
     def awaited(self):
         if self._waiters is not None:
             for wait in self._waiters:
-                if (<Wait>wait).callback is not None:
+                callback = (<Wait>wait).callback
+                if callback is not None and not getattr(callback, "looks_on", False):
                     return True
         return False
 

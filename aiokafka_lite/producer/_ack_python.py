@@ -148,8 +148,12 @@ class ProducerBatch:
 
     @property
     def awaited(self) -> bool:
-        """Whether anybody waits for one of its records."""
-        return any(wait.callback is not None for wait in self._waiters or ())
+        """Whether anybody waits for one of its records. A callback whose attribute `looks_on` is
+        true does not count: it follows a record that nobody may be waiting for."""
+        return any(
+            wait.callback is not None and not getattr(wait.callback, "looks_on", False)
+            for wait in self._waiters or ()
+        )
 
     def watch(self, watcher: "Callable[[ProducerBatch], object]") -> None:
         """Call back inside the call that resolves the batch (for the producer's own use)."""

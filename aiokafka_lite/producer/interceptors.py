@@ -29,6 +29,7 @@ class Interceptors:
     ) -> None:
         self._chain = tuple(chain)
         self._append = append
+        self._on_done = _OnDone(self)
 
     def append(
         self,
@@ -78,8 +79,18 @@ class Interceptors:
             except Exception:
                 log.exception("close() of %r failed", interceptor)
 
-    def _on_done(self, ack: Ack) -> None:
+
+class _OnDone:
+    """What `Interceptors.follow` adds to an ack."""
+
+    looks_on = True
+    """Nobody waits for the record by it: the log reports a lost record all the same."""
+
+    def __init__(self, interceptors: Interceptors) -> None:
+        self._interceptors = interceptors
+
+    def __call__(self, ack: Ack) -> None:
         if ack.cancelled():
             return  # the application stopped waiting; nothing is known of the record
         error = ack.exception()
-        self.tell(ack.result() if error is None else None, error)
+        self._interceptors.tell(ack.result() if error is None else None, error)

@@ -132,6 +132,29 @@ async def test_they_hear_of_failures(make_producer: Make) -> None:
         assert len(recorder.sent) == len(recorder.outcomes)
 
 
+async def test_a_lost_record_is_logged_although_interceptors_hear_of_it(
+    make_producer: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeCluster(topics=["orders"]) as cluster:
+        recorder = Recorder()
+        producer = make_producer(cluster, interceptors=[recorder])
+        await producer.start()
+        await producer.send_and_wait("orders", b"v")
+        refusal = cluster.control(PRODUCE, error=TopicAuthorizationFailedError.errno, times=2)
+        await producer.send("orders", b"nobody waits")
+        await producer.flush()
+        (line,) = [r for r in caplog.records if r.levelno >= logging.ERROR]
+        assert "lost 1 batch(es) that nobody awaited" in line.getMessage()
+        caplog.clear()
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.send_and_wait("orders", b"somebody waits")
+        assert refusal.hits == 2
+        assert not caplog.records
+        assert [type(outcome) for outcome in recorder.outcomes[1:]] == 2 * [
+            TopicAuthorizationFailedError
+        ]
+
+
 async def test_what_they_raise_is_logged_and_harms_nobody(
     make_producer: Make, stored: Stored, caplog: pytest.LogCaptureFixture
 ) -> None:
