@@ -90,10 +90,10 @@ async def test_no_lag_is_told_of_a_broker_that_is_gone(
             await consumer.getone()
         await until(lambda: consumer.metrics()["records-lag-max"] == 6)
         cluster.kill(0)
-        await until(lambda: math.isnan(consumer.metrics()["records-lag-max"]))
-        assert math.isnan(consumer.metrics()["records-lead-min"])
+        await until(lambda: consumer.metrics()["records-lag-max"] is None)
+        assert consumer.metrics()["records-lead-min"] is None
         told = consumer.partition_metrics()
-        assert all(math.isnan(each) for one in told.values() for each in one.values())
+        assert all(each is None for one in told.values() for each in one.values())
         assert consumer.metrics()["assigned-partitions"] == len(consumer.assignment())
         append(cluster, numbered(5), 1)
         await cluster.restart(0)
@@ -120,7 +120,7 @@ async def test_a_lag_that_was_right_once_is_not_told_for_ever(
         elif why == "paused":
             consumer.pause(TP0)
         append(cluster, numbered(10, 6))
-        await until(lambda: math.isnan(told()[TP0]["records-lag"]))
+        await until(lambda: told()[TP0]["records-lag"] is None)
         if why != "silent broker":  # which answers about what is idle
             assert told()[TP1]["records-lag"] == 0
         cluster.resume(0)
