@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.errors import KafkaConnectionError
 from aiokafka_lite.producer.accumulator import Ack
 from tests.faults.exactly_once_ledger import Transactions
 from tests.faults.exactly_once_processor import FENCED, Plan
@@ -234,8 +233,18 @@ async def write_numbers(
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    producer = await _writer(bootstrap)
-    try:
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=20,
+        max_batch_size=65_536,
+        compression_type="lz4",
+        request_timeout_ms=10_000,
+        delivery_timeout_ms=900_000,
+        max_block_ms=900_000,
+        bootstrap_timeout_ms=300_000,  # all brokers may be down
+    ) as producer:
         acks: list[Ack] = []
         for number in range(each):
             acks += await producer.send_many(topic, [b"%d" % number] * len(keys), keys=keys)
@@ -245,27 +254,3 @@ async def write_numbers(
                     ack.result()
                 acks.clear()
             await asyncio.sleep(max(0.0, began + seconds * (number + 1) / each - loop.time()))
-    finally:
-        await producer.stop()
-
-
-async def _writer(bootstrap: str) -> AIOKafkaProducer:
-    """A producer that was started, as soon as a broker is up."""
-    while True:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=20,
-            max_batch_size=65_536,
-            compression_type="lz4",
-            request_timeout_ms=10_000,
-            delivery_timeout_ms=900_000,
-            max_block_ms=900_000,
-        )
-        try:
-            await producer.start()
-        except KafkaConnectionError:
-            await asyncio.sleep(0.5)
-        else:
-            return producer
