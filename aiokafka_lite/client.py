@@ -17,7 +17,6 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.merging import merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     NO_LEADER,
@@ -25,6 +24,7 @@ from aiokafka_lite.cluster.metadata import (
     Node,
     metadata_request,
 )
+from aiokafka_lite.cluster.metadata_merge import merge
 from aiokafka_lite.cluster.retry import ANY, call, find_coordinator
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -32,8 +32,8 @@ from aiokafka_lite.errors import (
     KafkaError,
     NodeNotReadyError,
 )
-from aiokafka_lite.group.offset_store import OffsetStore
-from aiokafka_lite.net.arguments import connection_options
+from aiokafka_lite.group.offsets.store import OffsetStore
+from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition

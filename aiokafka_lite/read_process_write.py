@@ -32,11 +32,11 @@ from typing import Final, NamedTuple, Self
 
 from aiokafka_lite._arguments import is_int
 from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
 from aiokafka_lite.consumer.bulk_calls import BULK
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.delivery import Record
-from aiokafka_lite.consumer.positions import PartitionState
-from aiokafka_lite.consumer.taken import RecordBatch
+from aiokafka_lite.consumer.partitions.delivery import Record
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.errors import (
     CommitFailedError,
     ConsumerStoppedError,
@@ -48,10 +48,10 @@ from aiokafka_lite.errors import (
     ProducerFenced,
     TransactionAbortableError,
 )
-from aiokafka_lite.group.lease import AssignmentLease, ConsumerGroupMetadata
+from aiokafka_lite.group.assignment_lease import AssignmentLease, ConsumerGroupMetadata
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.producer import AIOKafkaProducer
-from aiokafka_lite.producer.transactions.states import TransactionState
+from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["ExactlyOnce", "TransactionBatch", "exactly_once"]

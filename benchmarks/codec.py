@@ -45,7 +45,7 @@ def rows_of(shape: str) -> Rows:
     from aiokafka.structs import ConsumerRecord as TheirRecord
 
     from aiokafka_lite.record.batch import BatchBuilder
-    from aiokafka_lite.record.columns import read_columns
+    from aiokafka_lite.record.columnar.columns import read_columns
     from aiokafka_lite.record.record_set import RecordSet
 
     key, value, headers = SHAPES[shape]

@@ -25,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.spark.pipeline.session import need_spark
+from aiokafka_lite.spark.pipeline.spark_session import need_spark
 from aiokafka_lite.testing import FakeCluster
 
 if TYPE_CHECKING:

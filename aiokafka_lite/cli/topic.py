@@ -10,7 +10,7 @@ from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import CONTROLLER, call
 from aiokafka_lite.errors import TopicAlreadyExistsError, for_code
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

@@ -31,7 +31,7 @@ from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker
 from aiokafka_lite.cluster.metadata import Node
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 
 
 class Brokers:

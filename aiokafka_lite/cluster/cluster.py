@@ -42,8 +42,7 @@ from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
 from aiokafka_lite.cluster.coordinators import Coordinators
-from aiokafka_lite.cluster.large import MetadataAnswer, MetadataQuestion, read_on
-from aiokafka_lite.cluster.merging import Merging
+from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion, read_on
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     LeaderHint,
@@ -52,9 +51,10 @@ from aiokafka_lite.cluster.metadata import (
     Partition,
     metadata_request,
 )
+from aiokafka_lite.cluster.metadata_merge import Merging
+from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
 from aiokafka_lite.cluster.outage import Outage, Repeated, reason
-from aiokafka_lite.cluster.refresh import RefreshSchedule
-from aiokafka_lite.cluster.topics import TOPIC_EXPIRY, TrackedTopics
+from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -64,7 +64,7 @@ from aiokafka_lite.errors import (
     NodeNotReadyError,
     for_code,
 )
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,

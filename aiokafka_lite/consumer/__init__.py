@@ -5,6 +5,6 @@ A record's way: `fetcher` (one fetch a broker, built from the `fetch_session`) -
 """
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.subscription import SubscriptionPattern
+from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
 
 __all__ = ["AIOKafkaConsumer", "SubscriptionPattern"]

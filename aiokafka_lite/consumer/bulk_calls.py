@@ -10,10 +10,10 @@ from time import monotonic, time
 from typing import Final, Literal, overload
 
 from aiokafka_lite._arguments import flag, is_int
-from aiokafka_lite.consumer.batches import Batches
-from aiokafka_lite.consumer.metrics import partition_metrics
+from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
+from aiokafka_lite.consumer.consumer_metrics import partition_metrics
+from aiokafka_lite.consumer.record_batches import Batches
 from aiokafka_lite.consumer.subscription_calls import SubscriptionCalls
-from aiokafka_lite.consumer.taken import ColumnBatch, RecordBatch
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
 

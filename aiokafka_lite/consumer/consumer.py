@@ -22,22 +22,22 @@ from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.consumer import arguments
-from aiokafka_lite.consumer.arguments import (
+from aiokafka_lite.consumer import consumer_arguments as arguments
+from aiokafka_lite.consumer.bulk_calls import BulkCalls
+from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_HEARTBEAT_MS,
     DEFAULT_SESSION_MS,
     DEFAULT_STRATEGY,
 )
-from aiokafka_lite.consumer.bulk_calls import BulkCalls
+from aiokafka_lite.consumer.consumer_options import DEFAULT_BUFFER_MEMORY, Deserializer
 from aiokafka_lite.consumer.core import GIVE_UP_WITHIN, ConsumerCore
-from aiokafka_lite.consumer.delivery import Record, RecordStream
-from aiokafka_lite.consumer.options import DEFAULT_BUFFER_MEMORY, Deserializer
+from aiokafka_lite.consumer.partitions.delivery import Record, RecordStream
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
 )
-from aiokafka_lite.net.arguments import connection_options
+from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
 

@@ -31,22 +31,22 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.consumer.assignment import Assignment
-from aiokafka_lite.consumer.buffer import FetchBuffer
-from aiokafka_lite.consumer.delivery import EMPTY, Record
-from aiokafka_lite.consumer.fetcher import Fetcher
-from aiokafka_lite.consumer.offsets import PositionResolver
-from aiokafka_lite.consumer.options import ConsumerOptions, GroupOptions, OffsetReset
-from aiokafka_lite.consumer.positions import (
+from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
+from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
+from aiokafka_lite.consumer.buffering.waiters import Waiters
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions, OffsetReset
+from aiokafka_lite.consumer.fetching.fetcher import Fetcher
+from aiokafka_lite.consumer.membership.assignment import Assignment
+from aiokafka_lite.consumer.membership.subscription import Subscription
+from aiokafka_lite.consumer.offsets.offset_validation import Validation
+from aiokafka_lite.consumer.offsets.position_resolver import PositionResolver
+from aiokafka_lite.consumer.partitions.delivery import EMPTY, Record
+from aiokafka_lite.consumer.partitions.positions import (
     NOWHERE,
     UNKNOWN_EPOCH,
     PartitionState,
     Positions,
 )
-from aiokafka_lite.consumer.reader import CHUNK, Reader
-from aiokafka_lite.consumer.subscription import Subscription
-from aiokafka_lite.consumer.validation import Validation
-from aiokafka_lite.consumer.waiters import Waiters
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -55,12 +55,12 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka_lite.group.lease import LeaseBook
+from aiokafka_lite.group.assignment_lease import LeaseBook
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:  # membership and assignors are loaded by those who are in a group
-    from aiokafka_lite.consumer.group import ConsumerGroup
+    from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class ConsumerCore:
         self._one_by_one = asyncio.Lock()  # who stops second waits for the first
 
     def _member(self, options: GroupOptions) -> ConsumerGroup:
-        from aiokafka_lite.consumer.group import ConsumerGroup
+        from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
         group = ConsumerGroup(
             self.cluster,

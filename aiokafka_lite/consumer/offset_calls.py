@@ -16,16 +16,16 @@ from aiokafka_lite._arguments import (
     offsets_to_commit,
     whole,
 )
+from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.consumer.core import ConsumerCore
-from aiokafka_lite.consumer.offsets import EARLIEST, LATEST, Found
-from aiokafka_lite.consumer.options import OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState
-from aiokafka_lite.consumer.questions import offsets_at, topic_names
+from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found
+from aiokafka_lite.consumer.offsets.queries import offsets_at, topic_names
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from aiokafka_lite.consumer.group import ConsumerGroup
+    from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
 _T = TypeVar("_T")
 

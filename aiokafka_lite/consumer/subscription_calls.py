@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from aiokafka_lite.abc import ConsumerRebalanceListener
+from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
 from aiokafka_lite.consumer.offset_calls import OffsetCalls
-from aiokafka_lite.consumer.subscription import SubscriptionPattern
-from aiokafka_lite.group.lease import ConsumerGroupMetadata
+from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
 from aiokafka_lite.structs import TopicPartition
 
 

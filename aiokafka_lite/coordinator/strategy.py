@@ -23,7 +23,7 @@ from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
     ConsumerProtocolMemberMetadata,
 )
-from aiokafka_lite.group.assignors.abstract import (
+from aiokafka_lite.group.assignors.interface import (
     LeadingAssignor,
     TopicLayouts,
     choose_rebalance_protocol,

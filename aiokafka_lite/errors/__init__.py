@@ -10,12 +10,14 @@
 
 from typing import Final
 
-from aiokafka_lite.errors import base, client, cluster, data, groups, security, transactions
+from aiokafka_lite.errors import base, data, groups, security, transactions
+from aiokafka_lite.errors import client_errors as client
+from aiokafka_lite.errors import cluster_errors as cluster
 from aiokafka_lite.errors.base import *  # noqa: F403
 from aiokafka_lite.errors.base import BrokerResponseError, classes_by_code
-from aiokafka_lite.errors.client import *  # noqa: F403
-from aiokafka_lite.errors.cluster import *  # noqa: F403
-from aiokafka_lite.errors.cluster import UnknownError
+from aiokafka_lite.errors.client_errors import *  # noqa: F403
+from aiokafka_lite.errors.cluster_errors import *  # noqa: F403
+from aiokafka_lite.errors.cluster_errors import UnknownError
 from aiokafka_lite.errors.data import *  # noqa: F403
 from aiokafka_lite.errors.data import CorruptRecordException
 from aiokafka_lite.errors.groups import *  # noqa: F403

@@ -5,7 +5,7 @@ A class's docstring is Kafka's own description of its code; how a client has to 
 """
 
 from aiokafka_lite.errors.base import BrokerResponseError
-from aiokafka_lite.errors.client import AuthenticationFailedError
+from aiokafka_lite.errors.client_errors import AuthenticationFailedError
 
 __all__ = [
     "AuthorizationError",

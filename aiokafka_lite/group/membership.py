@@ -1,6 +1,6 @@
 """What the two membership machines share: the steps they ask for, and what they are told. Sans-IO.
 
-A machine (`classic.ClassicMembership`, `modern.ModernMembership`) decides when a member of a
+A machine (`classic.ClassicMembership`, `modern.ConsumerMembership`) decides when a member of a
 group joins, heartbeats, gives partitions back and leaves. One driver task carries its decisions
 out, the same for both protocols:
 

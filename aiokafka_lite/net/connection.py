@@ -24,14 +24,14 @@ from collections.abc import Callable
 from typing import Final, Self, TypeVar
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
-from aiokafka_lite.net.alarm import Alarm
 from aiokafka_lite.net.authenticate import authenticate
+from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.deadline_timer import Alarm
 from aiokafka_lite.net.dial import dial
 from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
-from aiokafka_lite.net.options import ConnectionOptions
-from aiokafka_lite.net.renewal import Renewal
+from aiokafka_lite.net.reauthentication import Renewal
 from aiokafka_lite.net.throttle import Throttle, tells_before_it_waits, throttle_of
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request

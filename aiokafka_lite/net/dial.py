@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 
 log = logging.getLogger(__name__)
 

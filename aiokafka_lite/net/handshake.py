@@ -32,9 +32,9 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from aiokafka_lite.net.api_version_cache import Known
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.frames import Frame
-from aiokafka_lite.net.known import Known
-from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.framing import decode_response
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest

@@ -22,13 +22,13 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     ProducerClosed,
 )
-from aiokafka_lite.net.arguments import connection_options
+from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
-from aiokafka_lite.producer.options import Partitioner, ProducerOptions
+from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.records import Records
-from aiokafka_lite.producer.sender import Sender
+from aiokafka_lite.producer.sending.sender import Sender
+from aiokafka_lite.producer.sending.transactional_sender import TransactionalSender
 from aiokafka_lite.producer.transaction_calls import TransactionCalls
-from aiokafka_lite.producer.transactional_sender import TransactionalSender
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -44,9 +44,9 @@ class AIOKafkaProducer(Records, TransactionCalls):
     the record is in its batch, with an awaitable of where it was stored; `send_and_wait` returns
     that. Batches are sent in the background, several at a time, in order for each partition.
 
-    A record is never lost silently: whoever awaits its ack is told; a batch that failed and whose
-    acks nobody awaits is logged as an error by the logger `aiokafka_lite.producer.sender` (a
-    line a second at most).
+    A record is never lost silently: its ack raises the error. A failed batch whose acks nobody
+    awaits is logged as an error by the logger `aiokafka_lite.producer.sending.sender`, at most one
+    line a second.
 
     Args:
         bootstrap_servers: "host:port", several of them with commas or as a list. Not all brokers

@@ -18,13 +18,13 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     ProducerClosed,
 )
-from aiokafka_lite.producer.accumulator import Ack, Blocked
-from aiokafka_lite.producer.batch_builder import BatchBuilder
-from aiokafka_lite.producer.hand_over import HandOver
-from aiokafka_lite.producer.interceptors import Interceptors
-from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.sender import Sender
-from aiokafka_lite.producer.sending import Sends
+from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
+from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
+from aiokafka_lite.producer.producer_interceptors import Interceptors
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.producer.send import Sends
+from aiokafka_lite.producer.sending.sender import Sender
+from aiokafka_lite.producer.threadsafe import HandOver
 from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["Records"]

@@ -11,9 +11,9 @@ from typing import Self
 from aiokafka_lite._arguments import offsets_to_commit, wire_string
 from aiokafka_lite.errors import IllegalArgumentError, IllegalOperation, KafkaError
 from aiokafka_lite.group.membership import GroupMetadata
-from aiokafka_lite.producer.options import ProducerOptions
-from aiokafka_lite.producer.transactions.driver import TransactionDriver
-from aiokafka_lite.producer.transactions.states import TransactionState
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
+from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TransactionCalls", "TransactionContext"]

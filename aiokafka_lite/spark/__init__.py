@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from aiokafka_lite.spark.listener import ProgressListener as ProgressListener
+    from aiokafka_lite.spark.progress_listener import ProgressListener as ProgressListener
     from aiokafka_lite.spark.source import KafkaLiteDataSource as KafkaLiteDataSource
     from aiokafka_lite.spark.source import register as register
 

@@ -15,10 +15,10 @@ from aiokafka_lite._arguments import INT64, milliseconds
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Topic
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.options import IsolationLevel, isolation
-from aiokafka_lite.consumer.questions import offsets_at
+from aiokafka_lite.consumer.consumer_options import IsolationLevel, isolation
+from aiokafka_lite.consumer.offsets.queries import offsets_at
 from aiokafka_lite.errors import UnknownTopicOrPartitionError
-from aiokafka_lite.net.arguments import connection_options
+from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["ClusterView"]

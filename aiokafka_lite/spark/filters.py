@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from aiokafka_lite._arguments import INT64
-from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Bounds", "bounds"]

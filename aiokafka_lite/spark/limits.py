@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from aiokafka_lite._arguments import INT64
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.data_loss import SourceStateError
-from aiokafka_lite.spark.offsets import (
+from aiokafka_lite.spark.partition_offsets import (
     EARLIEST,
     LATEST,
     SpecificOffsets,

@@ -26,7 +26,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.spark.cluster_view import ClusterView
 from aiokafka_lite.spark.data_loss import SourceStateError, report_data_loss
 from aiokafka_lite.spark.limits import AtEnd, AtOffsets, AtTime, AtTimes, Limit, is_earliest
-from aiokafka_lite.spark.offsets import (
+from aiokafka_lite.spark.partition_offsets import (
     EARLIEST,
     LATEST,
     OffsetRange,
@@ -36,8 +36,8 @@ from aiokafka_lite.spark.offsets import (
     listed,
     split,
 )
-from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.runtime import lease
+from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Planner", "tasks"]

@@ -22,17 +22,17 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from aiokafka_lite.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.options import IsolationLevel
+from aiokafka_lite.consumer.consumer_options import IsolationLevel
 from aiokafka_lite.errors import (
     KafkaTimeoutError,
     LogTruncationError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka_lite.record.columns import Columns
+from aiokafka_lite.record.columnar.columns import Columns
 from aiokafka_lite.spark.data_loss import report_data_loss
-from aiokafka_lite.spark.emptiness import holds_nothing
-from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.empty_range import holds_nothing
+from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["RangeConsumer", "Rows"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.offsets import listed, parse_partitions
+from aiokafka_lite.spark.partition_offsets import listed, parse_partitions
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Selection", "java_pattern", "selection"]

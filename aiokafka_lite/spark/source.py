@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_headers
+from aiokafka_lite.spark.source_options import ReadOptions, check_readable, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
 
@@ -86,7 +86,7 @@ class KafkaLiteDataSource(DataSource):
         return self._schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from aiokafka_lite.spark.reader import BatchReader, FilteringBatchReader
+        from aiokafka_lite.spark.source_reader import BatchReader, FilteringBatchReader
 
         self._check(schema)
         options = ReadOptions.parse(self.options, streaming=False)
@@ -99,12 +99,12 @@ class KafkaLiteDataSource(DataSource):
         return StreamReader(ReadOptions.parse(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from aiokafka_lite.spark.writer import writer
+        from aiokafka_lite.spark.sink.writer import writer
 
         return writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from aiokafka_lite.spark.writer import stream_writer
+        from aiokafka_lite.spark.sink.writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 

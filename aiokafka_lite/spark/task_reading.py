@@ -19,10 +19,10 @@ from typing import Final
 import pyarrow as pa
 
 from aiokafka_lite.errors import KafkaError
-from aiokafka_lite.record.arrow import ArrowBuffers, ArrowRows
+from aiokafka_lite.record.columnar.arrow import ArrowBuffers, ArrowRows
 from aiokafka_lite.spark import runtime
-from aiokafka_lite.spark.batches import arrow_schema, column_names, to_record_batch
-from aiokafka_lite.spark.offsets import OffsetRange
+from aiokafka_lite.spark.arrow_batches import arrow_schema, column_names, to_record_batch
+from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.spark.range_consumer import RangeConsumer
 
 __all__ = ["ReadSettings", "read_ranges"]

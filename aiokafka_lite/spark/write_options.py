@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.client_options import producer_arguments
+from aiokafka_lite.spark.kafka_options.client_options import producer_arguments
 
 __all__ = ["RowLayout", "Schema", "WriteOptions"]
 

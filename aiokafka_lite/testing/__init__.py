@@ -10,11 +10,11 @@ It stands on the protocol and record rooms alone and knows nothing of the client
 """
 
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.clock import VirtualClock
-from aiokafka_lite.testing.cluster import FakeCluster
 from aiokafka_lite.testing.control import Fault, SeenRequest
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.fake_cluster import FakeCluster
+from aiokafka_lite.testing.security.acls import Operation, Resource
 
 __all__ = [
     "ApiKey",

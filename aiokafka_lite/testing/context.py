@@ -12,10 +12,10 @@ from uuid import UUID
 from aiokafka_lite.errors import InvalidGroupIdError, for_code
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.primitives import ZERO_UUID
-from aiokafka_lite.testing.acls import Operation, Resource, operations_of, refusal
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.group import Group
-from aiokafka_lite.testing.session import Session
+from aiokafka_lite.testing.client_session import Session
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.base_group import Group
+from aiokafka_lite.testing.security.acls import Operation, Resource, operations_of, refusal
 from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.watchers import Watchers

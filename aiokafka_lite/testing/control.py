@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.protocol.message import Request, Response, Struct
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.session import ANONYMOUS
+from aiokafka_lite.testing.client_session import ANONYMOUS
 from aiokafka_lite.testing.tampering import Tampering
 
 __all__ = ["Control", "Fault", "SeenRequest", "overwrite_error_codes"]

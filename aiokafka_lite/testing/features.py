@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aiokafka_lite.errors import InvalidUpdateVersionError
 from aiokafka_lite.protocol.versions import versions_of
-from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.storage.journal import Journal
 
 __all__ = ["Features", "Levels", "release_number"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.errors import InvalidRequestError, UnsupportedVersionError
-from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.storage.journal import Journal
 
 __all__ = [
     "CONSUMER_RATE",

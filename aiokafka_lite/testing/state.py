@@ -18,28 +18,28 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
-from aiokafka_lite.testing.authorizer import Authorizer
-from aiokafka_lite.testing.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.clock import Clock
-from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
-from aiokafka_lite.testing.configs import TopicDefaults, check_configs
-from aiokafka_lite.testing.coordinators import Coordinators, slot_of
+from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.configs.config_store import ConfigResource, ConfigStore
+from aiokafka_lite.testing.configs.group_configs import GroupConfigs
+from aiokafka_lite.testing.configs.topic_configs import TopicDefaults, check_configs
+from aiokafka_lite.testing.coordinator_table import Coordinators, slot_of
 from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.fetch_sessions import FetchSessionCache
-from aiokafka_lite.testing.group_configs import GroupConfigs
-from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.placement import check_replicas, place, place_as_told, place_more
 from aiokafka_lite.testing.quotas import QuotaTable
+from aiokafka_lite.testing.security.authorizer import Authorizer
+from aiokafka_lite.testing.storage.journal import Journal
 from aiokafka_lite.testing.throttles import Throttles
 from aiokafka_lite.testing.topics import ANY_EPOCH, NO_LEADER, Partition, Topic, check_topic_name
 
 if TYPE_CHECKING:
-    from aiokafka_lite.testing.groups.registry import Groups
+    from aiokafka_lite.testing.data_folder import Storage
+    from aiokafka_lite.testing.groups.group_registry import Groups
     from aiokafka_lite.testing.security.authentication import Sasl
     from aiokafka_lite.testing.security.users import Users
-    from aiokafka_lite.testing.storage import Storage
-    from aiokafka_lite.testing.transactions.coordinator import Transactions
+    from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
 __all__ = ["ClusterState"]
 
@@ -143,7 +143,7 @@ class ClusterState:
     def groups(self) -> "Groups":
         """The groups of consumers and others; imported and made when one is first asked for."""
         from aiokafka_lite.testing.groups.environment import Environment
-        from aiokafka_lite.testing.groups.registry import Groups
+        from aiokafka_lite.testing.groups.group_registry import Groups
 
         environment = Environment(
             self.clock, self.journal, self.topics, self.new_uuid, self.broker_config.integer
@@ -158,7 +158,7 @@ class ClusterState:
     @cached_property
     def transactions(self) -> "Transactions":
         """The transactional ids; imported and made when a producer first asks for an id."""
-        from aiokafka_lite.testing.transactions.coordinator import Transactions
+        from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
         return Transactions(
             self.clock,

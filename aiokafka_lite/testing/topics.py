@@ -18,11 +18,11 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.batches import check_batch, check_size, last_sequence
-from aiokafka_lite.testing.configs import TOPIC_DEFAULTS
-from aiokafka_lite.testing.log import PartitionLog
-from aiokafka_lite.testing.open_transactions import EndMarker
-from aiokafka_lite.testing.producers import AppendedBatch, ProducerTable
+from aiokafka_lite.testing.configs.topic_configs import TOPIC_DEFAULTS
+from aiokafka_lite.testing.log.batch_checks import check_batch, check_size, last_sequence
+from aiokafka_lite.testing.log.open_transactions import EndMarker
+from aiokafka_lite.testing.log.partition_log import PartitionLog
+from aiokafka_lite.testing.log.producer_state import AppendedBatch, ProducerTable
 from aiokafka_lite.testing.watchers import Watchers
 
 __all__ = ["NO_LEADER", "Partition", "Topic", "check_topic_name"]
@@ -158,8 +158,8 @@ class Partition:
         if not (topic.reads_records or header.max_timestamp > latest or codec != header.codec):
             return batch, header
         # Decoding is rare, so what does it is imported late.
-        from aiokafka_lite.testing.rebuilding import recompressed, with_max_timestamp
-        from aiokafka_lite.testing.validation import check_records
+        from aiokafka_lite.testing.log.batch_rewriting import recompressed, with_max_timestamp
+        from aiokafka_lite.testing.log.record_checks import check_records
 
         largest = check_records(
             batch, header.record_count, earliest, latest, need_keys=topic.is_compacted
@@ -194,7 +194,7 @@ class Partition:
             NotEnoughReplicasError: Fewer are in sync than `min.insync.replicas`.
             InvalidProducerEpoch, TransactionCoordinatorFenced: It comes too late.
         """
-        from aiokafka_lite.testing.markers import marker_batch  # rare: import late
+        from aiokafka_lite.testing.log.control_batches import marker_batch  # rare: import late
 
         self._check_in_sync()
         self.producers.check_marker(
@@ -255,7 +255,7 @@ class Partition:
 
     def apply_retention(self, now_ms: int) -> None:
         """Delete what is older or more than the topic keeps."""
-        from aiokafka_lite.testing.retention import first_retained  # only by call: import late
+        from aiokafka_lite.testing.log.retention import first_retained  # only by call: import late
 
         retention_ms = int(self.topic.config("retention.ms"))
         retention_bytes = int(self.topic.config("retention.bytes"))
@@ -266,7 +266,7 @@ class Partition:
 
     def compact(self, now_ms: int) -> None:
         """Keep the newest record of each key, of all that is decided and old enough."""
-        from aiokafka_lite.testing.compaction import LastRecord, compact  # by call: import late
+        from aiokafka_lite.testing.log.compaction import LastRecord, compact  # by call: import late
 
         log, transactions = self.log, self.producers.transactions
         producers = {}

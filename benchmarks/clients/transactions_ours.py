@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
 from aiokafka_lite.cluster.broker import Purpose
-from aiokafka_lite.group.offset_messages import TopicIds, commit_request
+from aiokafka_lite.group.offsets.messages import TopicIds, commit_request
 from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
 from benchmarks.work import Meter, Work, values

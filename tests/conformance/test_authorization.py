@@ -55,7 +55,13 @@ from aiokafka_lite.protocol.messages import (
     write_txn_markers,
 )
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Pattern, Permission, Resource
+from aiokafka_lite.testing.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+)
 from tests.conformance.conftest import Compare
 from tests.conformance.requests import GOOD, NOW
 from tests.conformance.target import ConnectionEnded, Target

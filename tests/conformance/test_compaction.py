@@ -14,7 +14,7 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.compaction import DELETE_HORIZON
+from aiokafka_lite.testing.log.compaction import DELETE_HORIZON
 from tests.conformance.requests import NOW, fetch, produce
 from tests.conformance.target import Target
 from tests.conformance.transactional import Writer

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.producer.accumulator import Ack
+from aiokafka_lite.producer.batching.accumulator import Ack
 from tests.faults.exactly_once_ledger import Transactions
 from tests.faults.exactly_once_processor import FENCED, Plan
 from tools.kafka.process import Child

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import CONTROLLER, call
 from aiokafka_lite.errors import for_code
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

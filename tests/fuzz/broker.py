@@ -22,9 +22,9 @@ from aiokafka_lite.protocol.framing import decode_response, encode_request
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.registry import ApiKey, request_class
 from aiokafka_lite.testing.apis import SERVED
-from aiokafka_lite.testing.authorizer import Authorizer
+from aiokafka_lite.testing.client_session import Session
 from aiokafka_lite.testing.context import CloseConnection, Delayed
-from aiokafka_lite.testing.session import Session
+from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.fuzz.request_maker import RequestMaker
 from tests.unit.testing.raw import SocketlessBroker
 

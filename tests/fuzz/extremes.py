@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.consumer import broker_fetch
+from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.errors import (
     BrokerResponseError,
     IllegalOperation,

@@ -38,8 +38,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import aiokafka_lite
+from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.idempotence import ProducerIdentity
-from aiokafka_lite.producer.memory import MemoryPool
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
 
@@ -217,7 +217,7 @@ class Maker:
         return core
 
     def make_sends(self) -> Any:
-        return self.modules["sending_native"].Sends(self.make_batch_core())
+        return self.modules["send_native"].Sends(self.make_batch_core())
 
     def make_sent(self) -> Any:
         sends = self.make_sends()

@@ -50,7 +50,7 @@ def builds() -> Builds:
     for kind in ("native", "python"):
         try:
             record_set = importlib.import_module(f"aiokafka_lite.record._record_set_{kind}")
-            columns = importlib.import_module(f"aiokafka_lite.record._columns_{kind}")
+            columns = importlib.import_module(f"aiokafka_lite.record.columnar._columns_{kind}")
         except ModuleNotFoundError:
             print(f"  the {kind} build is not there")
             continue

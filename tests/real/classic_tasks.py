@@ -6,8 +6,8 @@ from typing import Any
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka_lite.group.assignment_data import subscribed_topics
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.classic import ClassicMembership, ClassicState
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.classic.machine import ClassicMembership, ClassicState
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,

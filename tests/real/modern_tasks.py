@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError
+from aiokafka_lite.group.consumer.machine import ConsumerMembership, MemberState
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,
@@ -16,7 +17,6 @@ from aiokafka_lite.group.membership import (
     Step,
     TopicLayout,
 )
-from aiokafka_lite.group.modern import MemberState, ModernMembership
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aiokafka_lite.structs import TopicPartition
 from tests.real.classic_tasks import find_coordinator
@@ -35,7 +35,7 @@ class RealMember:
     """
 
     def __init__(self, address: str, group_id: str, version: int = 1, **options: Any) -> None:
-        self.machine = ModernMembership(MembershipOptions(group_id, **options))
+        self.machine = ConsumerMembership(MembershipOptions(group_id, **options))
         self.version = version
         self.steps: list[Step] = []
         self.sent: list[Any] = []

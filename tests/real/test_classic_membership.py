@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.errors import FencedInstanceIdError, InvalidSessionTimeoutError
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.classic import ClassicState
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.classic.machine import ClassicState
 from aiokafka_lite.group.membership import Lost, RebalanceProtocol, Revoke, TopicLayout
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest

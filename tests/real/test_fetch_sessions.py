@@ -8,7 +8,7 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer
 from aiokafka_lite.cluster.broker import Purpose
-from aiokafka_lite.consumer.fetch_session import FetchSession
+from aiokafka_lite.consumer.fetching.fetch_session import FetchSession
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.fetch import FetchRequest
 from aiokafka_lite.structs import TopicPartition

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from aiokafka_lite.errors import FencedInstanceIdError, UnreleasedInstanceIdError
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.assignors.sticky import StickyAssignor
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.assignors.sticky_assignment import StickyAssignor
 from tests.unit.group.crew import Crew, CrewMember, until
 from tools.kafka import RealKafka
 

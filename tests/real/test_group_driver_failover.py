@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
 from tests.unit.group.crew import Crew, until
 from tools.kafka import OwnCluster
 

@@ -13,7 +13,7 @@ from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.retry import ANY, CONTROLLER, CoordinatorOf, LeaderOf, ToNode, call
 from aiokafka_lite.errors import InvalidTopicError, KafkaTimeoutError, for_code
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from aiokafka_lite.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aiokafka_lite.protocol.messages.elect_leaders import ElectLeadersRequest

@@ -13,8 +13,8 @@ from aiokafka_lite.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
+from aiokafka_lite.group.consumer.machine import MemberState
 from aiokafka_lite.group.membership import Revoke
-from aiokafka_lite.group.modern import MemberState
 from tests.conftest import TopicFactory
 from tests.real.modern_tasks import RealMember
 from tools.kafka import NEWEST, RealKafka, jars, jvm

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer
-from aiokafka_lite.consumer import presence
+from aiokafka_lite.consumer.membership import missing_partitions as presence
 from aiokafka_lite.errors import LogTruncationError, OffsetOutOfRangeError
 from aiokafka_lite.structs import TopicPartition
 from tests.real.test_consumer import numbered, reading, take, write, writer

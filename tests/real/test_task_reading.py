@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow")
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: E402
 from aiokafka_lite.spark import runtime  # noqa: E402
 from aiokafka_lite.spark.data_loss import DataLossError  # noqa: E402
-from aiokafka_lite.spark.offsets import OffsetRange  # noqa: E402
+from aiokafka_lite.spark.partition_offsets import OffsetRange  # noqa: E402
 from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges  # noqa: E402
 
 

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.spark.exactly_once import TaskTransaction
-from aiokafka_lite.spark.rows import RowSender
-from aiokafka_lite.spark.writer import stream_writer, writer
+from aiokafka_lite.spark.sink.exactly_once import TaskTransaction
+from aiokafka_lite.spark.sink.rows import RowSender
+from aiokafka_lite.spark.sink.writer import stream_writer, writer
 
 __all__ = ["DRIVER_POINTS", "TASK_POINTS", "Crashed", "CrashingSink"]
 

@@ -280,7 +280,7 @@ def test_what_fails_is_raised_and_leaves_nothing_behind(spark: SparkSession, tmp
 
 
 def test_a_listener_may_be_used_by_itself_and_for_one_query(spark: SparkSession, tmp_path: Path):
-    from aiokafka_lite.spark.listener import ProgressListener
+    from aiokafka_lite.spark.progress_listener import ProgressListener
 
     every, one = list[Progress](), list[Progress]()
     broken = ProgressListener(lambda progress: every.append(progress) or 1 / 0)  # type: ignore[func-returns-value]

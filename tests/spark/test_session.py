@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aiokafka_lite.spark.pipeline.session import is_running
+from aiokafka_lite.spark.pipeline.spark_session import is_running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -55,7 +55,7 @@ def test_a_method_refuses_another_self(name: str, method: Callable[..., Any], wr
 
 
 @pytest.mark.parametrize(
-    "name", ["ack_native.Ack", "ack_native.Wait", "sending_native.Sent", "sending_native.Stored"]
+    "name", ["ack_native.Ack", "ack_native.Wait", "send_native.Sent", "send_native.Stored"]
 )
 def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
     module, _, kind = name.partition(".")
@@ -73,7 +73,7 @@ def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
         ("ack_native.Wait", next),
         ("ack_native.Wait", lambda wait: wait.get_loop()),
         ("ack_native.Wait", lambda wait: wait.cancel()),
-        ("sending_native.Stored", next),
+        ("send_native.Stored", next),
         ("accumulator_native.AppendCore", lambda core: core.append(1, *[None] * 5)),
         ("batches_native.BatchCore", lambda core: core.next_time()),
         ("consumer_record_native.ConsumerRecord", lambda record: record.topic),
@@ -169,7 +169,7 @@ def test_a_topic_s_name_that_changes_between_two_looks() -> None:
         def __getitem__(self, _: str) -> bytes:
             return next(names)
 
-    wire, acks = MODULES["wire_native"], MODULES["ack_native"]
+    wire, acks = MODULES["produce_codec_native"], MODULES["ack_native"]
     where = TopicPartition("orders", 0)
     batch = acks.ProducerBatch(None, where, MODULES["batch_native"].BatchBuilder(1000), None, 0.0)
     batch.payload = b"payload"
@@ -182,7 +182,9 @@ def test_a_topic_s_name_that_changes_between_two_looks() -> None:
 
 @pytest.mark.parametrize("module", ["native", "python"])
 def test_a_chunk_gives_no_negative_number_of_records(module: str) -> None:
-    chunk = importlib.import_module(f"aiokafka_lite.consumer._delivery_{module}").Chunk([1], 0, 1)
+    chunk = importlib.import_module(f"aiokafka_lite.consumer.partitions._delivery_{module}").Chunk(
+        [1], 0, 1
+    )
     with pytest.raises(ValueError, match="-5"):
         chunk.take_many(-5)
     assert chunk.take_many(2**62) == [1]

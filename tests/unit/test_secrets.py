@@ -60,7 +60,7 @@ async def test_no_object_of_a_client_shows_its_secret(
         shown = reprs()
         await producer.stop()
         await consumer.stop()
-    assert "aiokafka_lite.net.options.ConnectionOptions" in shown
+    assert "aiokafka_lite.net.connection_options.ConnectionOptions" in shown
     assert bool(errors) == (mechanism == "OAUTHBEARER")
     assert [name for name, text in shown.items() if SECRET in text] == []
     assert SECRET not in " ".join(errors)

@@ -17,8 +17,8 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite._threads import NoThreadError, ThreadPool, codec_threads, lookup_threads
-from aiokafka_lite.consumer import answers
-from aiokafka_lite.producer import accumulator
+from aiokafka_lite.consumer.fetching import partition_response as answers
+from aiokafka_lite.producer.batching import accumulator
 from aiokafka_lite.testing import FakeCluster
 
 

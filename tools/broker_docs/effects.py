@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiokafka_lite.testing.broker_configs import broker_settings
-from aiokafka_lite.testing.configs import TOPIC_SETTINGS
+from aiokafka_lite.testing.configs.broker_configs import broker_settings
+from aiokafka_lite.testing.configs.topic_configs import TOPIC_SETTINGS
 
 __all__ = ["broker_configs_read", "topic_configs_read"]
 

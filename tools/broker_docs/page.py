@@ -12,7 +12,7 @@ from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.apis.unserved import NOT_OFFERED, REFUSED
 from aiokafka_lite.testing.features import Features
-from aiokafka_lite.testing.pinning import offered
+from aiokafka_lite.testing.release_profile import offered
 from tests.conformance.differences import DIFFERENCES
 from tools.broker_docs.effects import broker_configs_read, topic_configs_read
 

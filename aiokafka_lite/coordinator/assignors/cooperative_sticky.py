@@ -1,7 +1,7 @@
 """The cooperative sticky assignor beside aiokafka's, which has none."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
 
 __all__ = ["CooperativeStickyPartitionAssignor"]
 

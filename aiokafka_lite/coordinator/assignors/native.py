@@ -17,7 +17,7 @@ from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberMetadata,
 )
 from aiokafka_lite.group.assignment_data import Subscription, by_topic
-from aiokafka_lite.group.assignors.abstract import NativeAssignor
+from aiokafka_lite.group.assignors.interface import NativeAssignor
 from aiokafka_lite.group.membership import TopicLayout
 
 __all__ = ["NativePartitionAssignor"]

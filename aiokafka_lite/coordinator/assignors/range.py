@@ -1,7 +1,7 @@
 """aiokafka's path to the range assignor."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
 
 __all__ = ["RangePartitionAssignor"]
 

@@ -1,7 +1,7 @@
 """aiokafka's path to the round robin assignor."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
-from aiokafka_lite.group.assignors.roundrobin import RoundRobinAssignor
+from aiokafka_lite.group.assignors.roundrobin_assignor import RoundRobinAssignor
 
 __all__ = ["RoundRobinPartitionAssignor"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from aiokafka_lite.group.assignors.abstract import Assigned, Subscriptions, TopicLayouts
+from aiokafka_lite.group.assignors.interface import Assigned, Subscriptions, TopicLayouts
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Racks", "racks_matter"]

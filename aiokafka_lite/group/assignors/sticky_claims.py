@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aiokafka_lite.group.assignors.abstract import TopicLayouts
+from aiokafka_lite.group.assignors.interface import TopicLayouts
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Claim", "Claims", "settle_claims"]

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import chain
 
-from aiokafka_lite.group.assignors.abstract import Assigned, TopicLayouts, known_partitions
+from aiokafka_lite.group.assignors.interface import Assigned, TopicLayouts, known_partitions
 from aiokafka_lite.group.assignors.racks import Racks
 from aiokafka_lite.group.assignors.sticky_claims import Claims
 from aiokafka_lite.structs import TopicPartition

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappush, heapreplace
 
-from aiokafka_lite.group.assignors.abstract import (
+from aiokafka_lite.group.assignors.interface import (
     Assigned,
     Subscriptions,
     TopicLayouts,

@@ -19,10 +19,7 @@ pyspark before a pipeline is run.
 
 from aiokafka_lite.spark.pipeline.fields import SpecError
 from aiokafka_lite.spark.pipeline.loading import load, ready_pipelines
-from aiokafka_lite.spark.pipeline.reporting import Summary
-from aiokafka_lite.spark.pipeline.runner import run, start
-from aiokafka_lite.spark.pipeline.spec import Pipeline, Sink, Source
-from aiokafka_lite.spark.pipeline.steps import (
+from aiokafka_lite.spark.pipeline.pipeline_steps import (
     Decode,
     Deduplicate,
     Encode,
@@ -30,6 +27,9 @@ from aiokafka_lite.spark.pipeline.steps import (
     Sql,
     Window,
 )
+from aiokafka_lite.spark.pipeline.reporting import Summary
+from aiokafka_lite.spark.pipeline.runner import run, start
+from aiokafka_lite.spark.pipeline.spec import Pipeline, Sink, Source
 
 __all__ = [
     "Decode",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.fields import SpecError
-from aiokafka_lite.spark.pipeline.session import know_format
+from aiokafka_lite.spark.pipeline.spark_session import know_format
 from aiokafka_lite.spark.pipeline.transforms import apply_step
 
 if TYPE_CHECKING:

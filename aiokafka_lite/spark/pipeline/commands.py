@@ -21,7 +21,7 @@ from aiokafka_lite.spark.pipeline.loading import find_specification, load, ready
 from aiokafka_lite.spark.pipeline.packing import pack
 from aiokafka_lite.spark.pipeline.reporting import ProgressLine
 from aiokafka_lite.spark.pipeline.runner import run as run_pipeline
-from aiokafka_lite.spark.pipeline.session import SparkMissing, open_session
+from aiokafka_lite.spark.pipeline.spark_session import SparkMissing, open_session
 from aiokafka_lite.spark.pipeline.spec import Pipeline
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite._build import NATIVE
 from aiokafka_lite.spark.pipeline.java import JavaMissing, find_java
-from aiokafka_lite.spark.pipeline.session import know_format, open_session
+from aiokafka_lite.spark.pipeline.spark_session import know_format, open_session
 from aiokafka_lite.spark.pipeline.spec import KAFKA_FORMATS, Pipeline, Sink, Source
 
 if TYPE_CHECKING:

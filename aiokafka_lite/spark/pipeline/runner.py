@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.building import batch_writer, build, stream_writer
 from aiokafka_lite.spark.pipeline.reporting import Summary, Tally
-from aiokafka_lite.spark.pipeline.session import is_running, open_session, same_tasks
+from aiokafka_lite.spark.pipeline.spark_session import is_running, open_session, same_tasks
 from aiokafka_lite.spark.pipeline.spec import Pipeline
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
@@ -98,7 +98,7 @@ def _run_stream(
     hurry: threading.Event | None,
     report: Callable[[Progress], None] | None,
 ) -> Summary:
-    from aiokafka_lite.spark.listener import ProgressListener
+    from aiokafka_lite.spark.progress_listener import ProgressListener
 
     tally = Tally()
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiokafka_lite.spark.pipeline.fields import Fields, SpecError
-from aiokafka_lite.spark.pipeline.steps import Step, Window, parse_step
+from aiokafka_lite.spark.pipeline.pipeline_steps import Step, Window, parse_step
 
 __all__ = ["KAFKA_FORMATS", "Pipeline", "Sink", "Source", "SpecError"]
 

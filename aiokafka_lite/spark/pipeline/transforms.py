@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiokafka_lite.spark.pipeline.fields import SpecError
-from aiokafka_lite.spark.pipeline.steps import (
+from aiokafka_lite.spark.pipeline.pipeline_steps import (
     Decode,
     Deduplicate,
     Encode,

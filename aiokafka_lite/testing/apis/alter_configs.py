@@ -9,8 +9,8 @@ from aiokafka_lite.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from aiokafka_lite.testing.alterations import change_each, replace
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.serving.config_alterations import change_each, replace
 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:

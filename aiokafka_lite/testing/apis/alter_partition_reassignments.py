@@ -16,8 +16,8 @@ from aiokafka_lite.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

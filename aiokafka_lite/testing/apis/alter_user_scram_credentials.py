@@ -21,8 +21,8 @@ from aiokafka_lite.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.security.credentials import credential_of
 from aiokafka_lite.testing.security.users import (
     LEAST_ITERATIONS,

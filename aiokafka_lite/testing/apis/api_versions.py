@@ -25,7 +25,7 @@ from aiokafka_lite.protocol.messages.api_versions import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
-from aiokafka_lite.testing.pinning import told
+from aiokafka_lite.testing.release_profile import told
 
 _LOWEST_LEVEL_0_SINCE: Final = 4
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -20,11 +20,11 @@ from aiokafka_lite.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.groups.consumer import ConsumerGroup
+from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import check_enabled
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _CLASSIC_MEMBER: Final = 0

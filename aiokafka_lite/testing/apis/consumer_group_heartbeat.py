@@ -16,15 +16,15 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.classic import ClassicGroup
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.base_group import Joiner
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_epochs import JOINING_EPOCH
 from aiokafka_lite.testing.groups.consumer_member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings, check_enabled
-from aiokafka_lite.testing.groups.group import Joiner
 from aiokafka_lite.testing.groups.migration import MixedGroup, upgrade
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _OWN_MEMBER_IDS_SINCE: Final = 1

@@ -10,7 +10,8 @@ from aiokafka_lite.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from aiokafka_lite.testing.acls import (
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import (
     CLUSTER_NAME,
     Acl,
     AclTable,
@@ -18,7 +19,6 @@ from aiokafka_lite.testing.acls import (
     Resource,
     acl_of_codes,
 )
-from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.wording import wording
 
 

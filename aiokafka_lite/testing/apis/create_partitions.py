@@ -9,8 +9,8 @@ from aiokafka_lite.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

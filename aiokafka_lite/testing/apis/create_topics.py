@@ -20,10 +20,10 @@ from aiokafka_lite.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
-from aiokafka_lite.testing.config_store import ConfigSource
-from aiokafka_lite.testing.configs import TOPIC_SETTINGS, broker_names
+from aiokafka_lite.testing.configs.config_store import ConfigSource
+from aiokafka_lite.testing.configs.topic_configs import TOPIC_SETTINGS, broker_names
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import Topic
 from aiokafka_lite.testing.wording import wording
 

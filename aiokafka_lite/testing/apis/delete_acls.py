@@ -8,7 +8,8 @@ from aiokafka_lite.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from aiokafka_lite.testing.acls import (
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import (
     CLUSTER_NAME,
     Acl,
     AclTable,
@@ -16,7 +17,6 @@ from aiokafka_lite.testing.acls import (
     Resource,
     filter_of_codes,
 )
-from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.wording import wording
 
 

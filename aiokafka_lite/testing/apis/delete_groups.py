@@ -9,9 +9,9 @@ from aiokafka_lite.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

@@ -7,7 +7,8 @@ from aiokafka_lite.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from aiokafka_lite.testing.acls import (
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import (
     CLUSTER_NAME,
     Acl,
     Operation,
@@ -15,7 +16,6 @@ from aiokafka_lite.testing.acls import (
     Resource,
     filter_of_codes,
 )
-from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.wording import wording
 
 

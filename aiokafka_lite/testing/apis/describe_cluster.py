@@ -16,8 +16,8 @@ from aiokafka_lite.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Resource
 from aiokafka_lite.testing.wording import wording
 
 _BROKERS: Final = 1

@@ -14,11 +14,11 @@ from aiokafka_lite.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.classic import ClassicGroup
-from aiokafka_lite.testing.groups.classic_roster import DEAD, STABLE
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.classic.classic_roster import DEAD, STABLE
+from aiokafka_lite.testing.security.acls import Operation, Resource
 
 _NOT_FOUND_SINCE: Final = 6
 

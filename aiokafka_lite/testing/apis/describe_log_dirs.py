@@ -15,8 +15,8 @@ from aiokafka_lite.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 
 _DISK_BYTES: Final = 2**40
 """There may be no disk at all; a client that looks for room finds plenty."""

@@ -16,8 +16,8 @@ from aiokafka_lite.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _METADATA_TOPIC: Final = "__cluster_metadata"

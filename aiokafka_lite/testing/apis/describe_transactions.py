@@ -13,9 +13,9 @@ from aiokafka_lite.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.security.acls import Operation, Resource
 
 
 def handle(

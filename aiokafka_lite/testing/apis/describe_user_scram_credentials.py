@@ -13,8 +13,8 @@ from aiokafka_lite.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.security.users import SCRAM_MECHANISMS, Users
 from aiokafka_lite.testing.wording import wording
 

@@ -20,8 +20,8 @@ from aiokafka_lite.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import NO_LEADER
 from aiokafka_lite.testing.wording import wording
 

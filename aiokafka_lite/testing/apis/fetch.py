@@ -32,7 +32,7 @@ from aiokafka_lite.testing.fetch_sessions import (
     FetchSession,
     SessionPartition,
 )
-from aiokafka_lite.testing.fetching import REFUSED_UNREAD, FetchReader, Look
+from aiokafka_lite.testing.serving.partition_fetch import REFUSED_UNREAD, FetchReader, Look
 from aiokafka_lite.testing.watchers import Watchers
 
 _TOPIC_IDS_SINCE: Final = 13

@@ -12,9 +12,9 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _SHARE_GROUPS_SINCE: Final = 6

@@ -9,8 +9,8 @@ from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from aiokafka_lite.testing.alterations import Change, alter, change_each
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.serving.config_alterations import Change, alter, change_each
 
 
 def handle(

@@ -17,11 +17,11 @@ from aiokafka_lite.errors import (
     UnknownMemberIdError,
 )
 from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import Delayed, RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.group import NO_MEMBER, Group, Joiner, refused_join
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.base_group import NO_MEMBER, Group, Joiner, refused_join
 from aiokafka_lite.testing.groups.reply import Reply
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.waiting import when_answered
 
 _REBALANCE_TIMEOUT_SINCE: Final = 1

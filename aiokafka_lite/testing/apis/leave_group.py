@@ -15,8 +15,8 @@ from aiokafka_lite.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.security.acls import Operation, Resource
 
 _BATCHES_SINCE: Final = 3
 

@@ -10,11 +10,11 @@ from aiokafka_lite.protocol.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.classic import ClassicGroup
-from aiokafka_lite.testing.groups.group import Group
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.base_group import Group
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

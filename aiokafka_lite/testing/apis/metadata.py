@@ -28,9 +28,9 @@ from aiokafka_lite.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.placement import in_sync_as_told
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,

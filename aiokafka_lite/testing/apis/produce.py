@@ -38,9 +38,9 @@ from aiokafka_lite.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.acls import Operation, Resource
-from aiokafka_lite.testing.batches import RecordsRefused, only_batch
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
+from aiokafka_lite.testing.log.batch_checks import RecordsRefused, only_batch
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 from aiokafka_lite.testing.wording import wording
@@ -111,7 +111,9 @@ def _parse(data: PartitionProduceData, version: int) -> _Parsed:
             before it appends anything.
     """
     if version < _BATCHES_SINCE:
-        from aiokafka_lite.testing.conversion import to_batch  # old clients are rare: import late
+        from aiokafka_lite.testing.log.conversion import (
+            to_batch,  # old clients are rare: import late
+        )
 
         try:
             batch = to_batch(data.records)

@@ -12,9 +12,9 @@ from aiokafka_lite.errors import (
     UnknownMemberIdError,
 )
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from aiokafka_lite.testing.acls import Operation, Resource
 from aiokafka_lite.testing.context import Delayed, RequestContext
 from aiokafka_lite.testing.groups.reply import Reply
+from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.waiting import when_answered
 
 _PROTOCOL_SINCE: Final = 5

@@ -20,11 +20,11 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.coordinators import SLOTS
-from aiokafka_lite.testing.open_transactions import EndMarker
-from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC
+from aiokafka_lite.testing.coordinator_table import SLOTS
+from aiokafka_lite.testing.log.open_transactions import EndMarker
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.transactions.offsets_topic import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 

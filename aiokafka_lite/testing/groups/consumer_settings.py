@@ -1,9 +1,9 @@
 """What a consumer group goes by: its own configurations, or else the brokers'. No I/O."""
 
 from aiokafka_lite.errors import UnsupportedVersionError
-from aiokafka_lite.testing.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.configs.group_configs import GroupConfigs
 from aiokafka_lite.testing.features import Features
-from aiokafka_lite.testing.group_configs import GroupConfigs
 
 __all__ = ["ConsumerSettings", "check_enabled"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from aiokafka_lite.testing.clock import Clock
-from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.storage.journal import Journal
 from aiokafka_lite.testing.topics import Topic
 
 __all__ = ["Environment"]

@@ -33,12 +33,13 @@ from aiokafka_lite.protocol.messages.leave_group import (
     MemberResponse,
 )
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from aiokafka_lite.testing.broker_configs import BrokerConfigs
-from aiokafka_lite.testing.group_configs import GroupConfigs
+from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
+from aiokafka_lite.testing.configs.group_configs import GroupConfigs
 from aiokafka_lite.testing.groups.assignors import Partitions
-from aiokafka_lite.testing.groups.classic import ClassicGroup
-from aiokafka_lite.testing.groups.classic_roster import ClassicMember, MemberProtocol
-from aiokafka_lite.testing.groups.consumer import ConsumerGroup, successor
+from aiokafka_lite.testing.groups.base_group import NO_MEMBER, Joiner, refused_join
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.classic.classic_roster import ClassicMember, MemberProtocol
+from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup, successor
 from aiokafka_lite.testing.groups.consumer_member import (
     ClassicMembership,
     ConsumerMember,
@@ -53,8 +54,7 @@ from aiokafka_lite.testing.groups.consumer_protocol import (
 )
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
 from aiokafka_lite.testing.groups.consumer_timers import Timeout
-from aiokafka_lite.testing.groups.group import NO_MEMBER, Joiner, refused_join
-from aiokafka_lite.testing.groups.registry import Groups
+from aiokafka_lite.testing.groups.group_registry import Groups
 from aiokafka_lite.testing.groups.reply import Reply
 
 __all__ = ["MixedGroup", "recall", "upgrade"]

@@ -20,7 +20,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.protocol.registry import ApiKey, api_name
 from aiokafka_lite.testing.clock import Clock
-from aiokafka_lite.testing.security.exchange import PlainExchange, SaslExchange, SaslRefused
+from aiokafka_lite.testing.security.sasl_exchange import PlainExchange, SaslExchange, SaslRefused
 from aiokafka_lite.testing.security.users import PLAIN, SCRAM_MECHANISMS, Users
 
 __all__ = ["Authentication", "NotAdmitted", "Sasl", "Verdict"]
@@ -98,10 +98,12 @@ class Sasl:
         if mechanism == PLAIN:
             return PlainExchange(self._users)
         if mechanism == "OAUTHBEARER":
-            from aiokafka_lite.testing.security.oauthbearer import OAuthBearerExchange
+            from aiokafka_lite.testing.security.oauthbearer_server import OAuthBearerExchange
 
             return OAuthBearerExchange(self.clock)
-        from aiokafka_lite.testing.security.scram import ScramExchange  # hashing is loaded by need
+        from aiokafka_lite.testing.security.scram_server import (
+            ScramExchange,  # hashing is loaded by need
+        )
 
         return ScramExchange(mechanism, self._users, self._new_nonce)
 

@@ -7,8 +7,8 @@ and change the SCRAM half only, and so they do here.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from aiokafka_lite.testing.journal import Journal
 from aiokafka_lite.testing.security.credentials import ScramCredential, derive
+from aiokafka_lite.testing.storage.journal import Journal
 
 __all__ = [
     "LEAST_ITERATIONS",

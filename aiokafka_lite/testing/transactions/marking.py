@@ -14,10 +14,10 @@ from aiokafka_lite.errors import (
     TransactionCoordinatorFenced,
 )
 from aiokafka_lite.testing.clock import Clock
-from aiokafka_lite.testing.coordinators import Coordinators, CoordinatorType, slot_of
-from aiokafka_lite.testing.journal import Journal
-from aiokafka_lite.testing.open_transactions import EndMarker
-from aiokafka_lite.testing.transactions.offsets import OFFSETS_TOPIC, OffsetSlots
+from aiokafka_lite.testing.coordinator_table import Coordinators, CoordinatorType, slot_of
+from aiokafka_lite.testing.log.open_transactions import EndMarker
+from aiokafka_lite.testing.storage.journal import Journal
+from aiokafka_lite.testing.transactions.offsets_topic import OFFSETS_TOPIC, OffsetSlots
 from aiokafka_lite.testing.transactions.transaction import (
     TopicPartitionKey,
     Transaction,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.storage.journal import Journal
 
 __all__ = ["ProducerIds"]
 

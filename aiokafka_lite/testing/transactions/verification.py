@@ -20,8 +20,8 @@ from aiokafka_lite.errors import (
     ProducerFenced,
     TransactionAbortableError,
 )
-from aiokafka_lite.testing.transactions.coordinator import Transactions
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
+from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
 __all__ = ["VERIFICATION", "Asker", "verify"]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from aiokafka_lite.cli import main
-from aiokafka_lite.spark.pipeline import load, session
+from aiokafka_lite.spark.pipeline import load
+from aiokafka_lite.spark.pipeline import spark_session as session
 
 
 def test_the_ready_pipelines_are_listed(capsys: pytest.CaptureFixture[str]):

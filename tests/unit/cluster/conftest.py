@@ -15,7 +15,7 @@ import pytest
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

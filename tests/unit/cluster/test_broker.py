@@ -13,7 +13,7 @@ from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
 from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
 

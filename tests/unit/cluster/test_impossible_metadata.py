@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.cluster.merging import GAPS, merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     OUTDATED_ANSWERS,
@@ -19,6 +18,7 @@ from aiokafka_lite.cluster.metadata import (
     Node,
     Partition,
 )
+from aiokafka_lite.cluster.metadata_merge import GAPS, merge
 from aiokafka_lite.errors import KafkaError, KafkaProtocolError
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataResponse,

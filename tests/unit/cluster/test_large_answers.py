@@ -5,13 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lite.cluster import large
+from aiokafka_lite.cluster import large_metadata as large
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.large import MetadataAnswer, read_on
-from aiokafka_lite.cluster.merging import Merging, merge
+from aiokafka_lite.cluster.large_metadata import MetadataAnswer, read_on
 from aiokafka_lite.cluster.metadata import EMPTY, LeaderHint, Metadata
+from aiokafka_lite.cluster.metadata_merge import Merging, merge
 from aiokafka_lite.errors import KafkaProtocolError
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aiokafka_lite.cluster.merging import merge
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
     LeaderHint,
@@ -19,6 +18,7 @@ from aiokafka_lite.cluster.metadata import (
     Partition,
     metadata_request,
 )
+from aiokafka_lite.cluster.metadata_merge import merge
 from aiokafka_lite.errors import (
     InvalidTopicError,
     LeaderNotAvailableError,

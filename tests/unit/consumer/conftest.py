@@ -15,7 +15,7 @@ MakeConsumer = Callable[..., AIOKafkaConsumer]
 @pytest.fixture(params=["native", "python"])
 def delivery(request: pytest.FixtureRequest) -> ModuleType:
     """`_delivery_native`, then its twin."""
-    return import_module(f"aiokafka_lite.consumer._delivery_{request.param}")
+    return import_module(f"aiokafka_lite.consumer.partitions._delivery_{request.param}")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import crc32c
 
-from aiokafka_lite.consumer.options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, rebase

@@ -11,8 +11,8 @@ from aiokafka_lite.errors import CommitFailedError, KafkaError, KafkaTimeoutErro
 from aiokafka_lite.group.membership import CommitIdentity
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from tests.seeds import seeds
+from tests.unit.consumer.commits.test_auto_commit import ME, Rig, Store
 from tests.unit.consumer.makers import until
-from tests.unit.consumer.test_commits import ME, Rig, Store
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.consumer.answers import is_heavy
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.fetching.partition_response import is_heavy
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalOperation,

@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 
 from aiokafka_lite import errors
-from aiokafka_lite.consumer.fetch_session import FetchSession
-from aiokafka_lite.consumer.options import OffsetReset
-from aiokafka_lite.consumer.positions import PartitionState, Positions
+from aiokafka_lite.consumer.consumer_options import OffsetReset
+from aiokafka_lite.consumer.fetching.fetch_session import FetchSession
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.protocol.messages.fetch import (
     FetchableTopicResponse,

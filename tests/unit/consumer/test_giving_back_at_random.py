@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
-from aiokafka_lite.consumer import answers, core
+from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.fetching import partition_response as answers
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import rebase

@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.consumer import answers, broker_fetch, core
+from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.fetching import broker_fetch
+from aiokafka_lite.consumer.fetching import partition_response as answers
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.net import buffers, frames
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.record.batch import BatchBuilder
-from aiokafka_lite.record.columns import Columns
+from aiokafka_lite.record.columnar.columns import Columns
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import rebase
 from aiokafka_lite.record.record_set import RecordSet

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.delivery import Record
+from aiokafka_lite.consumer.partitions.delivery import Record
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     GroupAuthorizationFailedError,

@@ -30,8 +30,8 @@ from aiokafka_lite.group.assignment_data import (
     read_subscription,
     write_subscription,
 )
-from aiokafka_lite.group.assignors.abstract import choose_rebalance_protocol
-from aiokafka_lite.group.assignors.range import RangeAssignor
+from aiokafka_lite.group.assignors.interface import choose_rebalance_protocol
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
 from aiokafka_lite.group.membership import GroupMember, RebalanceProtocol
 from aiokafka_lite.structs import TopicPartition
 

@@ -14,8 +14,8 @@ from aiokafka_lite.group.assignment_data import (
     write_assignment,
     write_subscription,
 )
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.classic import ClassicMembership, ClassicState
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.classic.machine import ClassicMembership, ClassicState
 from aiokafka_lite.group.membership import (
     Assign,
     Elect,
@@ -31,7 +31,7 @@ from aiokafka_lite.group.membership import (
     TopicLayout,
 )
 from aiokafka_lite.structs import TopicPartition
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from tests.unit.testing.groups.members import Asked
 from tests.unit.testing.raw import SocketlessBroker
 

@@ -9,13 +9,13 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import KafkaError
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.classic import ClassicMembership
-from aiokafka_lite.group.driver import GroupDriver
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.classic.machine import ClassicMembership
+from aiokafka_lite.group.consumer.machine import ConsumerMembership
 from aiokafka_lite.group.membership import Membership, MembershipOptions
-from aiokafka_lite.group.modern import ModernMembership
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.group.membership_driver import GroupDriver
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.structs import TopicPartition
 
 Partitions = frozenset[TopicPartition]
@@ -71,7 +71,7 @@ class CrewMember:
         self.tasks = TaskOwner("crew", lambda name, error: self.mistakes.append(error))
         leading = [] if modern else list(assignors or [new_assignor()])
         membership: Membership = (
-            ModernMembership(self.options) if modern else ClassicMembership(self.options, leading)
+            ConsumerMembership(self.options) if modern else ClassicMembership(self.options, leading)
         )
         self.driver = GroupDriver(
             self.cluster,

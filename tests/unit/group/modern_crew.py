@@ -13,6 +13,7 @@ from uuid import UUID
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, UnsupportedVersionError, for_code
+from aiokafka_lite.group.consumer.machine import ConsumerMembership, MemberState
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,
@@ -25,7 +26,6 @@ from aiokafka_lite.group.membership import (
     Step,
     TopicLayout,
 )
-from aiokafka_lite.group.modern import MemberState, ModernMembership
 from aiokafka_lite.protocol.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing.clock import Timer
@@ -61,7 +61,7 @@ class Member:
     ) -> None:
         self.broker = broker
         self.version = version
-        self.machine = ModernMembership(options(**fields), lambda: _uuid(random))
+        self.machine = ConsumerMembership(options(**fields), lambda: _uuid(random))
         self.listener = 0.0  # seconds that each listener takes
         self.log: list[Step] = []  # all but Send and FindCoordinator
         self.sent: list[Any] = []

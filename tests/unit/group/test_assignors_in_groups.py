@@ -11,8 +11,8 @@ from aiokafka_lite.client import ClusterMetadata
 from aiokafka_lite.cluster.metadata import Metadata, Partition, Topic
 from aiokafka_lite.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka_lite.coordinator.strategy import assignors_of
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.classic import ClassicMembership
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.classic.machine import ClassicMembership
 from aiokafka_lite.group.membership import (
     Assign,
     Elect,

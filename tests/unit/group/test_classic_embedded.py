@@ -5,12 +5,12 @@ from random import Random
 import pytest
 
 from aiokafka_lite.errors import FencedInstanceIdError, InvalidSessionTimeoutError
-from aiokafka_lite.group.assignors.abstract import LeadingAssignor
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.assignors.roundrobin import RoundRobinAssignor
-from aiokafka_lite.group.assignors.sticky import StickyAssignor
-from aiokafka_lite.group.classic import ClassicState
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.assignors.roundrobin_assignor import RoundRobinAssignor
+from aiokafka_lite.group.assignors.sticky_assignment import StickyAssignor
+from aiokafka_lite.group.classic.machine import ClassicState
 from aiokafka_lite.group.membership import Assign, Lost, RebalanceProtocol, Revoke, TopicLayout
 from aiokafka_lite.structs import TopicPartition
 from tests.seeds import seeds

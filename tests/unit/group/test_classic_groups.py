@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from aiokafka_lite.errors import for_code
-from aiokafka_lite.group.classic import ClassicState
+from aiokafka_lite.group.classic.machine import ClassicState
 from aiokafka_lite.group.membership import RebalanceProtocol
 from aiokafka_lite.protocol.api_keys import ApiKey
 from tests.unit.group.classic_drive import COOPERATIVE, EAGER, DrivenGroup, Driver

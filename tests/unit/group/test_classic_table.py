@@ -21,7 +21,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.errors.table import CODES
 from aiokafka_lite.group.assignment_data import Assignment, read_subscription, write_assignment
-from aiokafka_lite.group.classic import ClassicMembership, ClassicState
+from aiokafka_lite.group.classic.machine import ClassicMembership, ClassicState
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,

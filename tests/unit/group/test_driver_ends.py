@@ -9,7 +9,7 @@ import pytest
 from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import Crew, CrewMember, until
-from tests.unit.group.test_driver import CONFIGS, JOINS
+from tests.unit.group.test_membership_driver import CONFIGS, JOINS
 
 
 def now() -> float:

@@ -17,7 +17,7 @@ from aiokafka_lite.errors import for_code
 from aiokafka_lite.errors.table import CODES
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import CrewMember, until
-from tests.unit.group.test_driver import CONFIGS
+from tests.unit.group.test_membership_driver import CONFIGS
 
 AT_ONCE = 12
 """Members; more would only wait for each other."""

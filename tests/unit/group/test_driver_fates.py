@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.seeds import seeds
 from tests.unit.group.crew import Crew
-from tests.unit.group.test_driver import CONFIGS
+from tests.unit.group.test_membership_driver import CONFIGS
 
 EVENTS = 25
 PARTITIONS = 8

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.errors import KafkaError
-from aiokafka_lite.group.assignors.abstract import TopicLayouts
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.assignors.roundrobin import RoundRobinAssignor
+from aiokafka_lite.group.assignors.interface import TopicLayouts
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.assignors.roundrobin_assignor import RoundRobinAssignor
 from aiokafka_lite.group.membership import GroupMember
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import Crew, CrewMember, until
-from tests.unit.group.test_driver import CONFIGS
+from tests.unit.group.test_membership_driver import CONFIGS
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ from aiokafka_lite.errors import (
     for_code,
     kafka_errors,
 )
+from aiokafka_lite.group.consumer.heartbeat_errors import Verdict, explain, verdict
+from aiokafka_lite.group.consumer.machine import ConsumerMembership, MemberState
+from aiokafka_lite.group.consumer.requests import HEARTBEAT
+from aiokafka_lite.group.consumer.states import FOLLOWING
 from aiokafka_lite.group.membership import (
     FIND_COORDINATOR,
     Assign,
@@ -25,10 +29,6 @@ from aiokafka_lite.group.membership import (
     Send,
     TopicLayout,
 )
-from aiokafka_lite.group.modern import MemberState, ModernMembership
-from aiokafka_lite.group.modern_heartbeat import HEARTBEAT
-from aiokafka_lite.group.modern_states import FOLLOWING
-from aiokafka_lite.group.modern_verdicts import Verdict, explain, verdict
 from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -74,7 +74,7 @@ class Hand:
     """A machine moved by hand, and its time."""
 
     def __init__(self, **fields: Any) -> None:
-        self.machine = ModernMembership(options(**fields))
+        self.machine = ConsumerMembership(options(**fields))
         self.now = 100.0
         self.machine.on_metadata(NAMES, self.now)
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aiokafka_lite.group.modern import MemberState
+from aiokafka_lite.group.consumer.machine import MemberState
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from tests.unit.group.modern_crew import Crew, Member
 from tests.unit.testing.raw import SocketlessBroker
 

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from tests.fair_loop import new_loop
 from tests.unit.net.scripted import Script, ScriptedBroker
 

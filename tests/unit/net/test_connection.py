@@ -18,7 +18,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.net.connection import LAST_CORRELATION_ID, Connection
-from aiokafka_lite.net.options import ConnectionOptions
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.framing import encode_response
 from aiokafka_lite.protocol.messages.fetch import (
     FetchableTopicResponse,

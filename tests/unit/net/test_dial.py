@@ -12,8 +12,8 @@ import pytest
 from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net import dial as dialling
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.dial import dial, resolve
-from aiokafka_lite.net.options import ConnectionOptions
 from tests.unit.net.scripted import Peer, ScriptedBroker
 
 Serve = Callable[..., Any]

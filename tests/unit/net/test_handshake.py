@@ -14,9 +14,9 @@ from aiokafka_lite.errors import (
     RebootstrapRequiredError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.net.api_version_cache import Known
+from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.handshake import PATIENCE, Identity, Rung, is_before_api_versions, ladder
-from aiokafka_lite.net.known import Known
-from aiokafka_lite.net.options import ConnectionOptions
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest

@@ -21,7 +21,7 @@ BUILDS = ["native", "python"] if _build.NATIVE else ["python"]
 @pytest.fixture(params=BUILDS)
 def acks(request: pytest.FixtureRequest) -> ModuleType:
     """`_ack_native`, then its twin."""
-    return import_module(f"{ROOM}._ack_{request.param}")
+    return import_module(f"{ROOM}.batching._ack_{request.param}")
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def room(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
             if name.startswith(ROOM + ".")
         }
     core = modules["accumulator"].AppendCore.__module__
-    assert core == f"{ROOM}._accumulator_{request.param}"
+    assert core == f"{ROOM}.batching._accumulator_{request.param}"
     return modules
 
 

@@ -363,7 +363,7 @@ async def test_ten_thousand_waits_are_cancelled_without_searching(acks: ModuleTy
 
 @pytest.mark.skipif(not NATIVE, reason="nothing was compiled, or the twins were asked for")
 async def test_the_collector_does_not_know_native_acks() -> None:
-    acks = import_module("aiokafka_lite.producer._ack_native")
+    acks = import_module("aiokafka_lite.producer.batching._ack_native")
     _, (ack, *_) = fill(acks)
     assert not gc.is_tracked(ack)
 

@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import KafkaTimeoutError
-from aiokafka_lite.producer.transactions import silence
+from aiokafka_lite.producer.transactions import coordinator_watch as silence
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import CoordinatorType, FakeCluster

@@ -32,8 +32,8 @@ def load(kind: str) -> Build:
         batch.BatchBuilder,
         batch.record_size_upper_bound,
         module("record._record_set").RecordSet,
-        module("record._columns").read_columns,
-        module("record._arrow").ArrowRows,
+        module("record.columnar._columns").read_columns,
+        module("record.columnar._arrow").ArrowRows,
         module("record._murmur2").murmur2,
         module("_consumer_record").ConsumerRecord,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lite.record._record_set_python import RecordSet as Twin
 from aiokafka_lite.record.batch import BatchBuilder
-from aiokafka_lite.record.columns import read_columns
+from aiokafka_lite.record.columnar.columns import read_columns
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.record.record_set import RecordSet

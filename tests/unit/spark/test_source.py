@@ -36,12 +36,12 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark import KafkaLiteDataSource
-from aiokafka_lite.spark.batches import arrow_schema, column_names
+from aiokafka_lite.spark.arrow_batches import arrow_schema, column_names
 from aiokafka_lite.spark.filters import bounds
-from aiokafka_lite.spark.offsets import OffsetRange
-from aiokafka_lite.spark.reader import KafkaPartition
+from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.spark.runtime import close_idle
 from aiokafka_lite.spark.source import record_schema, register
+from aiokafka_lite.spark.source_reader import KafkaPartition
 from aiokafka_lite.testing import FakeCluster
 
 
@@ -233,7 +233,7 @@ def test_the_module_can_be_imported_whatever_is_broken() -> None:
 import sys
 class Broken:
     def find_spec(self, name, path=None, target=None):
-        if name == "aiokafka_lite.spark.options":
+        if name == "aiokafka_lite.spark.source_options":
             raise AttributeError("_ARRAY_API not found")
 sys.meta_path.insert(0, Broken())
 import pyspark_aiokafka_lite as module

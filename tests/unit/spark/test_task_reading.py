@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.api_keys import ApiKey  # noqa: E402
 from aiokafka_lite.record.compression import Compression  # noqa: E402
 from aiokafka_lite.spark import range_consumer, runtime, task_reading  # noqa: E402
 from aiokafka_lite.spark.data_loss import DataLossError  # noqa: E402
-from aiokafka_lite.spark.offsets import OffsetRange, split  # noqa: E402
+from aiokafka_lite.spark.partition_offsets import OffsetRange, split  # noqa: E402
 from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges  # noqa: E402
 
 

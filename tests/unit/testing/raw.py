@@ -10,12 +10,12 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.testing.apis import SERVED
+from aiokafka_lite.testing.client_session import Session
 from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.context import Delayed
 from aiokafka_lite.testing.control import Control, Fault
-from aiokafka_lite.testing.exchange import Dispatcher
 from aiokafka_lite.testing.node import Node
-from aiokafka_lite.testing.session import Session
+from aiokafka_lite.testing.server.request_exchange import Dispatcher
 from aiokafka_lite.testing.state import ClusterState
 
 NOW_MS = 1_700_000_000_000

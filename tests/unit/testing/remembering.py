@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aiokafka_lite.testing.journal import Journal, Key, Value
+from aiokafka_lite.testing.storage.journal import Journal, Key, Value
 
 
 class Remembering(Journal):

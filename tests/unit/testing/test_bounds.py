@@ -16,10 +16,10 @@ from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRe
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.connection import MOST_WAITING
-from aiokafka_lite.testing.frames import LARGEST_TOKEN
+from aiokafka_lite.testing.server.client_connection import MOST_WAITING
+from aiokafka_lite.testing.server.request_frames import LARGEST_TOKEN
 from tests.unit.testing.raw import RawClient
-from tests.unit.testing.test_server import fetch_from, make_batch, produce_to
+from tests.unit.testing.server.test_broker_server import fetch_from, make_batch, produce_to
 
 Connect = Callable[[str], Any]
 
@@ -119,7 +119,7 @@ class Count(logging.Handler):
 
 async def main(way):
     loop, count = asyncio.get_running_loop(), Count()
-    logging.getLogger("aiokafka_lite.testing.listener").addHandler(count)
+    logging.getLogger("aiokafka_lite.testing.server.socket_listener").addHandler(count)
     async with FakeCluster() as cluster:
         host, _, port = cluster.address(0).rpartition(":")
         clients = [socket.socket() for _ in range(8)]

@@ -31,8 +31,8 @@ from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRe
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster, VirtualClock
-from aiokafka_lite.testing.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.context import Delayed
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from tests.unit.testing.raw import RawClient, make_batch
 
 Connect = Callable[[str], Any]
@@ -341,7 +341,8 @@ async def test_what_a_waiting_answer_raises_is_not_lost(
     told: str,
 ) -> None:
     monkeypatch.setattr(
-        "aiokafka_lite.testing.exchange.handle_of", lambda key: lambda *_: Broken(timeout)
+        "aiokafka_lite.testing.server.request_exchange.handle_of",
+        lambda key: lambda *_: Broken(timeout),
     )
     client = await connect(cluster.address(0))
     client.send(METADATA, 9)

@@ -5,7 +5,7 @@ import pytest
 from aiokafka_lite.errors import InvalidPartitionsError, TopicAlreadyExistsError
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.coordinators import CoordinatorType
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from tests.unit.testing.raw import make_batch
 
 

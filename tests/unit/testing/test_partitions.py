@@ -14,8 +14,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, crc_matches
 from aiokafka_lite.record.record_set import RecordSet
-from aiokafka_lite.testing.markers import EndMarker
-from aiokafka_lite.testing.rebuilding import with_max_timestamp
+from aiokafka_lite.testing.log.batch_rewriting import with_max_timestamp
+from aiokafka_lite.testing.log.control_batches import EndMarker
 from aiokafka_lite.testing.topics import Partition
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 

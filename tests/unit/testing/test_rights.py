@@ -23,8 +23,8 @@ from aiokafka_lite.protocol.messages.produce import (
 )
 from aiokafka_lite.protocol.registry import ApiKey, request_class
 from aiokafka_lite.testing.apis import SERVED
-from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.context import CloseConnection, Delayed
+from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.fuzz.request_maker import RequestMaker
 from tests.unit.testing.raw import SocketlessBroker, make_batch
 

@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lite.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.seeds import seeds
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
-from tests.unit.testing.test_server import produce_to
+from tests.unit.testing.server.test_broker_server import produce_to
 
 CONFIGS = {
     "cleanup.policy": "compact,delete",

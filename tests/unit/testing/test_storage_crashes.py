@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing import append_file
+from aiokafka_lite.testing.storage import append_file
 from aiokafka_lite.testing.topics import Partition
 from tests.unit.testing.raw import NOW_MS, make_batch
 from tests.unit.testing.test_storage_of_rooms import StoredBroker

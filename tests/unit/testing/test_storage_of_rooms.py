@@ -14,12 +14,12 @@ from aiokafka_lite.protocol.messages.offset_commit import (
 )
 from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.apis import SERVED
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.exchange import Dispatcher
-from aiokafka_lite.testing.groups.offsets import CommittedOffset
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.data_folder import PartitionFile, Storage
+from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
 from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.server.request_exchange import Dispatcher
 from aiokafka_lite.testing.state import ClusterState
-from aiokafka_lite.testing.storage import PartitionFile, Storage
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.raw import SocketlessBroker
 from tests.unit.testing.transactions.writer import Writer

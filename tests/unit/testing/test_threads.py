@@ -11,7 +11,7 @@ import trio
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.thread import LoopThread, call_in, run_in
+from aiokafka_lite.testing.server.loop_thread import LoopThread, call_in, run_in
 from tests.unit.testing.raw import RawClient
 
 

@@ -11,7 +11,7 @@ from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberMetadata,
 )
 from aiokafka_lite.group.assignment_data import NO_GENERATION
-from aiokafka_lite.group.assignors.sticky import StickyAssignor, write_user_data
+from aiokafka_lite.group.assignors.sticky_assignment import StickyAssignor, write_user_data
 from aiokafka_lite.group.assignors.sticky_claims import Claim
 from aiokafka_lite.structs import TopicPartition
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from aiokafka_lite.group.assignment_data import Subscription, write_subscription
-from aiokafka_lite.group.assignors.abstract import NativeAssignor
-from aiokafka_lite.group.assignors.cooperative_sticky import CooperativeStickyAssignor
-from aiokafka_lite.group.assignors.range import RangeAssignor
-from aiokafka_lite.group.assignors.roundrobin import RoundRobinAssignor
-from aiokafka_lite.group.assignors.sticky import StickyAssignor, write_user_data
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
+from aiokafka_lite.group.assignors.interface import NativeAssignor
+from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
+from aiokafka_lite.group.assignors.roundrobin_assignor import RoundRobinAssignor
+from aiokafka_lite.group.assignors.sticky_assignment import StickyAssignor, write_user_data
 from aiokafka_lite.group.assignors.sticky_claims import Claim
 from aiokafka_lite.group.membership import TopicLayout
 from aiokafka_lite.structs import TopicPartition

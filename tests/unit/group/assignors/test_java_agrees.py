@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lite.group.assignment_data import read_assignment, write_subscription
 from aiokafka_lite.group.assignors.racks import Racks
-from aiokafka_lite.group.assignors.sticky import read_user_data
+from aiokafka_lite.group.assignors.sticky_assignment import read_user_data
 from aiokafka_lite.group.assignors.sticky_uneven import unevenness
 from aiokafka_lite.structs import TopicPartition
 from tests.unit.group.assignors.cases import ASSIGNORS, STICKY, Case, histories, random_case

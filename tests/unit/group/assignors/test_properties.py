@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiokafka_lite.group.assignment_data import Subscription
-from aiokafka_lite.group.assignors.cooperative_sticky import cooperative_sticky_assignment
-from aiokafka_lite.group.assignors.sticky import divide_by_claims
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import cooperative_sticky_assignment
+from aiokafka_lite.group.assignors.sticky_assignment import divide_by_claims
 from aiokafka_lite.group.assignors.sticky_claims import Claim
 from aiokafka_lite.group.membership import TopicLayout
 from aiokafka_lite.structs import TopicPartition

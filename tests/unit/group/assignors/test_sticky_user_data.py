@@ -10,11 +10,15 @@ from aiokafka_lite.group.assignment_data import (
     read_subscription,
     write_assignment,
 )
-from aiokafka_lite.group.assignors.cooperative_sticky import (
+from aiokafka_lite.group.assignors.cooperative_sticky_assignor import (
     CooperativeStickyAssignor,
     cooperative_sticky_assignment,
 )
-from aiokafka_lite.group.assignors.sticky import StickyAssignor, read_user_data, write_user_data
+from aiokafka_lite.group.assignors.sticky_assignment import (
+    StickyAssignor,
+    read_user_data,
+    write_user_data,
+)
 from aiokafka_lite.group.assignors.sticky_claims import Claim, settle_claims
 from aiokafka_lite.group.membership import GroupMember, TopicLayout
 from aiokafka_lite.structs import TopicPartition

@@ -7,7 +7,7 @@ whole producer in other tests.
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.group.membership import GroupMetadata
-from aiokafka_lite.producer.transactions.steps import (
+from aiokafka_lite.producer.transactions.transaction_steps import (
     AddOffsets,
     AddPartitions,
     Answer,

@@ -12,9 +12,9 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConnectionError, OutOfOrderSequenceNumber, for_code
 from aiokafka_lite.errors.table import CODES
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
-from aiokafka_lite.producer.transactions.machine import TransactionMachine
-from aiokafka_lite.producer.transactions.states import TransactionState as S
-from aiokafka_lite.producer.transactions.steps import (
+from aiokafka_lite.producer.transactions.transaction_machine import TransactionMachine
+from aiokafka_lite.producer.transactions.transaction_states import TransactionState as S
+from aiokafka_lite.producer.transactions.transaction_steps import (
     AddPartitions,
     Answer,
     CommitOffsets,

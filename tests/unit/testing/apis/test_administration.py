@@ -35,7 +35,7 @@ from aiokafka_lite.protocol.messages.update_features import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.authorizer import Authorizer
+from aiokafka_lite.testing.security.authorizer import Authorizer
 from aiokafka_lite.testing.topics import NO_LEADER
 from tests.unit.testing.raw import SocketlessBroker
 

@@ -11,11 +11,11 @@ from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from aiokafka_lite.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from aiokafka_lite.testing.broker_configs import BrokerConfigs, broker_settings
-from aiokafka_lite.testing.config_store import ConfigResource, ConfigStore
-from aiokafka_lite.testing.configs import TOPIC_DEFAULTS, broker_names, check_configs
-from aiokafka_lite.testing.group_configs import GROUP_SETTINGS, group_broker_name
-from aiokafka_lite.testing.journal import Journal
+from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs, broker_settings
+from aiokafka_lite.testing.configs.config_store import ConfigResource, ConfigStore
+from aiokafka_lite.testing.configs.group_configs import GROUP_SETTINGS, group_broker_name
+from aiokafka_lite.testing.configs.topic_configs import TOPIC_DEFAULTS, broker_names, check_configs
+from aiokafka_lite.testing.storage.journal import Journal
 from tests.unit.testing.raw import SocketlessBroker
 from tests.unit.testing.remembering import Remembering
 

@@ -24,10 +24,10 @@ from aiokafka_lite.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.acls import Acl, Operation, Pattern, Permission, Resource
-from aiokafka_lite.testing.authorizer import Authorizer
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.offsets import CommittedOffset
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
+from aiokafka_lite.testing.security.acls import Acl, Operation, Pattern, Permission, Resource
+from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.groups.members import FakeMember
 from tests.unit.testing.groups.reporters import FakeReporter
 from tests.unit.testing.raw import SocketlessBroker

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from aiokafka_lite.testing.config_store import ConfigResource
+from aiokafka_lite.testing.configs.config_store import ConfigResource
 from tests.unit.testing.raw import SocketlessBroker
 
 

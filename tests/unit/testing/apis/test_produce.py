@@ -13,7 +13,7 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, write_crc
 from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.testing.context import CloseConnection
-from aiokafka_lite.testing.conversion import records_of
+from aiokafka_lite.testing.log.conversion import records_of
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 
 CODECS = [codec for codec in Compression if codec]

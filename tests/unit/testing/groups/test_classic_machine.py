@@ -5,9 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aiokafka_lite.testing.coordinators import CoordinatorType
-from aiokafka_lite.testing.groups.classic import ClassicGroup
-from aiokafka_lite.testing.groups.offsets import CommittedOffset
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
 from tests.unit.testing.groups.members import Asked, FakeMember
 from tests.unit.testing.raw import SocketlessBroker
 

@@ -43,9 +43,9 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing.acls import Operation, Resource
-from aiokafka_lite.testing.authorizer import Authorizer
 from aiokafka_lite.testing.control import Fault
+from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 from tests.unit.testing.transactions.writer import Writer
 

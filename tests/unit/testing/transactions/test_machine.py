@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.produce import (
     TopicProduceData,
 )
 from aiokafka_lite.record.record_set import RecordSet
-from aiokafka_lite.testing.producers import ProducerTable
+from aiokafka_lite.testing.log.producer_state import ProducerTable
 from aiokafka_lite.testing.topics import Partition
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 from tests.unit.testing.transactions.writer import Writer

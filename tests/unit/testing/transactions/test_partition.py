@@ -9,8 +9,8 @@ from aiokafka_lite.errors import (
     TransactionCoordinatorFenced,
 )
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.markers import marker_batch, read_marker
-from aiokafka_lite.testing.open_transactions import EndMarker, OpenTransactions
+from aiokafka_lite.testing.log.control_batches import marker_batch, read_marker
+from aiokafka_lite.testing.log.open_transactions import EndMarker, OpenTransactions
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 from tests.unit.testing.transactions.writer import Writer
 

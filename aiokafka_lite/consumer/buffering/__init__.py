@@ -1,0 +1,1 @@
+"""Fetched records on their way to the application."""

@@ -1,0 +1,104 @@
+"""What is done to decoded records before the application gets them: its deserializers, which may
+fail, and its interceptors, which may not.
+
+A read raises what the deserializer raised, as it is: applications written for aiokafka catch that.
+Where it happened is told in a note, for people, and as an `UndeserializedRecord`, for programs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiokafka_lite.consumer.consumer_interceptors import Interceptors
+from aiokafka_lite.consumer.consumer_options import Deserializer
+from aiokafka_lite.consumer.partitions.delivery import Record
+from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
+
+__all__ = ["Deserialization"]
+
+_NOTES: Final = "__notes__"
+
+
+class Deserialization:
+    """One consumer's.
+
+    Args:
+        key_deserializer: Applied to each key, or None.
+        value_deserializer: Applied to each value, or None.
+        interceptors: See the records after that, or None.
+
+    Attributes:
+        needed: Whether there is anything to do.
+    """
+
+    def __init__(
+        self,
+        key_deserializer: Deserializer | None,
+        value_deserializer: Deserializer | None,
+        interceptors: Interceptors | None = None,
+    ) -> None:
+        self.needed = (
+            key_deserializer is not None
+            or value_deserializer is not None
+            or interceptors is not None
+        )
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._interceptors = interceptors
+
+    def apply(self, records: list[Record]) -> tuple[int, Exception | None]:
+        """Deserialize in place.
+
+        Args:
+            records: Of one partition.
+
+        Returns:
+            How many records succeeded, and what a deserializer raised on the next one.
+        """
+        key_deserializer, value_deserializer = self._key_deserializer, self._value_deserializer
+        if key_deserializer is None and value_deserializer is None:
+            return len(records), None
+        done = 0
+        part, key = "key", None
+        try:
+            for record in records:
+                if key_deserializer is not None:
+                    part, key = "key", record.key
+                    record.key = key_deserializer(key)
+                if value_deserializer is not None:
+                    part = "value"
+                    record.value = value_deserializer(record.value)
+                done += 1
+        except Exception as error:
+            record = records[done]
+            if key_deserializer is not None:
+                record.key = key  # as it was read
+            _tell_place(error, part, record)
+            return done, error
+        return done, None
+
+    def intercept(self, records: list[Record]) -> list[Record]:
+        """What the interceptors make of records that are about to be handed out."""
+        if self._interceptors is None or not records:
+            return records
+        return self._interceptors.on_consume(records)
+
+
+def _tell_place(error: Exception, part: str, record: Record) -> None:
+    """Let the error tell where it happened, whatever class it is of."""
+    bad = UndeserializedRecord(
+        TopicPartition(record.topic, record.partition),
+        record.offset,
+        part,
+        record.key,
+        record.value,
+        record.timestamp,
+        tuple(record.headers),
+    )
+    # A frozen dataclass would refuse an ordinary assignment, and add_note with it.
+    object.__setattr__(error, RECORD_OF_ERROR, bad)
+    note = (
+        f"while deserializing the {part} of {record.topic}-{record.partition} "
+        f"offset {record.offset}; seek() past it to skip it"
+    )
+    object.__setattr__(error, _NOTES, [*getattr(error, _NOTES, ()), note])

@@ -1,0 +1,478 @@
+"""What was fetched and not handed out yet. Sans-IO: the fetcher fills it, the reader empties it.
+
+Each partition has at most one record set here (it is not fetched again before that is decoded to
+its end, seed 0), and at most one chunk of decoded records. Partitions stand in line in the order
+their data came; one that has given all of its response goes to the end of the line, so a busy
+partition starves none. A paused partition leaves the line and keeps its data and its position.
+
+Non-obvious:
+
+- A record set is decoded lazily, a chunk at a time. Once it is exhausted the partition may be
+  fetched again (`on_drained`), while the last chunk is still being handed out: that is the double
+  buffering. So at most one chunk a partition is held beyond the accounted bytes.
+- A set of large compressed batches is not decoded here but by `on_heavy`, in a thread, when it has
+  a place (`heavy`): its partition stands in line only while it has a chunk. What happened to the
+  partition meanwhile is told by `state.records` being another set.
+- The memory is accounted by response body: all record sets of a response point into one buffer,
+  and the network layer uses it again when the last of them is closed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic
+
+from aiokafka_lite.consumer.buffering.background_decode import HeavySets
+from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
+from aiokafka_lite.consumer.buffering.deserialization import Deserialization
+from aiokafka_lite.consumer.consumer_interceptors import Interceptors
+from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics
+from aiokafka_lite.consumer.consumer_options import Deserializer
+from aiokafka_lite.consumer.partitions.delivery import EMPTY, Chunk, Delivery, Record
+from aiokafka_lite.consumer.partitions.positions import PartitionState, error_of
+from aiokafka_lite.consumer.partitions.response_body import ResponseBody
+from aiokafka_lite.errors import IllegalStateError, KafkaError, RecordTooLargeError
+from aiokafka_lite.record.columnar.columns import Columns, columns_of, read_columns
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.structs import TopicPartition
+
+ALL = 2**31 - 1
+"""A limit that is none."""
+
+
+class FetchBuffer:
+    """Fetched data in line for the application.
+
+    Args:
+        key_deserializer: Applied to each key as its chunk is decoded, or None.
+        value_deserializer: The same for values.
+        interceptors: See the records of each chunk after that, or None.
+        fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
+            holds a record larger than the share.
+        on_drained: Told which partitions may be fetched again, once a call.
+        on_heavy: Asked to read the next records of a set elsewhere, and to `install` them.
+        awaited: The partitions that are waited for, a collection each waiter; empty is any.
+    """
+
+    def __init__(
+        self,
+        *,
+        key_deserializer: Deserializer | None,
+        value_deserializer: Deserializer | None,
+        fetch_max_bytes: int,
+        on_drained: Callable[[Collection[PartitionState]], None],
+        on_heavy: Callable[[PartitionState, RecordSet], None],
+        awaited: Callable[[], Iterable[Collection[TopicPartition]]],
+        interceptors: Interceptors | None = None,
+    ) -> None:
+        self.delivery = Delivery()
+        self.metrics = ConsumerMetrics()
+        """Told here of what is handed out, and by the fetches of what comes in."""
+        self.bytes = 0
+        """Bytes of the response bodies held. Written here only."""
+        self.in_place = False
+        """Whether large compressed batches are decoded here, too, because nothing else needs the
+        event loop. Written by the owner, before anything is added."""
+        self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
+        self._fetch_max_bytes = fetch_max_bytes
+        self._on_drained = on_drained
+        self._heavy = HeavySets(on_heavy, awaited)
+        self._drained: list[PartitionState] = []  # told of at the end of the call
+        self._line: OrderedDict[PartitionState, None] = OrderedDict()
+        self._hidden: dict[PartitionState, None] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to hand out. (A partition of which all was handed out leaves
+        the line when somebody looks for more.)"""
+        return any(
+            state.records is not None
+            or state.chunk is None
+            or state.chunk.index < state.chunk.count
+            for state in self._line
+        )
+
+    def is_decoding(self, among: Collection[TopicPartition]) -> bool:
+        """Whether a thread decodes records of one of these partitions, or of any if none are
+        named: who waits for them waits for no fetch."""
+        return self._heavy.serves(among)
+
+    def has(self, state: PartitionState) -> bool:
+        """Whether the partition stands in line."""
+        return state in self._line
+
+    # --- filling
+
+    def add(
+        self, state: PartitionState, records: RecordSet, body: ResponseBody, *, heavy: bool = False
+    ) -> None:
+        """Put a partition's part of a response in line. It has no undecoded records now.
+
+        Args:
+            heavy: Whether decoding it would hold up the event loop.
+        """
+        if body.parts == 0:
+            self.bytes += body.size
+        body.parts += 1
+        state.records = records
+        state.body = body
+        state.heavy = heavy and not self.in_place
+        if not state.heavy:
+            self._queue(state)
+        elif state.chunk is None:
+            self._heavy.go_on(state, records)
+
+    def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
+        """Let the application meet `error` after the records of the partition before it."""
+        state.fail(error, stays=stays)
+        self._queue(state)
+
+    def _queue(self, state: PartitionState) -> None:
+        (self._hidden if state.paused else self._line)[state] = None
+
+    # --- changes of the application's mind
+
+    def forget(self, state: PartitionState) -> None:
+        """Drop all that is held of a partition: its position moved, or it is no longer ours."""
+        chunk = state.chunk
+        if chunk is not None:
+            if self.delivery.current is chunk:
+                self.delivery.current = EMPTY
+            self.metrics.on_unread(chunk.count - chunk.index)
+            state.chunk = None
+        self._close(state)
+        self._line.pop(state, None)
+        self._hidden.pop(state, None)
+        self._heavy.leave(state)
+
+    def clear(self, states: Iterable[PartitionState]) -> None:
+        """Drop everything held of all partitions: the consumer is stopped."""
+        self._heavy.clear()
+        for state in states:
+            self._close(state)
+        self.delivery.current = EMPTY
+        self._line.clear()
+        self._hidden.clear()
+
+    def pause(self, state: PartitionState) -> None:
+        """Hand out nothing more of the partition, not even what is decoded, until resumed."""
+        state.paused = True
+        if state.chunk is not None and self.delivery.current is state.chunk:
+            self.delivery.current = EMPTY
+        if state in self._line:
+            del self._line[state]
+            self._hidden[state] = None
+        self._heavy.give_up_place(state)
+
+    def resume(self, state: PartitionState) -> None:
+        """Hand out its records again; what was held while it was paused comes first."""
+        state.paused = False
+        if state in self._hidden:
+            del self._hidden[state]
+            self._line[state] = None
+        self._heavy.fill()
+
+    def on_starved(self) -> None:
+        """Somebody waits, for what may have no place to be decoded."""
+        self._heavy.fill()
+
+    def evict_paused(self) -> None:
+        """Give up undecoded data of paused partitions: others need the memory. It is fetched
+        again after the partition is resumed; its position stays."""
+        for state in [*self._hidden, *(each for each in self._heavy.waiting if each.paused)]:
+            self._close(state)
+            self._heavy.leave(state)
+            if state.chunk is None and state.error is None:
+                self._hidden.pop(state, None)
+
+    # --- emptying
+
+    def next_chunk(
+        self, limit: int, among: Collection[PartitionState] | None = None
+    ) -> Chunk | None:
+        """The chunk to take records from: the first in line that has any.
+
+        Args:
+            limit: Most records to decode at once.
+            among: Only these partitions, or None for all.
+
+        Returns:
+            A chunk with at least one record left; None if nothing is buffered.
+
+        Raises:
+            Exception: The error of the partition whose turn it is.
+        """
+        try:
+            while (state := self._first(among)) is not None:
+                chunk = state.chunk
+                if chunk is not None:
+                    if chunk.index < chunk.count:
+                        return chunk
+                    self._on_chunk_done(state, chunk)
+                elif state.records is not None and not state.heavy:
+                    self._decode(state, state.records, limit)
+                else:
+                    self._raise_error(state)
+            return None
+        finally:
+            if self._drained:
+                self._tell_drained()
+
+    def take_lists(
+        self, limit: int, among: Collection[PartitionState] | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        """Hand out records in lists, at most `limit` altogether, and of each partition at most
+        what one response brought.
+
+        Raises:
+            Exception: The error of the partition whose turn it is, if nothing came before it.
+        """
+        lists: dict[TopicPartition, list[Record]] = {}
+        try:
+            while limit > 0 and (state := self._first(among)) is not None:
+                if state.tp in lists:
+                    break  # it is back in line with its next response: so are all behind it
+                if state.chunk is None and state.records is None and state.error is not None:
+                    if lists:
+                        break
+                    self._raise_error(state)
+                taken = self._take(state, limit)
+                if taken:
+                    lists[state.tp] = taken
+                    limit -= len(taken)
+            return lists
+        finally:
+            if self._drained:
+                self._tell_drained()
+
+    def take_batch(self, limit: int) -> RecordBatch | None:
+        """Hand out a list of records of the first partition in line: at most `limit`, and at most
+        what one response brought. None if nothing is buffered of those that nobody is at work on.
+
+        Raises:
+            Exception: The error of the partition whose turn it is.
+        """
+        try:
+            while (state := self._first_free()) is not None:
+                if state.chunk is None and state.records is None:
+                    self._raise_error(state)
+                start, epoch = state.position, state.position_epoch
+                taken = self._take(state, limit)
+                if taken and start is not None and state.position is not None:
+                    return RecordBatch(
+                        state.tp, start, epoch, state.position, state.position_epoch, taken
+                    )
+            return None
+        finally:
+            if self._drained:
+                self._tell_drained()
+
+    def take_columns(self, limit: int) -> ColumnBatch | None:
+        """The same as columns, which refer to the memory of the response: no object a record.
+
+        Of a partition that is read up to an offset (`PartitionState.until`) no more rows are given
+        than there are offsets before that; where offsets are missing, some may be past it.
+        """
+        try:
+            while (state := self._first_free()) is not None:
+                start, epoch = state.position, state.position_epoch
+                most = limit
+                if state.until is not None and start is not None:
+                    most = max(min(limit, state.until - start), 1)
+                columns: Columns | None = None
+                if state.chunk is not None:
+                    # Decoded before: in a thread, or for somebody who reads one by one.
+                    chunk = state.chunk
+                    columns = columns_of(chunk.take_many(most))
+                    if chunk.index == chunk.count:
+                        self._on_chunk_done(state, chunk)
+                elif state.records is not None and not state.heavy:
+                    columns = self._read_columns(state, state.records, most)
+                else:
+                    self._raise_error(state)
+                if columns is not None and start is not None and state.position is not None:
+                    return ColumnBatch(
+                        state.tp, start, epoch, state.position, state.position_epoch, columns
+                    )
+            return None
+        finally:
+            if self._drained:
+                self._tell_drained()
+
+    def _read_columns(
+        self, state: PartitionState, records: RecordSet, limit: int
+    ) -> Columns | None:
+        columns: Columns | None = None
+        try:
+            columns = read_columns(records, limit)
+            self._make_chunk(state, records, [])  # whose end is where the columns end
+        except KafkaError as error:
+            self._make_chunk(state, records, error)
+        except BaseException:
+            self._start_over(state)
+            raise
+        if columns is not None:
+            self.metrics.on_records(columns.count, monotonic())
+        if state.chunk is not None:
+            self._on_chunk_done(state, state.chunk)
+        return columns
+
+    def _tell_drained(self) -> None:
+        drained, self._drained = self._drained, []
+        self._on_drained(drained)
+
+    def _take(self, state: PartitionState, limit: int) -> list[Record]:
+        """Take up to `limit` records of one response of a partition."""
+        taken: list[Record] = []
+        while True:
+            chunk = state.chunk
+            if chunk is None:
+                if state.records is None or state.heavy:
+                    return taken
+                self._decode(state, state.records, limit - len(taken))
+                continue
+            records = chunk.take_many(limit - len(taken))
+            taken = taken + records if taken else records
+            if chunk.index < chunk.count:
+                return taken
+            self._on_chunk_done(state, chunk)
+            if chunk.closes or len(taken) == limit:
+                return taken
+
+    def _first_free(self) -> PartitionState | None:
+        return next((state for state in self._line if state.at_work is None), None)
+
+    def _first(self, among: Collection[PartitionState] | None) -> PartitionState | None:
+        if among is None:
+            return next(iter(self._line), None)
+        # In the order of the line, not of the question: else the first one asked for, if it is
+        # busy or has an error that stays, would starve the others.
+        return next((state for state in self._line if state in among), None)
+
+    def install(
+        self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
+    ) -> None:
+        """Take what a heavy set was read to elsewhere, if the partition still has that set."""
+        if state.records is records:
+            self._make_chunk(state, records, decoded)
+            if state.chunk is not None:
+                self._queue(state)
+            if self._drained:
+                self._tell_drained()
+
+    def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
+        decoded: list[Record] | KafkaError
+        try:
+            decoded = records.read(limit)
+        except KafkaError as error:
+            decoded = error
+        except BaseException:
+            self._start_over(state)
+            raise
+        self._make_chunk(state, records, decoded)
+
+    def _start_over(self, state: PartitionState) -> None:
+        """An interrupt, or no memory: what was decoded is lost, but was not handed out. Fetch it
+        again."""
+        self._line.pop(state, None)
+        self._close(state)
+        self._heavy.leave(state)
+        self._drained.append(state)
+
+    def _make_chunk(
+        self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
+    ) -> None:
+        """Make the next chunk of a record set: perhaps without records, if only control batches
+        and gaps were left; or make its error."""
+        start = state.fetch_offset
+        if start is None:
+            raise IllegalStateError(f"{state.tp} has records but no position")
+        if isinstance(decoded, KafkaError):
+            self._close(state)
+            self._heavy.leave(state)
+            self.fail(state, decoded, stays=False)
+            self._drained.append(state)
+            return
+        end, closes = records.next_offset, records.exhausted
+        epoch = records.leader_epoch if end > start else state.fetch_epoch
+        if self._deserialization.needed:
+            try:
+                good, failure = self._deserialization.apply(decoded)
+                if failure is not None:  # raised after those before it, and retried on a read
+                    self.fail(state, failure, stays=False)
+                    end, closes = decoded[good].offset, True
+                    epoch = decoded[good - 1].leader_epoch if good else state.fetch_epoch
+                    decoded = decoded[:good]
+                if state.records is records:
+                    decoded = self._deserialization.intercept(decoded)
+            except BaseException:
+                self._start_over(state)
+                raise
+            if state.records is not records:
+                return  # the deserializer itself sought, or let go of the partition
+        if closes:
+            self._close(state)
+            if records.only_partial and end == start:
+                self._on_cut_record(state, start)
+                return
+        self.metrics.on_records(len(decoded), monotonic())
+        state.chunk = Chunk(decoded, start, end, closes)
+        state.chunk_epoch = epoch
+        if closes:
+            self._drained.append(state)
+
+    def _on_cut_record(self, state: PartitionState, offset: int) -> None:
+        """The response holds no whole record: the broker (before 0.10.1) cut it at our limit."""
+        if not state.grow(self._fetch_max_bytes):
+            self.fail(
+                state,
+                RecordTooLargeError(
+                    f"the record of {state.tp} at offset {offset} is larger than "
+                    f"fetch_max_bytes ({self._fetch_max_bytes})"
+                ),
+                stays=True,
+            )
+        else:
+            self._line.pop(state, None)
+        self._drained.append(state)
+
+    def _on_chunk_done(self, state: PartitionState, chunk: Chunk) -> None:
+        if self.delivery.current is chunk:
+            self.delivery.current = EMPTY
+        state.on_chunk_done()
+        if state.waits_for_chunk:
+            state.waits_for_chunk = False
+            self._drained.append(state)
+        records = state.records
+        if chunk.closes or records is None:
+            self._heavy.leave(state)
+        elif not state.heavy:
+            return  # it stays in front until its response is handed out
+        self._line.pop(state, None)
+        if records is not None and state.heavy:
+            self._heavy.go_on(state, records)
+        elif records is not None or state.error is not None:
+            self._queue(state)  # its next response: to the end of the line
+
+    def _raise_error(self, state: PartitionState) -> None:
+        """Raise the partition's error, and let the others have their turn before it comes again."""
+        self._line.pop(state, None)
+        error = error_of(state)
+        if state.error is not None:
+            self._line[state] = None
+        else:
+            self._drained.append(state)
+        raise error.with_traceback(None)
+
+    def _close(self, state: PartitionState) -> None:
+        """Let go of a partition's record set, and of the body if it was the last."""
+        records, body = state.records, state.body
+        state.records = None
+        state.body = None
+        if records is not None and body is not None:
+            records.close()
+            body.parts -= 1
+            if body.parts == 0:
+                self.bytes -= body.size
+                body.on_released(body.size)

@@ -1,0 +1,81 @@
+"""The application's interceptors: they see records before they are handed out, and commits.
+
+A consumer without interceptors does not call this at all. What one raises is logged and changes
+nothing: neither what is handed out nor what the others see.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.abc import ConsumerInterceptor
+from aiokafka_lite.consumer.partitions.delivery import Record
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Interceptors", "checked"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class Interceptors:
+    """A chain, in the order given.
+
+    Args:
+        chain: The application's.
+    """
+
+    def __init__(self, chain: Sequence[ConsumerInterceptor]) -> None:
+        self._chain = tuple(chain)
+        self._closed = False
+
+    def on_consume(self, records: list[Record]) -> list[Record]:
+        """What the chain makes of records of one partition that are about to be handed out."""
+        for interceptor in self._chain:
+            try:
+                changed = interceptor.on_consume(records)
+                if not _are_records(changed):
+                    raise TypeError(f"on_consume() should return a list of records, not {changed}")
+                records = changed
+            except Exception:
+                log.exception("on_consume() of %r failed: the records go on", interceptor)
+        return list(records)  # who keeps theirs may change it at any moment
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Offsets were committed."""
+        for interceptor in self._chain:
+            try:
+                interceptor.on_commit(dict(offsets))
+            except Exception:
+                log.exception("on_commit() of %r failed", interceptor)
+
+    def close(self) -> None:
+        """The consumer is closed. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for interceptor in self._chain:
+            try:
+                interceptor.close()
+            except Exception:
+                log.exception("close() of %r failed", interceptor)
+
+
+def _are_records(changed: object) -> bool:
+    return isinstance(changed, list) and all(isinstance(each, ConsumerRecord) for each in changed)
+
+
+def checked(interceptors: object) -> Interceptors | None:
+    """The argument `interceptors`, checked; None if there are none.
+
+    Raises:
+        TypeError: No list or tuple of `ConsumerInterceptor` objects.
+    """
+    if not isinstance(interceptors, list | tuple):
+        raise TypeError(f"`interceptors` should be a list or tuple, not {interceptors!r}")
+    for each in interceptors:
+        if not isinstance(each, ConsumerInterceptor):
+            raise TypeError(f"`interceptors` should be ConsumerInterceptor objects, not {each!r}")
+    return Interceptors(interceptors) if interceptors else None

@@ -1,0 +1,229 @@
+"""What the consumer tells about itself, under Kafka's names (the groups
+`consumer-fetch-manager-metrics` and `consumer-coordinator-metrics`).
+
+Recorded a response or a chunk of records at a time, never a record at a time. What the membership
+and the commits did is counted by them, and where the partitions stand is looked up when
+somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite._stats import Recent
+from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:  # membership is loaded by those who are in a group
+    from aiokafka_lite.consumer.commits.committer import CommitCounters
+    from aiokafka_lite.group.membership import Counters
+
+__all__ = ["ConsumerMetrics", "partition_metrics"]
+
+_MILLISECONDS: Final = 1000.0
+
+
+class _Window:
+    """What the fetches and records of a window of time come to; all of it in one place, because a
+    consumer that reads record by record pays for each place that is touched."""
+
+    __slots__ = (
+        "bytes",
+        "fetches",
+        "largest",
+        "latency",
+        "longest_latency",
+        "longest_throttle",
+        "records",
+        "throttle",
+    )
+
+    def __init__(self) -> None:
+        self.fetches = self.records = 0
+        self.bytes = self.largest = 0  # of record sets, of each response
+        self.latency = self.longest_latency = 0.0  # seconds from a fetch to its answer
+        self.throttle = self.longest_throttle = 0.0  # seconds
+
+
+class ConsumerMetrics:
+    """One consumer's."""
+
+    def __init__(self) -> None:
+        self._recent = Recent(_Window)
+        self._fetches = 0  # ever
+        self._bytes = 0  # ever
+        self._records = 0  # decoded for the application, ever
+        self._unread = 0  # records that were decoded and then given up
+
+    def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
+        """A fetch was answered: with so many bytes of records; both times in seconds."""
+        recent = self._recent
+        if now >= recent.over:
+            recent.turn(now)
+        self._fetches += 1
+        self._bytes += size
+        window = recent.new
+        window.fetches += 1
+        window.bytes += size
+        window.latency += latency
+        if size > window.largest:
+            window.largest = size
+        if latency > window.longest_latency:
+            window.longest_latency = latency
+        if throttle:
+            window.throttle += throttle
+            window.longest_throttle = max(window.longest_throttle, throttle)
+
+    def on_records(self, count: int, now: float) -> None:
+        """Records are about to be handed out."""
+        recent = self._recent
+        if now >= recent.over:
+            recent.turn(now)
+        self._records += count
+        recent.new.records += count
+
+    def on_unread(self, count: int) -> None:
+        """So many of them never will be."""
+        self._unread += count
+
+    def snapshot(
+        self,
+        states: Iterable[PartitionState],
+        now: float,
+        *,
+        knows_ends: Callable[[PartitionState], bool],
+        buffered: int,
+        budget: int,
+        group: tuple[Counters, CommitCounters] | None,
+        loop_time: float,
+    ) -> dict[str, float | None]:
+        """All numbers as they are; averages and rates of the last half minute to minute.
+
+        An average, a maximum or a minimum of nothing is None: 0.0 would be a measurement, and JSON
+        has no nan.
+
+        Args:
+            states: Of the assigned partitions.
+            now: On the clock of what was recorded.
+            knows_ends: Whether a partition's first and last offsets are of late.
+            buffered: Bytes of responses that are held.
+            budget: Most bytes that may be.
+            group: What the membership and the commits did; None without a group.
+            loop_time: On the clock of the counters.
+        """
+        assigned, held = 0, 0
+        lags: list[int] = []
+        leads: list[int] = []
+        for state in states:
+            assigned += 1
+            if state.chunk is not None:
+                held += state.chunk.count - state.chunk.index
+            if not knows_ends(state):
+                continue
+            if (lag := _lag(state)) is not None:
+                lags.append(lag)
+            if (lead := _lead(state)) is not None:
+                leads.append(lead)
+        recent = self._recent
+        recent.turn(now)
+        new, old, elapsed = recent.new, recent.old, recent.elapsed(now)
+        fetches, records = new.fetches + old.fetches, new.records + old.records
+
+        def average(total: float, unit: float = 1.0) -> float | None:
+            return _over(total, fetches, unit)
+
+        def largest(one: float, other: float, unit: float = 1.0) -> float | None:
+            return max(one, other) * unit if fetches else None
+
+        told: dict[str, float | None] = {
+            "assigned-partitions": float(assigned),
+            "buffer-available-bytes": float(budget - buffered),
+            "buffer-total-bytes": float(budget),
+            "bytes-consumed-rate": (new.bytes + old.bytes) / elapsed,
+            "bytes-consumed-total": float(self._bytes),
+            "fetch-latency-avg": average(new.latency + old.latency, _MILLISECONDS),
+            "fetch-latency-max": largest(new.longest_latency, old.longest_latency, _MILLISECONDS),
+            "fetch-rate": fetches / elapsed,
+            "fetch-size-avg": average(new.bytes + old.bytes),
+            "fetch-size-max": largest(new.largest, old.largest, 1.0),
+            "fetch-throttle-time-avg": average(new.throttle + old.throttle, _MILLISECONDS),
+            "fetch-throttle-time-max": (
+                largest(new.longest_throttle, old.longest_throttle, _MILLISECONDS)
+            ),
+            "fetch-total": float(self._fetches),
+            "records-consumed-rate": records / elapsed,
+            "records-consumed-total": float(self._records - self._unread - held),
+            "records-lag-max": float(max(lags)) if lags else None,
+            "records-lead-min": float(min(leads)) if leads else None,
+            "records-per-request-avg": average(records),
+        }
+        if group is not None:
+            told.update(_of_group(*group, loop_time))
+        return told
+
+
+def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float | None]:
+    """Since the consumer was made: none of it happens often."""
+    rebalances, committed = counters.rebalances, commits.commits
+    return {
+        "commit-failed-total": float(commits.failures),
+        "commit-latency-avg": _over(commits.time, committed, _MILLISECONDS),
+        "commit-latency-max": commits.slowest * _MILLISECONDS if committed else None,
+        "commit-total": float(committed),
+        "failed-rebalance-total": float(counters.failed_rebalances),
+        "heartbeat-total": float(counters.heartbeats),
+        "last-commit-seconds-ago": _ago(commits.last, now),
+        "last-heartbeat-seconds-ago": _ago(counters.last_heartbeat, now),
+        "last-rebalance-seconds-ago": _ago(counters.last_rebalance, now),
+        "partitions-lost-total": float(counters.lost),
+        "rebalance-latency-avg": _over(counters.rebalance_time, rebalances, _MILLISECONDS),
+        "rebalance-latency-max": (
+            counters.slowest_rebalance * _MILLISECONDS if rebalances else None
+        ),
+        "rebalance-latency-total": counters.rebalance_time * _MILLISECONDS,
+        "rebalance-total": float(rebalances),
+    }
+
+
+def partition_metrics(
+    states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
+) -> dict[TopicPartition, dict[str, float | None]]:
+    """Where each partition stands; None where it is not known, or not any more."""
+    told: dict[TopicPartition, dict[str, float | None]] = {}
+    for state in states:
+        known = knows_ends(state)
+        told[state.tp] = {
+            "records-lag": _float(_lag(state) if known else None),
+            "records-lead": _float(_lead(state) if known else None),
+        }
+    return told
+
+
+def _lag(state: PartitionState) -> int | None:
+    """Records between the position and the end of what may be read, as the last fetch told it."""
+    end = state.highwater
+    if state.last_stable_offset is not None and state.last_stable_offset >= 0:
+        end = state.last_stable_offset
+    position = state.position
+    return None if end is None or position is None else max(end - position, 0)
+
+
+def _lead(state: PartitionState) -> int | None:
+    """Records between the first that the broker has and the position."""
+    position = state.position
+    start = state.log_start_offset
+    return None if start is None or start < 0 or position is None else max(position - start, 0)
+
+
+def _over(total: float, count: int, unit: float) -> float | None:
+    return total / count * unit if count else None
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _ago(instant: float, now: float) -> float:
+    """Seconds since; -1 for never, as in Java."""
+    return -1.0 if instant < 0 else now - instant

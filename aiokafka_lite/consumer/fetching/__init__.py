@@ -1,0 +1,1 @@
+"""Fetching: one fetch in flight per broker, its session, and the responses it brings."""

@@ -1,0 +1,429 @@
+"""The fetches of one broker: one task, and at most one fetch in flight.
+
+Non-obvious:
+
+- Only a `BrokerFetch` and its task change what is in flight; what happens to partitions meanwhile
+  is told by their generation.
+- No fetch costs more than what changed since the one before: nothing here goes through `line`,
+  but to begin a session, after a failure, or when the memory is used up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from copy import copy
+from itertools import islice
+from typing import Final, Protocol, TypeAlias
+from uuid import UUID
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import LeaderHint, Node
+from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
+from aiokafka_lite.consumer.buffering.waiters import Waiters
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions
+from aiokafka_lite.consumer.fetching.fetch_session import SESSION_ERRORS, FetchSession
+from aiokafka_lite.consumer.fetching.in_flight_fetch import FetchFlight
+from aiokafka_lite.consumer.fetching.partition_response import Answers
+from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.consumer.partitions.response_body import ResponseBody
+from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE
+from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+RESPONSE_LIMIT_FROM: Final = 3
+"""First version in which a response has a limit (KIP-74, Kafka 0.10.1). Below it only the share of
+each partition has one, and a record larger than that share comes cut off."""
+
+LEAST_RESPONSE: Final = 64 * 1024
+"""A response is never asked to be smaller than this, however many brokers share the memory."""
+
+FEW_BYTES: Final = 16 * 1024
+"""Who has waited for so little is given it before the next fetch leaves, within the call that
+brings it: a system call, or a pass of the event loop, may cost more than all else on the way of a
+single record. With more there would be time lost."""
+
+
+PartitionHint: TypeAlias = tuple[TopicPartition, LeaderIdAndEpoch]
+"""Who leads a partition, as a broker that does not tells."""
+
+
+class FetchOwner(Protocol):
+    """What the fetches of one broker need of their owner, the fetcher."""
+
+    cluster: Cluster
+    buffer: FetchBuffer
+    waiters: Waiters
+    options: ConsumerOptions
+    tasks: TaskOwner
+    answers: Answers
+    topic_ids: dict[str, UUID]
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def share(self) -> int:
+        """Bytes that one broker may have buffered and on their way."""
+
+    def update(self, state: PartitionState) -> None:
+        """Something about a partition changed."""
+
+    def leave_replica(self, state: PartitionState) -> None:
+        """A follower failed: fetch from the leader."""
+
+
+class BrokerFetch:
+    """The fetches of one broker.
+
+    Args:
+        fetcher: Its owner.
+        node: Which broker.
+
+    Attributes:
+        line: Partitions to ask for, the first to be served in front.
+        held: Partitions with undecoded records that the application wants.
+        bytes: Of the bodies that came from here and are still held.
+    """
+
+    def __init__(self, fetcher: FetchOwner, node: int) -> None:
+        self.line: OrderedDict[PartitionState, None] = OrderedDict()
+        self.held: set[PartitionState] = set()
+        self.bytes = 0
+        self._fetcher = fetcher
+        self._options = fetcher.options
+        self._response_bytes = fetcher.options.response_bytes
+        self._node = node
+        self._loop = fetcher.loop
+        self._session = FetchSession(fetcher.options)
+        self._connection: Connection | None = None
+        self._latest = 0  # version of Fetch that it and we speak
+        self._in_flight: FetchFlight | None = None
+        self._failure: BaseException | None = None  # what the task has to deal with
+        self._partial = False  # whether the fetch in flight is a partial one
+        self._not_before = 0.0  # throttled, or backing off after a failure, until then
+        self._quiet_until = 0.0  # no partial fetch before then: the last one brought nothing
+        self._failures = 0
+        self._sent_at = 0.0  # the fetch in flight, or the last one
+        self._answered_at = 0  # milliseconds since the epoch
+        self._last_bytes = 0  # of the last response
+        self._gives_way = False  # to an answer being taken, and to who has waited for it
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
+
+    def close(self) -> None:
+        """End the task; an answer still to come is dropped."""
+        self._closed = True
+        if self._in_flight is not None:
+            self._in_flight.cancel()
+        self._task.cancel()
+
+    async def end_session(self) -> None:
+        """Let the broker forget what is fetched; after `close`.
+
+        Raises:
+            KafkaError: It could not be told, and will find out by itself.
+        """
+        connection = self._connection
+        request = self._session.last_request()
+        if request is None or connection is None or connection.closed:
+            return
+        if connection.in_flight:
+            # The fetch under way may wait there for long, and the broker takes its turn.
+            broker = self._fetcher.cluster.broker(self._node)
+            connection = await broker.connection(Purpose.GENERAL)
+        await connection.request(request, connection.version_of(FetchRequest))
+
+    # --- where its partitions stand
+
+    def sort(self, state: PartitionState, *, wanted: bool) -> None:
+        """Something about a partition changed.
+
+        Args:
+            wanted: Whether to ask for it.
+        """
+        if state.records is not None and not state.paused:
+            self.held.add(state)
+        else:
+            self.held.discard(state)
+        if not wanted:
+            self.line.pop(state, None)
+        elif state not in self.line:
+            self.line[state] = None
+        self._session.on_change(state)
+
+    def drop(self, state: PartitionState) -> None:
+        """A partition is fetched from elsewhere now, or not at all."""
+        self.line.pop(state, None)
+        self.held.discard(state)
+        self._session.on_change(state)
+        self.wake()
+
+    def polled_at(self, state: PartitionState) -> int | None:
+        """When the broker last had the chance to tell something about a partition; milliseconds
+        since the epoch. In a session it tells nothing of those that are as they were."""
+        told = state.polled_at
+        if told is not None and self._session.remembers(state):
+            return max(told, self._answered_at)
+        return told
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last fetch failed with its connection, or none could be made since."""
+        return self._failures > 0 and self._connection is None
+
+    # --- the task
+
+    def wake(self) -> None:
+        """Something changed: let the task look, in the next pass of the loop. While a fetch is
+        under way, or about to leave, there is nothing to look for; its answer will."""
+        if self._in_flight is None and not self._gives_way:
+            self._changed.set()
+
+    def send(self) -> None:
+        """Something changed: send the next fetch now if it can leave, else let the task look."""
+        if self._in_flight is None and not self._gives_way and not self._maybe_send():
+            self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                self._deal_with(failure)
+            elif self._in_flight is not None or self._gives_way or not self._maybe_send():
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Until something may have changed: a connection made, a pause over, or `wake`."""
+        self._changed.clear()
+        now = self._loop.time()
+        until: float | None = None
+        if self.line and self._in_flight is None:
+            if now < self._not_before:
+                until = self._not_before
+            elif self._connection is None or self._connection.closed:
+                await self._connect()
+                return
+            elif self.held:
+                until = self._quiet_until if now < self._quiet_until else None
+        try:
+            async with asyncio.timeout_at(until):
+                await self._changed.wait()
+        except TimeoutError:
+            pass  # the pause is over
+
+    async def _connect(self) -> None:
+        try:
+            broker = self._fetcher.cluster.broker(self._node)
+            connection = await broker.connection(Purpose.FETCH)
+            self._latest = connection.version_of(FetchRequest)
+        except KafkaError as error:
+            self._on_failure(error)
+            return
+        self._connection = connection
+
+    def _on_failure(self, error: KafkaError) -> None:
+        """The broker cannot be reached, or refuses fetches: back off, and look for the leaders."""
+        self._failures += 1
+        self._not_before = self._loop.time() + self._fetcher.cluster.retry_backoff.delay(
+            self._failures
+        )
+        # An outage is reported by the broker's connections; this is the first of its failures.
+        level = logging.INFO if self._failures == 1 else logging.DEBUG
+        log.log(level, "Fetching from broker %s: %s", self._node, error)
+        for state in [state for state in self.line if state.replica == self._node]:
+            self._fetcher.leave_replica(state)
+        if not error.retriable:
+            for state in self.line:
+                self._fetcher.buffer.fail(state, copy(error), stays=False)
+            for state in list(self.line):
+                self._fetcher.update(state)
+            self._fetcher.waiters.wake()
+        self._fetcher.cluster.request_update()
+
+    def _maybe_send(self) -> bool:
+        """Send the next fetch, if there is one and it can leave now. Never waits."""
+        connection = self._connection
+        if self._in_flight is not None or not self.line or connection is None or connection.closed:
+            return False
+        now = self._loop.time()
+        if now < self._not_before or (self.held and now < self._quiet_until):
+            return False
+        wanted, max_bytes = self._plan()
+        if not wanted:
+            return False
+        self._partial = bool(self.held)
+        max_wait = 0.0 if self._partial else self._options.fetch_max_wait
+        latest = self._latest
+        if latest < RESPONSE_LIMIT_FROM:
+            most = max(max_bytes // self._options.max_partition_fetch_bytes, 1)
+            wanted = list(islice(wanted, most))
+        session = self._session
+        ask = session.next_request if wanted is self.line else session.next_request_apart
+        request = ask(
+            wanted, self._fetcher.topic_ids, latest, max_wait=max_wait, max_bytes=max_bytes
+        )
+        self._sent_at = time.monotonic()
+        self._in_flight = flight = FetchFlight(request, self._on_answer, self._on_lost)
+        try:
+            connection.send_for(
+                flight,
+                flight,
+                session.version,
+                timeout=self._options.request_timeout + max_wait,
+            )
+        except BaseException:
+            self._in_flight = None
+            raise
+        return True
+
+    def _plan(self) -> tuple[Collection[PartitionState], int]:
+        """Which partitions to ask for (all in line, or some), and how many bytes, as the memory
+        allows."""
+        share = self._fetcher.share
+        max_bytes = max(min(self._response_bytes, share // 2), LEAST_RESPONSE)
+        max_bytes = min(max_bytes, self._response_bytes)
+        if self.bytes == 0 or self.bytes + max_bytes <= share:
+            return self.line, max_bytes
+        buffer = self._fetcher.buffer
+        waiters = [w for w in self._fetcher.waiters.awaited() if not buffer.is_decoding(w)]
+        if not waiters:
+            return (), 0
+        buffer.evict_paused()
+        if self.bytes + max_bytes <= share:
+            return self.line, max_bytes
+        awaited = [state for state in self.line if any(not w or state.tp in w for w in waiters)]
+        return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
+
+    def _on_answer(self, response: FetchResponse) -> None:
+        """The answer, within the pass of the loop that brought it: nothing is raised here."""
+        self._in_flight = None
+        if self._closed:
+            return
+        self._gives_way = True
+        fed: list[PartitionState] = []
+        try:
+            self._on_response(response, fed)
+        except Exception as error:
+            self._gives_way = False
+            self._settle(fed)
+            self._on_lost(error)
+            return
+        self._failures = 0
+        waiters = self._fetcher.waiters
+        waited = bool(fed) and bool(waiters)
+        few = self._last_bytes <= FEW_BYTES
+        if waited and few:
+            waiters.wake_now()
+        self._settle(fed)
+        if waited and not few:
+            # The application goes first, but sees no record before the next fetch has left.
+            self._gives_way = False
+            waiters.wake()
+            self._loop.call_soon(self._go_on)
+        else:
+            self._go_on()
+
+    def _settle(self, fed: Iterable[PartitionState]) -> None:
+        """Let the partitions that brought something stand where they belong now."""
+        for state in fed:
+            if state.records is not None:  # else that was told when they were drained
+                self._fetcher.update(state)
+
+    def _go_on(self) -> None:
+        self._gives_way = False
+        if self._closed:
+            return
+        try:
+            self.send()
+        except Exception as error:
+            self._on_lost(error)  # in the task, which is supervised
+
+    def _on_lost(self, error: BaseException) -> None:
+        """No answer will come, or it cannot be taken."""
+        self._in_flight = None
+        self._failure = error
+        self._changed.set()
+
+    def _deal_with(self, failure: BaseException) -> None:
+        """A fetch has failed; what is no error of Kafka's is a mistake, and ends the task."""
+        if isinstance(failure, SESSION_ERRORS):
+            self._on_session_refused(failure)
+        elif isinstance(failure, KafkaError):
+            self._session.on_failure()
+            self._connection = None
+            self._on_failure(failure)
+        else:
+            raise failure
+
+    def _on_session_refused(self, error: KafkaError) -> None:
+        """The broker does not go on with the session: begin a new one at once. Not so if it
+        refuses that one too, or names topics otherwise than we know them."""
+        if self._failures or isinstance(error, FetchSessionTopicIdError):
+            self._on_failure(error)
+        else:
+            self._failures = 1
+            log.debug("Fetching from broker %s: %s; beginning a new session", self._node, error)
+
+    def _on_response(self, response: FetchResponse, fed: list[PartitionState]) -> None:
+        """Give the response to the buffer.
+
+        Args:
+            fed: Gets the partitions of which the application has something to read now. Where they
+                stand is still to be told: it changes again at once if they are read at once.
+        """
+        answers = self._session.take_answers(response)
+        size = 0
+        for answer in answers:
+            if answer.data.records is not None:
+                size += len(answer.data.records)
+        body = ResponseBody(size, self._on_released)
+        self.bytes += size
+        self._last_bytes = size
+        hints: list[PartitionHint] = []
+        fetcher = self._fetcher
+        try:
+            for answer in answers:
+                state = answer.asked.state
+                if fetcher.answers.take(answer, self._node, self._session.version, body):
+                    fed.append(state)
+                    if state in self.line:
+                        self.line.move_to_end(state)
+                if answer.data.current_leader.leader_id >= 0:
+                    hints.append((state.tp, answer.data.current_leader))
+        finally:
+            if body.parts == 0:
+                self._on_released(size)
+        if hints:
+            self._on_leader_hints(hints, response)
+        self._answered_at = int(time.time() * 1000)
+        throttle, instant = response.throttle_time_ms / 1000, time.monotonic()
+        fetcher.buffer.metrics.on_fetch(size, instant - self._sent_at, throttle, instant)
+        if throttle:
+            pause = min(throttle, LONGEST_THROTTLE)
+            self._not_before = self._loop.time() + pause
+        if self._partial and not fed:
+            self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
+
+    def _on_leader_hints(self, hints: Iterable[PartitionHint], response: FetchResponse) -> None:
+        """Believe the leaders that the broker names in passing (KIP-951)."""
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack)
+            for each in response.node_endpoints
+        }
+        self._fetcher.cluster.apply_leader_hints(
+            LeaderHint(*tp, hint.leader_id, hint.leader_epoch, nodes.get(hint.leader_id))
+            for tp, hint in hints
+        )
+
+    def _on_released(self, size: int) -> None:
+        self.bytes -= size
+        self.wake()  # whoever held it may be another broker's by now

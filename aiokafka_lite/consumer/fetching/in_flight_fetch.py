@@ -1,0 +1,77 @@
+"""One fetch on its way to a broker, whose answer is taken in the pass of the loop that brings it.
+
+A future would cost the answer another pass, and a task to await it: for one record at a time that
+is a good part of the way from the socket to the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from aiokafka_lite.consumer.fetching.request_codec import write_fetch_request
+from aiokafka_lite.consumer.fetching.response_codec import read_fetch_response
+from aiokafka_lite.protocol.framing import RequestInPieces
+from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
+from aiokafka_lite.protocol.primitives import Buffer
+
+
+class FetchFlight(RequestInPieces):
+    """Both the request and the promise of its answer.
+
+    Args:
+        request: What is asked.
+        on_answer: Called with the answer. It does not raise.
+        on_failure: Called if none will come, maybe before the request has left.
+    """
+
+    name: ClassVar[str] = FetchRequest.name
+    api_key: ClassVar[int] = FetchRequest.api_key
+    min_version: ClassVar[int] = FetchRequest.min_version
+    max_version: ClassVar[int] = FetchRequest.max_version
+    flexible_from: ClassVar[int] = FetchRequest.flexible_from
+
+    __slots__ = ("_failure", "_on_answer", "_on_failure", "_over", "_request")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        on_answer: Callable[[FetchResponse], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._request = request
+        self._on_answer = on_answer
+        self._on_failure = on_failure
+        self._over = False
+        self._failure: BaseException | None = None
+
+    def cancel(self) -> None:
+        """Nobody wants the answer any more: it is not even decoded."""
+        self._over = True
+
+    # the request
+
+    def encode_frame(
+        self, version: int, correlation_id: int, client_id: str | None
+    ) -> list[Buffer]:
+        return [write_fetch_request(self._request, version, correlation_id, client_id)]
+
+    def read_response(self, frame: Buffer, version: int) -> FetchResponse:
+        return read_fetch_response(frame, version)
+
+    # the promise
+
+    def done(self) -> bool:
+        return self._over
+
+    def set_result(self, result: FetchResponse, /) -> None:
+        self._over = True
+        self._on_answer(result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._over = True
+        self._failure = exception
+        self._on_failure(exception)
+
+    def exception(self) -> BaseException | None:
+        return self._failure

@@ -1,0 +1,234 @@
+"""What a broker's answer about one partition does to it. Sans-IO.
+
+The errors are judged as by Java's `FetchCollector`; a stale answer (the partition was sought,
+lost or moved to another broker since it was asked about) changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from aiokafka_lite import errors
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
+from aiokafka_lite.consumer.fetching.fetch_session import Answer
+from aiokafka_lite.consumer.partitions.positions import NOWHERE, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.response_body import ResponseBody
+from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
+from aiokafka_lite.protocol.messages.fetch import PartitionData
+from aiokafka_lite.record.compression import Bytes
+from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END, BatchHeader
+from aiokafka_lite.record.record_set import RecordSet
+
+log = logging.getLogger(__name__)
+
+HEAVY_BATCH: Final = 128 * 1024
+"""Compressed bytes from which on a batch is decompressed in a thread: gzip gives about 0.5 GB a
+second, so that a smaller one takes a millisecond or two of the event loop at most."""
+
+HEAVY_MESSAGES: Final = 16 * 1024
+"""Size in bytes from which a v0 or v1 message set is decoded in a thread: each message costs many
+times as much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
+
+WHOLE_BATCHES_FROM: Final = 3
+"""First version that returns a partition's first batch whole, however large it is (KIP-74)."""
+
+
+class Placing(Protocol):
+    """Where partitions are put as their answers say: the fetcher."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def metadata(self) -> Metadata:
+        """The newest."""
+
+    @property
+    def retry_delay(self) -> float:
+        """Seconds after which to try again what failed."""
+
+    def place(self, state: PartitionState, metadata: Metadata) -> None:
+        """Fetch a partition from its leader, or from the follower to prefer."""
+
+    def update(self, state: PartitionState) -> None:
+        """Something about a partition changed."""
+
+    def retry_later(self, state: PartitionState, *, refresh: bool) -> None:
+        """Leave a partition alone for a moment, and perhaps ask where its leader is."""
+
+    def pause_for_retry(self, state: PartitionState) -> None:
+        """Leave a partition alone for a moment."""
+
+
+class Answers:
+    """Takes the answers of all brokers.
+
+    Args:
+        placing: Told what becomes of the partitions.
+        positions: The assigned partitions.
+        buffer: Where records and errors go.
+        options: The consumer's.
+        metadata_max_age: Seconds for which a follower told by a leader is believed.
+        resolve_positions: Called when partitions need their position looked up.
+    """
+
+    def __init__(
+        self,
+        placing: Placing,
+        positions: Positions,
+        buffer: FetchBuffer,
+        options: ConsumerOptions,
+        *,
+        metadata_max_age: float,
+        resolve_positions: Callable[[], None],
+    ) -> None:
+        self._placing = placing
+        self._positions = positions
+        self._buffer = buffer
+        self._options = options
+        # Noted once: an attribute of an enum is a call in CPython 3.11, and each answer asks twice.
+        self._committed = options.isolation_level is IsolationLevel.READ_COMMITTED
+        self._metadata_max_age = metadata_max_age
+        self._resolve_positions = resolve_positions
+
+    def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
+        """One partition's part of a response.
+
+        Returns:
+            Whether the application has something to read from it. If that are records, where the
+            partition stands is still to be told (`Placing.update`).
+        """
+        asked, data = answer
+        state, offset = asked.state, asked.offset
+        if not data.error_code and state.node in (node, NOWHERE):
+            # What is true of the partition, whoever asked: in a session it is told only once.
+            self._note(state, data, version)
+        if not self._positions.awaits_answer(state, asked.generation):
+            return False  # it was sought or lost meanwhile
+        if state.node != node or state.records is not None or state.fetch_offset != offset:
+            return False  # it moved to another broker, which was asked the same, or is to be
+        if data.error_code:
+            return self._on_error(state, node, offset, for_code(data.error_code))
+        state.polled_at = int(time.time() * 1000)
+        if data.preferred_read_replica not in (NOWHERE, node):
+            self._on_preferred(state, data.preferred_read_replica)
+        if not data.records:
+            return False
+        if version >= WHOLE_BATCHES_FROM and _is_cut(data.records):
+            self._placing.pause_for_retry(state)
+            about = f"the first batch of {state.tp} at offset {offset} is cut off"
+            self._fail(state, errors.CorruptRecordException(about), stays=False)
+            return True
+        topic, partition = state.tp
+        records = RecordSet(
+            data.records,
+            topic,
+            partition,
+            offset,
+            check_crcs=self._options.check_crcs,
+            aborted=_aborted(data) if self._committed else (),
+        )
+        self._buffer.add(state, records, body, heavy=is_heavy(data.records))
+        return True
+
+    def _on_preferred(self, state: PartitionState, replica: int) -> None:
+        """The leader names a follower to fetch from, and gives nothing itself. It goes on naming
+        one that cannot be asked: then it is not believed, and asked again after a pause."""
+        metadata, now = self._placing.metadata, self._placing.loop.time()
+        if replica not in metadata.brokers or now < state.leader_until:
+            self._placing.retry_later(state, refresh=True)
+        else:
+            state.replica = replica
+            state.replica_until = now + self._metadata_max_age
+            self._placing.place(state, metadata)
+
+    def leave_replica(self, state: PartitionState) -> None:
+        """A follower failed: for a moment, fetch from the leader, whomever that names."""
+        state.replica = NOWHERE
+        state.leader_until = self._placing.loop.time() + self._placing.retry_delay
+
+    def _note(self, state: PartitionState, data: PartitionData, version: int) -> None:
+        """Where the partition begins and ends."""
+        if data.high_watermark >= 0:  # -1 is "not known"
+            state.highwater = data.high_watermark
+        if version < 4:
+            state.last_stable_offset = None
+        else:  # what is told unasked does not count (as in aiokafka)
+            state.last_stable_offset = data.last_stable_offset if self._committed else -1
+        state.log_start_offset = data.log_start_offset if version >= 5 else None
+
+    def _on_error(
+        self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
+    ) -> bool:
+        from_follower = node == state.replica
+        if from_follower:
+            self.leave_replica(state)
+        if kind is errors.OffsetOutOfRangeError and not from_follower:
+            policy = self._options.auto_offset_reset
+            if policy is not OffsetReset.NONE and state.chunk is not None:
+                # What is decoded is handed out first; whether the reset is due is seen after it.
+                state.waits_for_chunk = True
+                self._placing.update(state)
+                return False
+            if policy is not OffsetReset.NONE:
+                log.info("Offset %s of %s is out of range: reset to %s", offset, state.tp, policy)
+                state.ask_reset(policy)
+                # Where it is reset to may be out of range again, and so on.
+                self._placing.pause_for_retry(state)
+                self._placing.update(state)
+                self._resolve_positions()
+                return False
+            self._fail(state, kind({state.tp: offset}), stays=True)
+            return True
+        if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
+            log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
+            refresh = True
+            if kind is errors.UnknownLeaderEpochError:
+                # An epoch that the broker does not know yet is newer than what metadata it would
+                # tell; one that it goes on refusing may be of a log that is gone.
+                refresh = state.refused_epoch == state.leader_epoch
+                state.refused_epoch = state.leader_epoch
+            self._placing.retry_later(state, refresh=refresh)
+            return False
+        if kind is errors.UnknownError:
+            log.warning("Fetching %s from broker %s: unknown server error", state.tp, node)
+            self._placing.retry_later(state, refresh=False)
+            return False
+        about: object = f"fetching {state.tp} at offset {offset}"
+        if kind is errors.TopicAuthorizationFailedError:
+            about = state.tp.topic
+        self._placing.pause_for_retry(state)
+        self._fail(state, kind(about), stays=False)
+        return True
+
+    def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
+        self._buffer.fail(state, error, stays=stays)
+        self._placing.update(state)
+
+
+def _aborted(data: PartitionData) -> list[tuple[int, int]]:
+    """Aborted transactions as (producer id, first offset)."""
+    return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+
+
+def _is_cut(records: Bytes) -> bool:
+    """True if the first batch claims more bytes than there are."""
+    if len(records) < LENGTH_END:
+        return True
+    return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END
+
+
+def is_heavy(records: Bytes) -> bool:
+    """Whether decoding would hold up the event loop: the first batch, by which the others are
+    judged, is compressed and large, or of an old format."""
+    if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
+        return False
+    header = BatchHeader.read(records, 0)
+    if header.magic < 2:
+        return len(records) >= HEAVY_MESSAGES
+    return header.codec != 0 and header.batch_length >= HEAVY_BATCH

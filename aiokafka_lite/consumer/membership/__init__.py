@@ -1,0 +1,1 @@
+"""The consumer as a member of its group: subscription, assignment, rebalance listeners."""

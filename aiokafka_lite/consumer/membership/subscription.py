@@ -1,0 +1,235 @@
+"""What the application asked to read: topics, a pattern, or partitions of its choice. Sans-IO.
+
+Without a group a subscription means all partitions of its topics, those that are added later
+too; in a group it is told to the others, and the partitions come from there. The kinds of
+subscriptions exclude one another until `unsubscribe`, as in Java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from aiokafka_lite._arguments import as_partitions, topic_names
+from aiokafka_lite.abc import ConsumerRebalanceListener
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.consumer.membership.missing_partitions import Presence
+from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
+from aiokafka_lite.structs import TopicPartition
+
+
+class SubscriptionPattern(NamedTuple):
+    """A regular expression that the broker resolves (RE2; KIP-848, ours).
+
+    It takes a topic if it matches the whole name, and finds new topics without this client asking
+    for the metadata of all. With `group_protocol="consumer"` only.
+    """
+
+    pattern: str
+
+
+class Kind(Enum):
+    """What a subscription consists of."""
+
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern of the client's"
+    BROKER_PATTERN = "a pattern of the broker's"
+    PARTITIONS = "partitions"
+
+
+class Subscription:
+    """The subscription of one consumer.
+
+    Attributes:
+        kind: What it consists of.
+        topics: Names subscribed to; those that match, of a pattern of the client's; those of the
+            partitions, of an assignment and of a pattern of the broker's.
+        pattern: The client's pattern, or None.
+        broker_pattern: The broker's, or None.
+        listener: Told of rebalances, or None.
+
+    Args:
+        exclude_internal: Whether a pattern of the client's leaves out internal topics.
+        grouped: Whether there is a group.
+        modern: Whether its broker assigns.
+    """
+
+    def __init__(
+        self, *, exclude_internal: bool, grouped: bool = False, modern: bool = False
+    ) -> None:
+        self._exclude_internal = exclude_internal
+        self._grouped = grouped
+        self._modern = modern
+        self.kind = Kind.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.broker_pattern: str | None = None
+        self.listener: ConsumerRebalanceListener | None = None
+        self._presence = Presence()
+
+    @property
+    def manual(self) -> bool:
+        """Whether the application assigns partitions itself."""
+        return self.kind is Kind.PARTITIONS
+
+    @property
+    def shared(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self._grouped and self.kind not in (Kind.NONE, Kind.PARTITIONS)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the partitions follow the metadata."""
+        return not self._grouped and self.kind in (Kind.TOPICS, Kind.PATTERN)
+
+    def matches(self, topic: str) -> bool:
+        """Whether the client's pattern takes a topic that may be unknown here."""
+        return self.pattern is not None and self.pattern.match(topic) is not None
+
+    def wants(self, topic: str) -> bool:
+        """Whether a topic is subscribed to; of the broker's pattern only the broker knows."""
+        return topic in self.topics or self.kind is Kind.BROKER_PATTERN or self.matches(topic)
+
+    def subscribe(
+        self,
+        topics: Collection[str],
+        pattern: str | SubscriptionPattern | None,
+        listener: ConsumerRebalanceListener | None,
+    ) -> None:
+        """Subscribe to names or to a pattern.
+
+        Raises:
+            TypeError: Neither or both of topics and pattern; `topics` is a str, or no list, tuple
+                or set of str; the listener is none.
+            ValueError: The pattern is no regular expression; a pattern for the broker without a
+                group whose broker assigns.
+            IllegalStateError: Another kind of subscription is there.
+        """
+        if not (topics or pattern):
+            raise TypeError("You should provide either `topics` or `pattern`")
+        if topics and pattern:
+            raise TypeError("You can't provide both `topics` and `pattern`")
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        compiled: re.Pattern[str] | None = None
+        for_broker: str | None = None
+        names: frozenset[str] = frozenset()
+        if isinstance(pattern, SubscriptionPattern):
+            kind = Kind.BROKER_PATTERN
+            for_broker = self._pattern_for_broker(pattern.pattern)
+        elif pattern:
+            kind = Kind.PATTERN
+            compiled = _compiled(pattern)
+        else:
+            kind = Kind.TOPICS
+            names = topic_names(topics)
+        if self.kind not in (Kind.NONE, kind):
+            raise _exclusive()
+        self.kind = kind
+        self.topics = names
+        self.pattern = compiled
+        self.broker_pattern = for_broker
+        self.listener = listener
+
+    def _pattern_for_broker(self, pattern: object) -> str:
+        if not isinstance(pattern, str):
+            raise TypeError("Pattern should be a str")
+        if not pattern:
+            raise KafkaConfigurationError("a SubscriptionPattern should not be empty")
+        if not self._modern:
+            raise KafkaConfigurationError(
+                "a SubscriptionPattern is resolved by the broker: it needs a `group_id` and "
+                "group_protocol='consumer'"
+            )
+        return pattern
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Take partitions of the application's choice; none takes all away.
+
+        Raises:
+            TypeError: Something among them is no (topic, partition).
+            ValueError: A number that no partition has.
+            InvalidTopicError: A topic's name that no request can carry.
+            IllegalStateError: Topics or a pattern are subscribed to.
+        """
+        wanted = as_partitions(partitions)
+        if self.kind not in (Kind.NONE, Kind.PARTITIONS):
+            raise _exclusive()
+        self.kind = Kind.PARTITIONS
+        self.topics = frozenset(tp.topic for tp in wanted)
+        return wanted
+
+    def unsubscribe(self) -> None:
+        """Want nothing; any kind of subscription may follow."""
+        self.kind = Kind.NONE
+        self.topics = frozenset()
+        self.pattern = None
+        self.broker_pattern = None
+        self.listener = None
+
+    def take_over(self, other: Subscription) -> None:
+        """Want what another one does; it belonged to a start that failed."""
+        self.kind = other.kind
+        named = other.kind is Kind.TOPICS or other.kind is Kind.PARTITIONS
+        self.topics = other.topics if named else frozenset()
+        self.pattern = other.pattern
+        self.broker_pattern = other.broker_pattern
+        self.listener = other.listener
+
+    def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group has assigned these: of the broker's pattern, all that is known of it here."""
+        if self.kind is Kind.BROKER_PATTERN:
+            self.topics = frozenset(tp.topic for tp in partitions)
+
+    def on_metadata(
+        self, metadata: Metadata, assigned: Collection[TopicPartition] = (), now: float = 0.0
+    ) -> list[TopicPartition] | None:
+        """The partitions to read now, or None if they do not follow the metadata.
+
+        What the metadata does not tell for the moment, or what is refused, stays (see `presence`).
+
+        Args:
+            assigned: The partitions read so far.
+            now: Monotonic seconds.
+        """
+        if self.pattern is not None:
+            before = self.topics
+            self.topics = frozenset(
+                topic.name
+                for topic in metadata.topics.values()
+                if self.pattern.match(topic.name)
+                and not (topic.is_internal and self._exclude_internal)
+            )
+            if self._grouped:
+                # The group would rebalance whenever a broker does not tell one for a moment. Its
+                # partitions are the group's business: the first one stands for the topic.
+                mine = [TopicPartition(topic, 0) for topic in before]
+                self.topics |= {tp.topic for tp in self._presence.kept(metadata, mine, now)}
+        if not self.automatic:
+            return None
+        mine = [tp for tp in assigned if tp.topic in self.topics or self.matches(tp.topic)]
+        wanted = self._presence.kept(metadata, mine, now)
+        self.topics |= {tp.topic for tp in wanted}
+        for name in self.topics:
+            topic = metadata.topics.get(name)
+            if topic is not None and topic.error is None:
+                wanted.update(TopicPartition(name, p) for p in topic.partitions)
+        return sorted(wanted)
+
+
+def _compiled(pattern: object) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise TypeError("Pattern should be a str")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
+
+
+def _exclusive() -> IllegalStateError:
+    return IllegalStateError(
+        "Subscription to topics, partitions and pattern are mutually exclusive"
+    )

@@ -1,0 +1,1 @@
+"""Finding and validating the position of a partition."""

@@ -1,0 +1,423 @@
+"""Finding out that a log is no longer the one that was read (KIP-320).
+
+A leader that was elected among replicas that lagged behind (an unclean election) does not have the
+newest records that were read of its predecessor, and stores others at their offsets. Whoever goes
+on at his offset would miss those. So when a partition has another leader, or the same in a new
+epoch, and when the position came with an epoch (a commit), the leader is asked with
+OffsetForLeaderEpoch where the epoch of the last record read ended. If that is before the position,
+the log was cut there: the position goes back to that offset or, with `auto_offset_reset="none"`,
+reads raise LogTruncationError. Where the leader knows nothing of that epoch, the reset policy says
+where to go on.
+
+A topic that was deleted and made again has another id (KIP-516): its log is another one however
+long it is, so the reset policy decides, once the records buffered of the old one were handed out.
+Metadata of a broker that lags behind has another id, too, and ids have no order. So the leader that
+this metadata names is asked for metadata of its own, and a position is given up only if it tells
+the same id, and that it leads the partition. (Java keeps its positions whatever ids it is told, and
+reads the new topic from the old offset on.)
+
+Non-obvious:
+
+- A partition is not fetched while it waits here; what was fetched before is handed out meanwhile.
+  Asked about is the next fetch's offset, and only when everything fetched is decoded: before that
+  it is not known.
+- If the log was cut before that offset while decoded records are still to be handed out, they are
+  dropped, and the position in front of them is asked about in its turn.
+- An answer counts only for what was asked: the same generation, offset and leader epoch.
+- While ids contradict each other the partition is not fetched and nothing of it is committed.
+- Brokers before 2.3 are not asked: they want the rights of a broker for it (as in Java).
+- The questions that come up in one pass of the loop are asked together, one request a leader.
+
+Source: OffsetForLeaderEpochRequest.json v3-v4, KIP-101, KIP-320.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from copy import copy
+from typing import Final, NamedTuple
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import metadata_request
+from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions
+from aiokafka_lite.consumer.partitions.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
+from aiokafka_lite.errors import (
+    KafkaError,
+    LogTruncationError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+    for_code,
+)
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
+from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_FOR_CONSUMERS_FROM: Final = 3
+"""First version that a consumer may ask with the right to see the topic (Kafka 2.3)."""
+
+_IDS_FROM: Final = 10
+"""First version of Metadata that has topic ids (Kafka 2.8)."""
+
+_CONSUMER: Final = -1
+_UNDEFINED: Final = -1
+
+OUTDATED_TRIES: Final = 10
+"""How often metadata is asked for again while its leader epoch is older than the position's. A
+broker that lags tells it so; but a topic made again counts its epochs from the beginning, and a
+cluster before 2.8 has no topic ids to tell the two apart."""
+
+
+class _Asked(NamedTuple):
+    """What was asked about one partition, to judge the answer by."""
+
+    state: PartitionState
+    generation: int
+    offset: int
+    epoch: int
+    leader_epoch: int
+
+
+class Validation:
+    """Holds positions against the logs of new leaders.
+
+    Args:
+        cluster: Whom to ask.
+        positions: The assigned partitions.
+        buffer: Where a partition is told of its error, and what is to be dropped.
+        options: The consumer's.
+        tasks: Owner of the tasks.
+        loop: The event loop it lives in.
+        on_moved: Called when a partition may be fetched again, has an error, or needs its position
+            looked up.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        buffer: FetchBuffer,
+        options: ConsumerOptions,
+        tasks: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+        on_moved: Callable[[PartitionState], None],
+    ) -> None:
+        self.closed = False
+        self._cluster = cluster
+        self._positions = positions
+        self._buffer = buffer
+        self._options = options
+        self._tasks = tasks
+        self._loop = loop
+        self._on_moved = on_moved
+        self._due: dict[PartitionState, None] = {}  # to be looked at in the next pass of the loop
+        self._asked: set[PartitionState] = set()
+        self._held: set[PartitionState] = set()  # to be looked at when more was handed out
+        self._outdated: dict[PartitionState, int] = {}  # how often metadata was found too old
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self.closed = True
+
+    # --- what makes a position doubtful
+
+    def on_metadata(self) -> None:
+        """The partitions have followed newer metadata. O(assigned partitions)."""
+        for state in self._positions:
+            self.consider(state)
+
+    def consider(self, state: PartitionState) -> None:
+        """Something about a partition changed: have its position validated if that is due."""
+        if not state.unvalidated or state in self._asked or self.closed:
+            return
+        if not self._due:
+            self._loop.call_soon(self._look)
+        self._due[state] = None
+
+    def on_starved(self) -> None:
+        """The application waits: what was held for it may have been given up meanwhile."""
+        if self._held:
+            held, self._held = self._held, set()
+            for state in held:
+                self.consider(state)
+
+    # --- asking
+
+    def _look(self) -> None:
+        due, self._due = self._due, {}
+        by_leader: dict[int, list[_Asked]] = {}
+        rivals: dict[int, list[PartitionState]] = {}
+        for state in due:
+            if (
+                self.closed
+                or not state.unvalidated
+                or state in self._asked
+                or self._positions.get(state.tp) is not state
+            ):
+                continue
+            if state.rival_id is not None:
+                leader = self._cluster.metadata.leader(*state.tp)
+                if leader is not None:  # else it is considered again with the next metadata
+                    rivals.setdefault(leader.node_id, []).append(state)
+                continue
+            if state.error is not None and not _is_outdone(state):
+                continue
+            if state.records is not None:
+                self._held.add(state)  # comes back when they are decoded, too
+                continue
+            offset, epoch = state.fetch_offset, state.fetch_epoch
+            if state.remade:
+                if state.chunk is None:
+                    self._on_truncated(state, None, UNKNOWN_EPOCH)
+                else:
+                    state.waits_for_chunk = True  # comes back when it is handed out
+            elif offset is None or epoch < 0 or state.leader_epoch < 0:
+                self._validated(state)  # nothing is known that could be compared
+            elif epoch > state.leader_epoch and self._is_outdated(state):
+                self._asked.add(state)
+                self._tasks.spawn(self._refresh(state), f"refresh the leader epoch of {state.tp}")
+            else:
+                leader = self._cluster.metadata.leader(*state.tp)
+                if leader is not None:  # else it is considered again with the next metadata
+                    asked = _Asked(state, state.fetch_generation, offset, epoch, state.leader_epoch)
+                    by_leader.setdefault(leader.node_id, []).append(asked)
+        for node, group in by_leader.items():
+            self._asked.update(each.state for each in group)
+            self._tasks.spawn(self._ask(node, group), f"validate positions at broker {node}")
+        for node, doubted in rivals.items():
+            self._asked.update(doubted)
+            self._tasks.spawn(self._ask_for_ids(node, doubted), f"ask broker {node} for topic ids")
+
+    def _is_outdated(self, state: PartitionState) -> bool:
+        tries = self._outdated.get(state, 0)
+        self._outdated[state] = tries + 1
+        return tries < OUTDATED_TRIES
+
+    async def _refresh(self, state: PartitionState) -> None:
+        await self._pause()
+        self._asked.discard(state)
+        self.consider(state)
+
+    async def _pause(self) -> None:
+        """Back off, and have the metadata refreshed meanwhile (as Java does on any failure)."""
+        self._cluster.request_update()
+        await asyncio.sleep(self._cluster.retry_backoff.delay(1))
+
+    async def _ask(self, node: int, group: Collection[_Asked]) -> None:
+        """Ask one broker once. Who got no answer is asked about again after a pause."""
+        try:
+            try:
+                response = await self._cluster.broker(node).request(
+                    _request(group),
+                    Purpose.GENERAL,
+                    oldest=_FOR_CONSUMERS_FROM,
+                    timeout=self._options.request_timeout,
+                )
+            except UnsupportedVersionError:
+                for each in group:
+                    if self._counts(each):
+                        self._validated(each.state)
+                return
+            except KafkaError as error:
+                if self.closed:
+                    return
+                log.info("Positions were not validated at broker %s: %s", node, error)
+                if not error.retriable:
+                    for each in group:
+                        if self._counts(each):
+                            self._fail(each.state, copy(error), stays=False)
+                await self._pause()
+                return
+            if not self._on_response(group, response):
+                await self._pause()
+        finally:
+            self._asked.difference_update(each.state for each in group)
+            for each in group:
+                self.consider(each.state)
+
+    async def _ask_for_ids(self, node: int, doubted: Collection[PartitionState]) -> None:
+        """Ask the leader of partitions, as metadata names it, which id their topics have.
+
+        If it contradicts metadata, or gives no answer, they are considered again after a pause,
+        with metadata that may be of another broker.
+        """
+        wanted = {state: state.rival_id for state in doubted}
+        try:
+            try:
+                response = await self._cluster.broker(node).request(
+                    metadata_request({state.tp.topic for state in doubted}, _IDS_FROM, False),
+                    Purpose.GENERAL,
+                    oldest=_IDS_FROM,
+                    timeout=self._options.request_timeout,
+                )
+            except UnsupportedVersionError:
+                confirmed = set(doubted)  # it cannot say anything against it
+            except KafkaError as error:
+                log.info("Broker %s was not asked for topic ids: %s", node, error)
+                confirmed = set()
+            else:
+                confirmed = _confirmed(doubted, response, node)
+            if self.closed:
+                return
+            pause = False
+            for state, rival in wanted.items():
+                if state.rival_id is None or self._positions.get(state.tp) is not state:
+                    continue  # it is settled
+                if state in confirmed and state.rival_id == rival:
+                    state.on_rival_confirmed()
+                    log.info("Topic %s was deleted and made again", state.tp.topic)
+                    self._on_moved(state)
+                else:
+                    pause = True
+            if pause:
+                await self._pause()
+        finally:
+            self._asked.difference_update(doubted)
+            for state in doubted:
+                self.consider(state)
+
+    def _counts(self, asked: _Asked) -> bool:
+        """Whether an answer is still about where the partition stands."""
+        state = asked.state
+        return (
+            not self.closed
+            and state.unvalidated
+            and not state.remade
+            and state.rival_id is None
+            and state.records is None
+            and self._positions.awaits_answer(state, asked.generation)
+            and (state.fetch_offset, state.leader_epoch) == (asked.offset, asked.leader_epoch)
+        )
+
+    # --- what brokers answer
+
+    def _on_response(
+        self, group: Collection[_Asked], response: OffsetForLeaderEpochResponse
+    ) -> bool:
+        """Judge each partition's answer.
+
+        Returns:
+            Whether all of the group were answered, so that none needs a pause.
+        """
+        open_ = {each.state.tp: each for each in group}
+        for topic in response.topics:
+            for told in topic.partitions:
+                tp = TopicPartition(topic.topic, told.partition)
+                asked = open_.get(tp)
+                if asked is None:
+                    log.warning("Told of the leader epochs of %s, which was not asked for", tp)
+                elif told.error_code:
+                    self._on_error(asked, for_code(told.error_code)(tp.topic))
+                else:
+                    del open_[tp]
+                    if self._counts(asked):
+                        self._on_end(asked, told)
+        return not open_
+
+    def _on_error(self, asked: _Asked, error: KafkaError) -> None:
+        """Java asks again after any code but one."""
+        if isinstance(error, TopicAuthorizationFailedError):
+            if self._counts(asked):
+                self._fail(asked.state, error, stays=False)
+        else:
+            level = logging.INFO if error.retriable else logging.WARNING
+            log.log(level, "%s was not validated: %s; trying again", asked.state.tp, error)
+
+    def _on_end(self, asked: _Asked, told: EpochEndOffset) -> None:
+        state, offset = asked.state, asked.offset
+        known = told.end_offset > _UNDEFINED and told.leader_epoch > _UNDEFINED
+        if known and told.end_offset >= offset:
+            log.debug("%s is valid at offset %s", state.tp, offset)
+            self._validated(state)
+            return
+        position, epoch = state.position, state.position_epoch
+        if (
+            state.chunk is not None
+            and position is not None
+            and (epoch >= 0 or (known and position <= told.end_offset))
+        ):
+            # What is decoded reaches beyond: the application may not have read that far.
+            self._buffer.forget(state)
+            state.return_to(position, epoch)
+            self._on_moved(state)
+        elif known:
+            self._on_truncated(state, told.end_offset, told.leader_epoch)
+        else:
+            self._on_truncated(state, None, UNKNOWN_EPOCH)
+
+    def _validated(self, state: PartitionState) -> None:
+        state.unvalidated = False
+        self._outdated.pop(state, None)
+        self._on_moved(state)
+
+    def _on_truncated(self, state: PartitionState, end: int | None, epoch: int) -> None:
+        """The log that was read ends at `end`, or (None) nothing of it is known to be left."""
+        position = state.position
+        policy = self._options.auto_offset_reset
+        where = "there is another log" if end is None else f"the log was cut at offset {end}"
+        log.warning("%s stands at offset %s, but %s", state.tp, position, where)
+        if policy is OffsetReset.NONE:
+            offsets: dict[tuple[str, int], int] = {state.tp: -1 if position is None else position}
+            divergent: dict[tuple[str, int], int] = {} if end is None else {state.tp: end}
+            self._fail(state, LogTruncationError(offsets, divergent), stays=True)
+            return
+        self._buffer.forget(state)
+        if end is None:
+            state.ask_reset(policy)
+        else:
+            state.return_to(end, epoch)
+            state.unvalidated = False  # the leader itself said so
+        self._outdated.pop(state, None)
+        self._on_moved(state)
+
+    def _fail(self, state: PartitionState, error: KafkaError, *, stays: bool) -> None:
+        self._buffer.fail(state, error, stays=stays)
+        self._on_moved(state)
+
+
+def _is_outdone(state: PartitionState) -> bool:
+    """Whether the error to be raised tells where a log was cut that by now is another one."""
+    error = state.error
+    return state.remade and isinstance(error, LogTruncationError) and bool(error.divergent_offsets)
+
+
+def _confirmed(
+    doubted: Collection[PartitionState], response: MetadataResponse, node: int
+) -> set[PartitionState]:
+    """Those whose topic has the rival id and that the broker leads, by its own word."""
+    led = {
+        (topic.name, partition.partition_index): topic.topic_id
+        for topic in response.topics
+        if not topic.error_code
+        for partition in topic.partitions
+        if partition.leader_id == node
+    }
+    return {state for state in doubted if led.get(state.tp) == state.rival_id}
+
+
+def _request(group: Collection[_Asked]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for each in group:
+        name, partition = each.state.tp
+        topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[]))
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=partition,
+                current_leader_epoch=each.leader_epoch,
+                leader_epoch=each.epoch,
+            )
+        )
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))

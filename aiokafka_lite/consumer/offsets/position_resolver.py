@@ -1,0 +1,481 @@
+"""Asking brokers where offsets are: the ends of partitions, and records by time.
+
+`list_offsets` answers for any partitions, assigned or not. `PositionResolver` gives the assigned
+partitions that have no position one, in the background: nothing has to be read for that to happen.
+A partition that was just assigned goes on where its group stopped (`PositionResolver.committed`);
+where the group has committed nothing, and after a reset, the reset policy says where.
+
+Non-obvious:
+
+- Partitions are asked about in one request a leader. A partition without a leader waits alone and
+  holds up nobody; those of a topic that is not known yet wait for it together.
+- A position that arrives for a partition that was sought meanwhile is dropped (its generation).
+- Whoever waits for the coordinator of the group holds up none of the others.
+
+Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from copy import copy
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.retry import LeaderOf, call
+from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
+from aiokafka_lite.consumer.partitions.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset, ResetByDuration
+from aiokafka_lite.errors import (
+    FencedMemberEpochError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    StaleMemberEpochError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+    UnsupportedForMessageFormatError,
+    for_code,
+)
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Times that mean the ends of a partition."""
+
+_BY_TIME_FROM: Final = 1
+"""First version that finds a record by its time (Kafka 0.10.1)."""
+
+_ISOLATION_FROM: Final = 2
+_TIMEOUT_FROM: Final = 10
+_CONSUMER: Final = -1
+_NONE: Final = -1
+
+_TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
+
+
+class _AskAgain(KafkaError):
+    """A code by which nothing is found yet. Java's consumer asks again after any but two, and has
+    the metadata refreshed: its leader epoch may be that of a topic that was made again since."""
+
+    retriable = True
+    invalid_metadata = True
+
+
+class CommittedOffset(Protocol):
+    """What a group has committed for a partition."""
+
+    @property
+    def offset(self) -> int:
+        """Offset of the next record to read."""
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Leader epoch of the record before it; None where it was not told."""
+
+
+CommittedReader: TypeAlias = Callable[
+    [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, CommittedOffset]]
+]
+"""Reads what the group has committed; a partition without a commit is missing from the answer.
+What it raises is asked again if it is retriable, and told to the application otherwise."""
+
+_OUT_OF_GROUP: Final = (FencedMemberEpochError, StaleMemberEpochError, UnknownMemberIdError)
+"""The membership has ended or changed: its machine takes the partitions away, or gets the epoch
+that is to be asked with. Nothing for the application."""
+
+
+class Found(NamedTuple):
+    """Where a search ended.
+
+    Attributes:
+        offset: The offset, or -1 if no record is that late.
+        timestamp: The record's, in milliseconds since the epoch; -1 for an end.
+    """
+
+    offset: int
+    timestamp: int
+
+
+async def list_offsets(
+    cluster: Cluster,
+    times: Mapping[TopicPartition, int],
+    deadline: float,
+    *,
+    isolation: IsolationLevel,
+    on_found: Callable[[TopicPartition, Found | KafkaError], None],
+    search: bool = False,
+) -> None:
+    """Look up an offset in each partition.
+
+    Args:
+        times: Milliseconds since the epoch, `EARLIEST` or `LATEST`, by partition.
+        deadline: In loop time.
+        isolation: With READ_COMMITTED the latest offset is the last stable one.
+        on_found: Called once for each partition, as the answers come: with a KafkaTimeoutError
+            for those that could not be asked in time.
+        search: Whether the brokers must be able to find records by time.
+
+    Cancellation: ends it; partitions not answered yet are not told of.
+    """
+    pending = dict(times)
+
+    def settle(tp: TopicPartition, found: Found | KafkaError) -> None:
+        if pending.pop(tp, None) is not None:
+            on_found(tp, found)
+
+    asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
+
+    def ask(partitions: Collection[TopicPartition]) -> None:
+        known, unknown = _by_leader(cluster, partitions)
+        search_from = _BY_TIME_FROM if search else 0
+        for group in known:
+            asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from)
+            asks[asyncio.ensure_future(asking)] = group
+        for topic, group in unknown.items():
+            learning = _learn(cluster, topic, group, deadline, settle)
+            asks[asyncio.ensure_future(learning)] = group
+
+    ask(pending)
+    try:
+        while asks:
+            done, _ = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+            again: list[TopicPartition] = []
+            for each in done:
+                again += [tp for tp in asks.pop(each) if tp in pending]
+                each.result()
+            # What a broker did not settle has another leader by now, what was not known has one.
+            ask(again)
+    finally:
+        for each in asks:
+            each.cancel()
+
+
+def _by_leader(
+    cluster: Cluster, partitions: Collection[TopicPartition]
+) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
+    """The partitions by the broker to ask, those without a leader each alone; and those of topics
+    that are not known yet, by their topic."""
+    metadata = cluster.metadata
+    led: dict[int, list[TopicPartition]] = {}
+    alone: list[list[TopicPartition]] = []
+    unknown: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        leader = metadata.leader(*tp)
+        if leader is not None:
+            led.setdefault(leader.node_id, []).append(tp)
+            continue
+        topic = metadata.topics.get(tp.topic)
+        if topic is None or topic.error is not None or not topic.partitions:
+            unknown.setdefault(tp.topic, []).append(tp)
+        else:
+            alone.append([tp])
+    return [*led.values(), *alone], unknown
+
+
+async def _learn(
+    cluster: Cluster,
+    topic: str,
+    group: Collection[TopicPartition],
+    deadline: float,
+    settle: Callable[[TopicPartition, Found | KafkaError], None],
+) -> None:
+    """Wait until a topic is known: then it is known, too, whom to ask about its partitions."""
+    try:
+        await cluster.partitions_of(topic, deadline)
+    except KafkaTimeoutError as error:
+        for tp in group:
+            settle(tp, _out_of_time(tp, error))
+    except KafkaError as error:
+        for tp in group:
+            settle(tp, copy(error))
+
+
+async def _ask(
+    cluster: Cluster,
+    group: Collection[TopicPartition],
+    pending: Mapping[TopicPartition, int],
+    deadline: float,
+    isolation: IsolationLevel,
+    settle: Callable[[TopicPartition, Found | KafkaError], None],
+    oldest: int,
+) -> None:
+    """Ask the leader of the first partition of a group, until that one is settled; and about the
+    others that are pending along with it."""
+    first = next(iter(group))
+
+    def build(version: int) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for tp in group:
+            if tp in pending:
+                topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+                known = cluster.metadata.partition(*tp)
+                topic.partitions.append(
+                    ListOffsetsPartition(
+                        partition_index=tp.partition,
+                        # A broker that does not know yet that it leads no more shall say so.
+                        current_leader_epoch=UNKNOWN_EPOCH if known is None else known.leader_epoch,
+                        timestamp=pending[tp],
+                    )
+                )
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=isolation.value if version >= _ISOLATION_FROM else 0,
+            topics=list(topics.values()),
+            timeout_ms=_left_ms(deadline) if version >= _TIMEOUT_FROM else 0,
+        )
+
+    def check(response: ListOffsetsResponse) -> None:
+        for topic in response.topics:
+            for told in topic.partitions:
+                tp = TopicPartition(topic.name, told.partition_index)
+                if not told.error_code:
+                    settle(tp, _found(tp, told))
+                    continue
+                error = for_code(told.error_code)(tp.topic)
+                if isinstance(error, TopicAuthorizationFailedError):
+                    settle(tp, error)
+                elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
+                    settle(tp, Found(_NONE, _NONE))  # no record of this log can be found by time
+                elif tp == first:
+                    raise error if error.invalid_metadata else _AskAgain(str(error)) from error
+        if first in pending:  # asking again at once would go on for ever
+            settle(first, KafkaProtocolError(f"the leader of {first} did not tell its offset"))
+
+    try:
+        await call(
+            cluster,
+            PerVersion(ListOffsetsRequest, build),
+            LeaderOf(*first),
+            deadline,
+            check=check,
+            oldest=oldest,
+        )
+    except KafkaTimeoutError as error:
+        for tp in group:
+            settle(tp, _out_of_time(tp, error))
+    except KafkaError as error:
+        settle(first, error)
+
+
+def _out_of_time(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
+    timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
+    timeout.__cause__ = error
+    return timeout
+
+
+def _found(tp: TopicPartition, told: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
+    found = Found(told.offset, told.timestamp)
+    if told.offset == _NONE and told.old_style_offsets:  # version 0 answers with a list
+        found = Found(told.old_style_offsets[0], _NONE)
+    if found.offset < _NONE:
+        return KafkaProtocolError(
+            f"The leader of {tp} reports the impossible offset {found.offset}"
+        )
+    return found
+
+
+def _left_ms(deadline: float) -> int:
+    return max(int((deadline - asyncio.get_running_loop().time()) * 1000), 1)
+
+
+_Wanted: TypeAlias = tuple[PartitionState, int]
+"""A partition whose position is looked up, and the generation that the answer is for."""
+
+
+class PositionResolver:
+    """Finds positions for assigned partitions that have none.
+
+    Args:
+        cluster: Whom to ask.
+        positions: The assigned partitions.
+        buffer: Where a partition is told that it has no offset and no policy.
+        options: The consumer's.
+        tasks: Owner of the tasks.
+        on_resolved: Called when a partition has its position, or an error.
+
+    Attributes:
+        committed: Reads the group's offsets, or None without a group. Set by the owner before the
+            first partition is assigned.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        buffer: FetchBuffer,
+        options: ConsumerOptions,
+        tasks: TaskOwner,
+        on_resolved: Callable[[PartitionState], None],
+    ) -> None:
+        self.closed = False
+        self.committed: CommittedReader | None = None
+        self._cluster = cluster
+        self._positions = positions
+        self._buffer = buffer
+        self._options = options
+        self._tasks = tasks
+        self._on_resolved = on_resolved
+        self._asked: set[_Wanted] = set()
+        self._woken = False
+        self._moved = asyncio.Event()  # set when positions were found, cleared by who waits
+
+    def close(self) -> None:
+        """Look up nothing more, and end the waits."""
+        self.closed = True
+        self.announce()
+
+    def wake(self) -> None:
+        """Look up the positions of the partitions that have none and are not being looked up: in
+        the next pass of the loop, so that many changes make one question."""
+        if not self._woken and not self.closed:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._woken = False
+        if self.closed:
+            return
+        resuming: list[_Wanted] = []
+        resetting: dict[bool, list[_Wanted]] = {}
+        for state in self._positions.without_position():
+            wanted = (state, state.generation)
+            if wanted not in self._asked:
+                if state.resumes and self.committed is not None:
+                    resuming.append(wanted)
+                else:
+                    by_time = isinstance(state.reset, ResetByDuration)
+                    resetting.setdefault(by_time, []).append(wanted)
+        self._asked.update(resuming, *resetting.values())
+        if resuming and self.committed is not None:
+            self._tasks.spawn(self._resume(self.committed, resuming), "look up commits")
+        for search, group in resetting.items():
+            self._tasks.spawn(self._reset(group, search=search), "look up positions")
+
+    def announce(self) -> None:
+        """Let those who wait for positions look again."""
+        self._moved.set()
+
+    async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
+        """Wait until all of these have a position, an error, or are no longer assigned; or until
+        this is closed.
+
+        Raises:
+            KafkaTimeoutError: Not by the deadline (loop time).
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not self.closed and any(
+                    state.position is None
+                    and state.error is None
+                    and self._positions.get(state.tp) is state
+                    for state in states
+                ):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            missing = [state.tp for state in states if state.position is None]
+            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:5])
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise KafkaTimeoutError(f"no position of {named}{more} was found in time") from None
+
+    async def _resume(self, committed: CommittedReader, wanted: Collection[_Wanted]) -> None:
+        """Let partitions go on where their group stopped; the others are reset by policy."""
+        try:
+            found = await committed([state.tp for state, _ in wanted])
+        except KafkaError as error:
+            if self.closed:
+                return
+            if error.retriable or isinstance(error, _OUT_OF_GROUP):
+                log.info("The committed offsets are not known: %s; trying again", error)
+                await asyncio.sleep(self._cluster.retry_backoff.delay(1))
+            else:
+                for state, generation in wanted:
+                    if self._positions.is_current(state, generation):
+                        self._fail(state, copy(error))
+        else:
+            for state, generation in wanted:
+                if self._positions.is_current(state, generation):
+                    self._on_committed(state, found.get(state.tp))
+        finally:
+            self._asked.difference_update(wanted)
+        self.wake()  # the policy has its turn, or the question its next one
+
+    def _on_committed(self, state: PartitionState, commit: CommittedOffset | None) -> None:
+        if commit is None:
+            state.resumes = False
+            return
+        log.debug("%s goes on at offset %s, as committed", state.tp, commit.offset)
+        epoch = UNKNOWN_EPOCH if commit.leader_epoch is None else commit.leader_epoch
+        self._settle(state, commit.offset, epoch)
+
+    async def _reset(self, wanted: Collection[_Wanted], *, search: bool) -> None:
+        """Give partitions the position that their reset policy says.
+
+        Args:
+            search: Whether the policies say a time, which brokers before 0.10.1 cannot find.
+        """
+        by_tp = {state.tp: (state, generation) for state, generation in wanted}
+        times: dict[TopicPartition, int] = {}
+        try:
+            for state, generation in wanted:
+                if not self._positions.is_current(state, generation) or state.reset is None:
+                    continue
+                if state.reset is OffsetReset.NONE:
+                    self._fail(state, NoOffsetForPartitionError(state.tp))
+                elif isinstance(state.reset, ResetByDuration):
+                    now = int(time.time() * 1000)
+                    times[state.tp] = max(now - state.reset.milliseconds, 0)
+                else:
+                    times[state.tp] = _TIME_OF[state.reset]
+            await list_offsets(
+                self._cluster,
+                times,
+                asyncio.get_running_loop().time() + self._options.request_timeout,
+                isolation=self._options.isolation_level,
+                on_found=lambda tp, found: self._on_found(*by_tp[tp], found),
+                search=search,
+            )
+        finally:
+            self._asked.difference_update(wanted)
+        self.wake()  # those that timed out are asked about again
+
+    def _on_found(self, state: PartitionState, generation: int, found: Found | KafkaError) -> None:
+        if not self._positions.is_current(state, generation):
+            return
+        if isinstance(found, KafkaTimeoutError):
+            log.warning("%s", found)
+        elif isinstance(found, KafkaError):
+            self._fail(state, found)
+        elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
+            state.reset = OffsetReset.LATEST  # no record is that young: begin with the next one
+        else:
+            log.debug("%s starts at offset %s", state.tp, found.offset)
+            # An empty log of an old broker has no latest offset to tell but its beginning.
+            self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
+
+    def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:
+        state.seek(offset, epoch)
+        self._on_resolved(state)
+        self.announce()
+
+    def _fail(self, state: PartitionState, error: KafkaError) -> None:
+        self._buffer.fail(state, error, stays=isinstance(error, NoOffsetForPartitionError))
+        self._on_resolved(state)
+        self.announce()

@@ -1,0 +1,1 @@
+"""The state of the assigned partitions, and the delivery of their records."""

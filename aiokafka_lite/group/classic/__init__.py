@@ -1,0 +1,1 @@
+"""Membership in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""

@@ -1,0 +1,185 @@
+"""A classic member's parts, and what may become of it at any time: it is lost, it fails, it is
+fenced, it gives up. Sans-IO; `classic` tells of the whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.group.assignors.interface import choose_rebalance_protocol
+from aiokafka_lite.group.classic.coordinator_search import CoordinatorSearch
+from aiokafka_lite.group.classic.identity import Place
+from aiokafka_lite.group.classic.owned_partitions import Holdings
+from aiokafka_lite.group.classic.rebalance_attempts import Rebalance
+from aiokafka_lite.group.classic.rejoin_triggers import Watch
+from aiokafka_lite.group.classic.states import ACTIVE, SYNCED, ClassicState
+from aiokafka_lite.group.membership import (
+    Assignor,
+    CommitIdentity,
+    Counters,
+    Elect,
+    GroupMetadata,
+    MembershipOptions,
+)
+from aiokafka_lite.group.session_clocks import PollClock, SessionClock
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+S = ClassicState
+
+
+class ClassicMember:
+    """What a member of a group of the classic protocol is made of.
+
+    Args:
+        options: The member's.
+        assignors: Whose assignments it understands, the preferred one first.
+
+    Raises:
+        KafkaConfigurationError: No assignors, two of one name, or no way of rebalancing that all
+            of them have.
+    """
+
+    def __init__(self, options: MembershipOptions, assignors: Sequence[Assignor]) -> None:
+        self.options = options
+        self.rebalance_protocol = choose_rebalance_protocol(assignors)
+        self.counters = Counters()
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._state = S.UNSUBSCRIBED
+        self._watch = Watch(racks=options.client_rack is not None)
+        self._session = SessionClock(options.session_timeout, options.heartbeat_interval)
+        self._polls = PollClock(options.max_poll_interval)
+        self._coordinator = CoordinatorSearch(options.retry_backoff)
+        self._rebalance = Rebalance(options.retry_backoff, self.counters)
+        self._holdings = Holdings()
+        self._place = Place(options)
+
+        self._target: frozenset[TopicPartition] = frozenset()  # what the application is to hold
+        self._elect: Elect | None = None  # whose result is wanted
+        self._electing: Elect | None = None  # whose result is to come
+        self._shares: Mapping[str, bytes] = {}  # to be told by SyncGroup
+
+        self._failure: KafkaError | None = None  # to be handed out
+
+        self._prepared = False  # what has to be given back before the join is
+        self._newcomer = True  # has not joined since it subscribed
+        self._leave_reason = ""
+        self._departed = False  # in LEAVING: the membership is given up
+        self._resubscribed = False  # join again after LEAVING
+        self._closing = False
+        self._stay = False  # go without telling the coordinator
+
+    @property
+    def state(self) -> ClassicState:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` is through."""
+        return self._state is S.CLOSED
+
+    @property
+    def member_id(self) -> str:
+        """The member's id; "" while there is none."""
+        return self._place.member_id
+
+    @property
+    def generation(self) -> int:
+        """The generation; -1 outside of the group."""
+        return self._place.generation
+
+    @property
+    def protocol(self) -> str:
+        """Name of the assignor of the generation; "" before the first."""
+        return self._place.protocol
+
+    @property
+    def broker_assigns(self) -> bool:
+        """A member of the group assigns."""
+        return False
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What the application holds."""
+        return self._holdings.partitions
+
+    @property
+    def rejoin_needed(self) -> bool:
+        """Whether a rebalance is wanted or under way."""
+        settled = self._state is S.STABLE and self._rebalance.wanted is None
+        return self._state in ACTIVE and not settled
+
+    @property
+    def leaving(self) -> bool:
+        """Whether `leave` or `close` is under way."""
+        return self._state is S.LEAVING
+
+    @property
+    def watched_topics(self) -> frozenset[str]:
+        """Topics whose changes `on_metadata` has to tell."""
+        return self._watch.watched
+
+    @property
+    def unresolved_topic_ids(self) -> frozenset[UUID]:
+        """None: this protocol goes by names."""
+        return frozenset()
+
+    def commit_identity(self) -> CommitIdentity | None:
+        """As whom to commit; None: this is no member now."""
+        return self._place.identity
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this is, for transactions."""
+        return self._place.metadata
+
+    # --- what becomes of the member
+
+    def _lose(self, why: str, *, member_id: bool = False) -> None:
+        """The membership is over: someone else may own the partitions."""
+        log.info("No longer a member of group %s: %s", self.options.group_id, why)
+        self._end_era(member_id=member_id)
+        if self._state in ACTIVE:
+            self._rebalance.want(why)
+            self._state = S.PREPARING
+
+    def _end_era(self, *, member_id: bool) -> None:
+        self._place.end(member_id=member_id)
+        self._on_place_over()
+
+    def _on_place_over(self) -> None:
+        self._prepared = False
+        self._elect = None
+        self._watch.stop_leading()
+        self._holdings.on_membership_over()
+
+    def _give_up(self, reason: str, *, tell: bool) -> None:
+        """Be a member no longer."""
+        self._rebalance.abandon()
+        self._place.give_up(reason, tell=tell)
+        self._on_place_over()
+
+    def _join_again(self, now: float, *, at_once: bool = False) -> None:
+        self._rebalance.on_refused(now, at_once=at_once)
+        self._state = S.PREPARING
+
+    def _fail(self, error: KafkaError) -> None:
+        self._rebalance.abandon()
+        self._failure = error
+        self._state = S.FAILED
+
+    def _fence(self, error: KafkaError) -> None:
+        """Another member has the instance id: the id of this one is worth nothing any more."""
+        log.error("Fenced out of group %s: %s", self.options.group_id, error)
+        self._rebalance.abandon()
+        self._end_era(member_id=True)
+        if self._state is not S.LEAVING:
+            self._failure = error
+            self._state = S.FENCED
+
+    def _look_for_changes(self) -> None:
+        if self._state in SYNCED or self._state is S.SYNCING:
+            self._rebalance.want(self._watch.why_rejoin())

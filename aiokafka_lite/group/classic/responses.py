@@ -1,0 +1,282 @@
+"""What a classic member makes of the coordinator's answers, and of their absence. Sans-IO.
+
+=====================  ========================  ========================  ========================
+Error                  JoinGroup, SyncGroup      Heartbeat                 OffsetCommit
+=====================  ========================  ========================  ========================
+MEMBER_ID_REQUIRED     join with the id          -                         -
+UNKNOWN_MEMBER_ID      lost, join without id     lost, join without id     lost, join without id
+ILLEGAL_GENERATION     lost, join with the id    lost, join with the id    lost, join with the id
+REBALANCE_IN_PROGRESS  join again                rejoin; the session goes  rejoin
+                                                 on
+FENCED_INSTANCE_ID     fenced                    fenced                    fenced
+COORDINATOR_NOT_AVA.., find it, join again       find it, beat again       find it
+NOT_COORDINATOR
+other retriable ones   join again                beat again                -
+ends the consumer      failed                    failed                    -
+anything else          failed                    beat again                -
+=====================  ========================  ========================  ========================
+
+"Lost" holds of the generation that was told with the request; an answer to one that is past says
+nothing. Joining again takes a growing pause, but for the first time after a loss or a rebalance. A
+connection that broke counts as a retriable error, and the coordinator is looked for.
+
+Source: AbstractCoordinator and ConsumerCoordinator of Kafka's Java client, 4.x.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka_lite.errors import (
+    FencedInstanceIdError,
+    GroupCoordinatorNotAvailableError,
+    IllegalGenerationError,
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+    KafkaError,
+    MemberIdRequired,
+    NotCoordinatorForGroupError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka_lite.group.classic.identity import NOBODY, Sent
+from aiokafka_lite.group.classic.member import ClassicMember
+from aiokafka_lite.group.classic.requests import HEARTBEAT, JOIN, LEAVE, PROTOCOL_TYPE, SYNC
+from aiokafka_lite.group.classic.states import ACTIVE, SYNCED, ClassicState
+from aiokafka_lite.group.membership import (
+    FIND_COORDINATOR,
+    CommitIdentity,
+    Elect,
+    GroupMember,
+    TopicLayout,
+)
+from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatResponse
+from aiokafka_lite.protocol.messages.join_group import JoinGroupResponse
+from aiokafka_lite.protocol.messages.leave_group import LeaveGroupResponse
+from aiokafka_lite.protocol.messages.sync_group import SyncGroupResponse
+from aiokafka_lite.structs import TopicPartition
+
+log = logging.getLogger(__name__)
+
+S = ClassicState
+
+_MOVED: Final = (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError)
+_NO_MEMBER: Final = (IllegalGenerationError, UnknownMemberIdError)
+
+
+class ClassicAnswers(ClassicMember):
+    """A member that hears."""
+
+    def on_coordinator(self, now: float) -> None:
+        """The coordinator is known."""
+        self._coordinator.on_found()
+        self._session.on_coordinator(now)
+
+    def on_coordinator_lost(self, now: float) -> None:
+        """The coordinator is gone, or was found wrong elsewhere."""
+        self._coordinator.on_lost(now)
+
+    def on_metadata(self, topics: Mapping[str, TopicLayout], now: float) -> None:
+        """The metadata of topics."""
+        self._watch.on_metadata(topics)
+        self._look_for_changes()
+
+    def on_response(self, kind: str, response: Response, now: float) -> None:
+        """A request was answered."""
+        sent = self._place.on_outcome(kind)
+        match response:
+            case JoinGroupResponse():
+                self._on_join(response, sent, now)
+            case SyncGroupResponse():
+                self._on_sync(response, sent, now)
+            case HeartbeatResponse(error_code=0):
+                self.counters.heartbeats += 1
+                self.counters.last_heartbeat = sent.at
+                if sent.era == self._place.era:
+                    self._session.on_answered(sent.at)
+            case HeartbeatResponse():
+                self._on_heartbeat_error(self._error(response.error_code, HEARTBEAT), sent, now)
+            case LeaveGroupResponse():
+                for code in {response.error_code, *(each.error_code for each in response.members)}:
+                    if code:
+                        log.info("%s", self._error(code, LEAVE))
+            case _:
+                raise IllegalStateError(f"no classic member asks for {response!r}")
+
+    def on_error(self, kind: str, error: KafkaError, now: float) -> None:
+        """A request, or the search for the coordinator, has failed."""
+        if kind == FIND_COORDINATOR:
+            self._coordinator.on_failed(now)
+            if not error.retriable and self._state in ACTIVE:
+                self._fail(error)
+            return
+        sent = self._place.on_outcome(kind)
+        if error.retriable:
+            self._coordinator.on_lost(now)
+        if kind == HEARTBEAT:
+            self._on_heartbeat_error(error, sent, now)
+        elif kind == LEAVE:
+            log.info("LeaveGroup to group %s: %s", self.options.group_id, error)
+        elif self._is_current(kind, sent):
+            self._on_join_error(kind, error, now)
+
+    def _on_join(self, response: JoinGroupResponse, sent: Sent, now: float) -> None:
+        named = response.error_code in (0, MemberIdRequired.errno) and sent.member_id == NOBODY
+        if not self._is_current(JOIN, sent):
+            if named and not self._place.static and not self._stay:
+                self._place.decline(response.member_id, self._leave_reason)
+            return
+        if response.error_code == MemberIdRequired.errno and named:
+            self._place.member_id = response.member_id
+            self._state = S.PREPARING
+            return
+        if response.error_code:
+            self._on_join_error(JOIN, self._error(response.error_code, JOIN), now)
+            return
+        chosen = response.protocol_name or ""
+        # Even if it cannot go along with the group: the place is there, and is to be given up.
+        self._place.take(response.member_id, response.generation_id, chosen)
+        self._session.restart(now)
+        if response.protocol_type not in (None, PROTOCOL_TYPE) or chosen not in self._assignors:
+            self._on_join_error(JOIN, self._inconsistent(response.protocol_type, chosen), now)
+            return
+        self._shares = {}
+        if response.leader != response.member_id:
+            self._state = S.SYNCING
+            return
+        self._state = S.ELECTING
+        members = tuple(
+            GroupMember(member.member_id, member.group_instance_id, member.metadata)
+            for member in response.members
+        )
+        self._elect = Elect(chosen, members, response.skip_assignment)
+
+    def _on_sync(self, response: SyncGroupResponse, sent: Sent, now: float) -> None:
+        if not self._is_current(SYNC, sent):
+            return
+        if response.error_code:
+            self._on_join_error(SYNC, self._error(response.error_code, SYNC), now)
+            return
+        kind, name = response.protocol_type, response.protocol_name
+        if kind not in (None, PROTOCOL_TYPE) or name not in (None, self._place.protocol):
+            self._on_join_error(SYNC, self._inconsistent(kind, name or ""), now)
+            return
+        try:
+            assignor = self._assignors[self._place.protocol]
+            partitions = frozenset(assignor.on_assignment(response.assignment, self.generation))
+        except KafkaError as error:
+            self._on_join_error(SYNC, error, now)
+            return
+        except Exception as error:  # of an application's assignor
+            self._on_join_error(SYNC, assignor_failed(self._place.protocol, error), now)
+            return
+        self._session.restart(now)
+        self._on_assignment(partitions, now)
+
+    def _on_assignment(self, partitions: frozenset[TopicPartition], now: float) -> None:
+        self._prepared = False
+        if not self._watch.accept(partitions):
+            # The subscription has changed since, or the leader errs: what was assigned is not
+            # taken, and the pauses grow if that goes on.
+            self._rebalance.want("received assignment does not match the current subscription")
+            self._join_again(now)
+            return
+        self._rebalance.on_done(now)
+        self._target = partitions
+        self._state = S.ASSIGNING
+        if self.assignment - partitions:
+            self._state = S.REVOKING
+            self._rebalance.want("need to revoke partitions and re-join")
+        self._look_for_changes()
+
+    def _on_join_error(self, what: str, error: KafkaError, now: float) -> None:
+        """JoinGroup, the election or SyncGroup was refused, or came to nothing."""
+        log.info("%s of group %s: %s", what, self.options.group_id, error)
+        self._rebalance.on_failed()
+        if isinstance(error, FencedInstanceIdError):
+            self._fence(error)
+            return
+        self._rebalance.want(f"rebalance failed due to {type(error).__name__}")
+        if isinstance(error, _NO_MEMBER):
+            self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
+            self._join_again(now, at_once=True)
+        elif isinstance(error, RebalanceInProgressError):
+            self._join_again(now, at_once=True)
+        elif error.retriable:
+            if isinstance(error, _MOVED):
+                self._coordinator.on_lost(now)
+            self._join_again(now)
+        else:
+            self._fail(error)
+
+    def _on_heartbeat_error(self, error: KafkaError, sent: Sent, now: float) -> None:
+        if isinstance(error, FencedInstanceIdError) and sent.era == self._place.era:
+            self._fence(error)
+            return
+        if (sent.era, sent.generation) != (self._place.era, self.generation):
+            return  # of a time past
+        if self._place.waits_in_line:
+            return  # the answer to the join tells the same, and more
+        if isinstance(error, RebalanceInProgressError):
+            # The coordinator waits for this member to join, and keeps it for so long.
+            self._session.on_answered(sent.at)
+            if self._state in SYNCED:
+                self._rebalance.want("group is already rebalancing")
+        elif isinstance(error, _NO_MEMBER):
+            self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
+        elif error.fatal_to_consumer and self._state in ACTIVE:
+            self._fail(error)
+        else:
+            if isinstance(error, _MOVED):
+                self._coordinator.on_lost(now)
+            self._session.on_failed(now, self.options.retry_backoff.delay(1))
+
+    def _is_current(self, kind: str, sent: Sent) -> bool:
+        """Whether a JoinGroup or SyncGroup is still what the member waits for."""
+        wanted = S.JOINING if kind == JOIN else S.SYNCING
+        return sent.era == self._place.era and self._state is wanted
+
+    def _error(self, code: int, kind: str) -> KafkaError:
+        text = f"{kind} to group {self.options.group_id}"
+        if code == InvalidSessionTimeoutError.errno:
+            text += (
+                f": session_timeout_ms={self.options.session_timeout * 1000:.0f} is not between the"
+                " brokers' group.min.session.timeout.ms and group.max.session.timeout.ms"
+            )
+        return for_code(code)(text)
+
+    def _inconsistent(self, kind: str | None, name: str) -> KafkaError:
+        return InconsistentGroupProtocolError(
+            f"group {self.options.group_id} goes by {kind or PROTOCOL_TYPE} protocol {name!r}, this"
+            f" member by {PROTOCOL_TYPE} protocols {', '.join(self._assignors)}"
+        )
+
+    def on_commit_error(
+        self, error: KafkaError, now: float, sent: CommitIdentity | None = None
+    ) -> None:
+        """A commit was refused: the coordinator may know more of this member than it does."""
+        mine = self.commit_identity()
+        if isinstance(error, _MOVED):
+            self._coordinator.on_lost(now)
+        elif mine is None or sent not in (None, mine):
+            pass  # of a membership that is over anyway
+        elif isinstance(error, FencedInstanceIdError):
+            self._fence(error)
+        elif isinstance(error, RebalanceInProgressError):
+            if self._state in SYNCED:
+                self._rebalance.want("offset commit failed since group is already rebalancing")
+        elif isinstance(error, _NO_MEMBER) and not self._place.waits_in_line:
+            self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
+
+
+def assignor_failed(name: str, error: Exception) -> KafkaError:
+    """What the application is told of a mistake of its own assignor's."""
+    log.error("The assignor %s failed", name, exc_info=error)
+    failure = KafkaError(f"the assignor {name!r} failed: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,1 @@
+"""Membership in the consumer protocol of Kafka 4 (KIP-848)."""

@@ -1,0 +1,177 @@
+"""How the application comes to hold what its member owns, one listener at a time (KIP-848).
+Sans-IO.
+
+A change revokes first, then assigns; only then it is the member's own and can be acknowledged. A
+membership that ends meanwhile abandons its change: what the application holds then is taken from it
+as soon as the listener that runs is through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+from uuid import UUID
+
+from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.group.consumer.target_assignment import (
+    AssignmentBook,
+    Change,
+    LocalAssignment,
+    TopicIdPartition,
+)
+from aiokafka_lite.group.membership import Assign, Lost, Revoke, TopicLayout
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Reconciliation"]
+
+_Callback = TypeVar("_Callback", Revoke, Lost, Assign)
+
+
+class Reconciliation:
+    """What one application holds, and the way of it to what its member is to own."""
+
+    def __init__(self) -> None:
+        self._book = AssignmentBook()
+        self._change: Change | None = None  # begun, and not yet owned
+        self._callback: Revoke | Lost | Assign | None = None  # its listener runs
+        self._given: frozenset[TopicIdPartition] = frozenset()  # by a change not yet owned
+        self.held: frozenset[TopicPartition] = frozenset()
+        """What the application holds; what is taken from it, until its listener is through."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a listener runs."""
+        return self._callback is not None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the application holds nothing, and no listener runs."""
+        return self._callback is None and not self.held
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether the member owns what it shall own."""
+        return self._book.reconciled
+
+    @property
+    def owned(self) -> LocalAssignment:
+        """What the member has made its own, and what the application has been given of a change.
+
+        What is not told to be owned may be another's at once: in doubt it is too much.
+        """
+        current = self._book.current
+        if self._given <= current.partitions:
+            return current
+        return LocalAssignment(current.number, current.partitions | self._given)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics of what is owned and shall be, as far as their names are known."""
+        return self._book.topics
+
+    @property
+    def topic_ids(self) -> frozenset[UUID]:
+        """Topics of what is owned and shall be."""
+        return self._book.topic_ids
+
+    @property
+    def unresolved(self) -> frozenset[UUID]:
+        """Those of what shall be owned whose names are not known."""
+        return self._book.unresolved
+
+    # the target
+
+    def on_target(self, partitions: Iterable[TopicIdPartition]) -> bool:
+        """The coordinator told what the member shall own; whether that is another target."""
+        number = self._book.target.number
+        self._book.on_target(partitions)
+        return self._book.target.number != number
+
+    def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
+        """The names of topic ids."""
+        self._book.on_metadata(topics)
+
+    def maybe_begin(self) -> bool:
+        """Begin the next change, unless one is under way or it waits for metadata.
+
+        Returns:
+            Whether it is through already: it was nothing new, and is to be acknowledged only.
+        """
+        if self._callback is not None or self._change is not None:
+            return False
+        change = self._book.next_change()
+        if change is None:
+            return False
+        if change.is_nothing_new:
+            if self._book.current.number >= 0:
+                self._book.apply(change)
+                return True
+            # The application waits for its first assignment: not for one without any names.
+            if self._book.unresolved:
+                return False
+        self._change = change
+        return False
+
+    def abandon(self) -> None:
+        """The change that was begun will not be made."""
+        self._change = None
+
+    def end(self) -> None:
+        """The membership is over: nothing is owned, although the application may hold it yet."""
+        self._change = None
+        self._given = frozenset()
+        self._book.clear()
+
+    # listeners
+
+    def next_of_change(self) -> Revoke | Assign | None:
+        """The listener that the change needs next."""
+        change = self._change
+        if change is None or self._callback is not None:
+            return None
+        if change.revoked:
+            self._callback = revoke = Revoke(change.revoked)
+            return revoke
+        self.held = change.all
+        self._given = change.goal.partitions
+        self._callback = assign = Assign(change.added, change.all)
+        return assign
+
+    def release(self, *, lost: bool) -> Revoke | Lost | None:
+        """The listener that takes everything from the application; None if it holds nothing.
+
+        Args:
+            lost: Others may own it already.
+        """
+        if not self.held or self._callback is not None:
+            return None
+        self._callback = release = Lost(self.held) if lost else Revoke(self.held)
+        return release
+
+    def on_revoked(self) -> None:
+        """The listener of a `Revoke` is through."""
+        self.held -= self._take(Revoke).partitions
+        if self._change is not None:
+            self._change = replace(self._change, revoked=frozenset())
+
+    def on_lost(self) -> None:
+        """The listener of a `Lost` is through."""
+        self.held -= self._take(Lost).partitions
+
+    def on_assigned(self) -> bool:
+        """The listener of an `Assign` is through; whether its change is made by that."""
+        self._take(Assign)
+        change, self._change = self._change, None
+        if change is None:
+            return False  # the membership, or the wish to be a member, ended meanwhile
+        self._book.apply(change)
+        self._given = frozenset()
+        return True
+
+    def _take(self, kind: type[_Callback]) -> _Callback:
+        callback = self._callback
+        if not isinstance(callback, kind):
+            raise IllegalStateError(f"no listener of a {kind.__name__} is running")
+        self._callback = None
+        return callback

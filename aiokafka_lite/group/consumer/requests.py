@@ -1,0 +1,150 @@
+"""The heartbeats of the consumer protocol, which tell only what has changed (KIP-848). Sans-IO.
+
+The first heartbeat of a membership tells everything; later ones leave out what the coordinator
+knows. When an answer is lost, nobody knows what it knows: the next one tells everything again, upon
+which the coordinator also repeats the assignment.
+
+Source: ConsumerGroupHeartbeatRequest.json; ConsumerHeartbeatRequestManager of Kafka's Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
+from aiokafka_lite.group.membership import MembershipOptions, Send
+from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+
+__all__ = ["HEARTBEAT", "JOINING_EPOCH", "LEAVING_EPOCH", "STATIC_LEAVING_EPOCH", "Heartbeats"]
+
+HEARTBEAT: Final = ConsumerGroupHeartbeatRequest.name
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+STATIC_LEAVING_EPOCH: Final = -2
+OWN_MEMBER_IDS_FROM: Final = 1
+"""First version whose members make their own ids."""
+PATTERNS_FROM: Final = 1
+"""First version with subscriptions by regular expression."""
+
+_UNCHANGED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the coordinator was told last."""
+
+    topics: frozenset[str]
+    pattern: str
+    owned: LocalAssignment
+
+
+class Heartbeats:
+    """Makes the requests of one member.
+
+    Args:
+        options: The member's.
+        own_id: The id that it goes by where members make their own.
+    """
+
+    def __init__(self, options: MembershipOptions, own_id: str) -> None:
+        self._options = options
+        self._own_id = own_id
+        self._told: _Told | None = None
+        timeout = options.rebalance_timeout
+        # As Java: whoever may be silent for so long may take as long to give partitions back.
+        seconds = options.max_poll_interval if timeout is None else timeout
+        self._rebalance_timeout_ms = min(round(seconds * 1000), 0x7FFFFFFF)
+
+    def forget(self) -> None:
+        """The coordinator may not know what it was told: tell everything."""
+        self._told = None
+
+    def heartbeat(
+        self,
+        member_id: str,
+        epoch: int,
+        topics: frozenset[str],
+        pattern: str | None,
+        owned: LocalAssignment,
+    ) -> Send:
+        """A heartbeat that joins (epoch 0) or goes on; all that it tells counts as told.
+
+        Args:
+            member_id: As the coordinator told it; "" before that.
+            topics: Subscribed to by name.
+            pattern: Subscribed to by RE2 pattern.
+            owned: What the member has made its own.
+        """
+        told, self._told = self._told, _Told(topics, pattern or "", owned)
+        everything = told is None or epoch == JOINING_EPOCH
+        names = None if told and not everything and told.topics == topics else sorted(topics)
+        # Told as "" even where there is none: a static member's predecessor may have had one.
+        regex = (
+            None if told and not everything and told.pattern == (pattern or "") else pattern or ""
+        )
+        partitions = None if told and not everything and told.owned == owned else _by_topic(owned)
+        options = self._options
+
+        def request_for(version: int) -> ConsumerGroupHeartbeatRequest:
+            return ConsumerGroupHeartbeatRequest(
+                group_id=options.group_id,
+                member_id=self._id(member_id, version),
+                member_epoch=epoch,
+                instance_id=options.group_instance_id,
+                rack_id=(options.client_rack or None) if everything else None,
+                rebalance_timeout_ms=self._rebalance_timeout_ms if everything else _UNCHANGED,
+                subscribed_topic_names=names,
+                subscribed_topic_regex=regex if version >= PATTERNS_FROM else None,
+                server_assignor=options.server_assignor if everything else None,
+                topic_partitions=partitions,
+            )
+
+        return self._send(request_for, PATTERNS_FROM if pattern else 0)
+
+    def leave(self, member_id: str, epoch: int) -> Send:
+        """The last heartbeat of a membership.
+
+        Args:
+            member_id: As the coordinator told it; "" if it never answered.
+            epoch: -1; -2 of a static member that will be back.
+        """
+        self._told = None
+        options = self._options
+
+        def request_for(version: int) -> ConsumerGroupHeartbeatRequest:
+            return ConsumerGroupHeartbeatRequest(
+                group_id=options.group_id,
+                member_id=self._id(member_id, version),
+                member_epoch=epoch,
+                instance_id=options.group_instance_id,
+            )
+
+        # Nobody can leave under an id that the broker made and did not tell.
+        return self._send(request_for, 0 if member_id else OWN_MEMBER_IDS_FROM)
+
+    def _id(self, member_id: str, version: int) -> str:
+        return member_id or (self._own_id if version >= OWN_MEMBER_IDS_FROM else "")
+
+    def _send(
+        self, request_for: Callable[[int], ConsumerGroupHeartbeatRequest], oldest: int
+    ) -> Send:
+        return Send(
+            HEARTBEAT,
+            ConsumerGroupHeartbeatRequest,
+            request_for,
+            self._options.request_timeout,
+            oldest=oldest,
+        )
+
+
+def _by_topic(owned: LocalAssignment) -> list[TopicPartitions]:
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, partition in sorted(owned.partitions):
+        topics.setdefault(topic_id, []).append(partition)
+    return [TopicPartitions(topic_id, partitions) for topic_id, partitions in topics.items()]

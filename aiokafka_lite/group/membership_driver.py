@@ -1,0 +1,442 @@
+"""What drives a member of a group: the one task that carries out what its machine decides.
+
+The machine (`membership` tells how) is the same to it in both protocols. The task takes the steps
+and waits; each step that takes time is a child task of its own, which tells the machine what it
+came to and wakes the task. So heartbeats go on while a listener works, and a farewell overtakes a
+join.
+
+Non-obvious:
+- Nothing but the task takes steps. What the application does is told to the machine right away,
+  synchronously, and the task is woken.
+- Every `Send` is answered to the machine exactly once, whatever becomes of it, as is every
+  listener. When the driver ends it cancels its children, and none of them tells anything any more.
+- The owner is told of nothing twice, and of one listener at a time (the machine sees to it).
+  `on_change` comes from the task, after the steps of a change were begun.
+- A listener that stops the consumer waits for nothing here: what it is at work upon cannot be given
+  back before it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from math import inf
+from typing import Final, Protocol
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.group.assignment_data import subscribed_topics
+from aiokafka_lite.group.assignors.interface import LeadingAssignor
+from aiokafka_lite.group.coordinator_link import CoordinatorLink
+from aiokafka_lite.group.membership import (
+    FIND_COORDINATOR,
+    Assign,
+    Elect,
+    Fail,
+    FindCoordinator,
+    Lost,
+    Membership,
+    MembershipOptions,
+    Revoke,
+    Send,
+    Step,
+)
+from aiokafka_lite.group.membership_log import GroupLife
+from aiokafka_lite.group.topic_metadata import Briefing
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["GroupDriver", "GroupOwner"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class GroupOwner(Protocol):
+    """Whose membership it is: a consumer.
+
+    What these raise is a mistake of the owner's, which has dealt with what listeners raise itself.
+    """
+
+    async def on_revoke(self, partitions: frozenset[TopicPartition]) -> None:
+        """Give partitions back, which may still be committed for; possibly none (eager)."""
+
+    async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        """Partitions are gone: others may own them already."""
+
+    async def on_assign(
+        self, added: frozenset[TopicPartition], all: frozenset[TopicPartition]
+    ) -> None:
+        """Take over partitions.
+
+        Args:
+            added: Those that are new, possibly none.
+            all: Everything that is the member's now.
+        """
+
+    def on_fail(self, error: KafkaError) -> None:
+        """A lasting error, for whatever the application waits for. It ends nothing: the member
+        goes on with `GroupDriver.retry`, or by itself."""
+
+    def on_change(self) -> None:
+        """The membership has moved: its state, generation, assignment, or watched topics."""
+
+
+class GroupDriver:
+    """Drives one membership.
+
+    Attributes:
+        membership: The machine. Read from it; what it is told, it is told here.
+
+    Args:
+        cluster: Started by the time of `start`.
+        membership: Of either protocol.
+        owner: Told what happens to the partitions.
+        options: Those of the membership.
+        assignors: The classic membership's, for when it leads.
+        tasks: Owner of this task and its children. Tells what failed by mistake, and ends what
+            `close` could not end in time.
+        loop: Where all this runs.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        membership: Membership,
+        owner: GroupOwner,
+        *,
+        options: MembershipOptions,
+        assignors: Sequence[LeadingAssignor] = (),
+        tasks: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.membership = membership
+        self._cluster = cluster
+        self._owner = owner
+        self._options = options
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._tasks = tasks
+        self._loop = loop
+        self._link = CoordinatorLink(cluster, options.group_id, self._spawn)
+        self._briefing = Briefing(cluster, membership, options)
+        self._life = GroupLife(options.group_id, options.group_instance_id, membership)
+        self._task: asyncio.Task[None] | None = None
+        self._children: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()  # set: the task looks for steps again
+        self._wakes_at = -inf  # loop time when it does so unasked, at the latest
+        self._moved = asyncio.Event()  # set, and replaced, whenever the task has taken steps
+        self._seen: tuple[object, ...] = ()  # of the membership, when the owner was told last
+        self._waiting = False  # the application waits in a poll
+        self._resolving = False
+        self._ended = False
+
+    # --- life
+
+    def start(self) -> None:
+        """Begin to drive; the membership may have been told things before."""
+        self._task = self._tasks.spawn(self._run(), f"member of group {self._options.group_id}")
+
+    async def leave(self, reason: str, deadline: float) -> bool:
+        """Give everything back and leave the group; `subscribe` joins again.
+
+        Args:
+            reason: For the coordinator's log.
+            deadline: In loop time; after it the leaving goes on, but is not waited for.
+
+        Returns:
+            Whether it was through by then.
+
+        Cancellation: stops the wait; the member leaves all the same.
+        """
+        self.membership.leave(reason, self._now)
+        self.wake()
+        return await self._until(lambda: not self.membership.leaving, deadline)
+
+    async def close(self, deadline: float, stay: bool | None = None) -> None:
+        """Give everything back, leave the group, and end. Idempotent.
+
+        Args:
+            deadline: In loop time; by then it has ended, whatever listeners and brokers do.
+            stay: Remain a member until the session times out (KIP-1092); None: static members do.
+
+        Cancellation: ends it at once.
+        """
+        if self._task is not None and not self._ended:
+            self.membership.close(self._now, stay)
+            self.wake()
+            try:
+                await self._until(lambda: self.membership.closed, deadline)
+            finally:
+                self.abort()
+        self.abort()
+        ending = self._others()
+        if ending:
+            await asyncio.wait(ending, timeout=max(0.0, deadline - self._now))
+
+    def abort(self) -> None:
+        """End at once, without awaiting or telling anybody. Idempotent."""
+        if self._ended:
+            return
+        self._ended = True
+        for task in self._others():
+            task.cancel()
+        self._announce()
+
+    def _others(self) -> set[asyncio.Task[None]]:
+        """Its tasks, but for the one that runs: that may be the listener who ends all this."""
+        tasks = self._children if self._task is None else {self._task, *self._children}
+        return tasks - {asyncio.current_task()}
+
+    @property
+    def inside(self) -> bool:
+        """Whether who asks is a child of this, such as a listener: nothing here ends before it."""
+        return asyncio.current_task() in self._children
+
+    # --- what the application does
+
+    def wake(self) -> None:
+        """Something was told to the membership: see what it wants now."""
+        self._wake.set()
+
+    def subscribe(
+        self,
+        topics: Collection[str],
+        pattern: str | None = None,
+        matches: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Be a member that reads these; as `Membership.on_subscription`.
+
+        Raises:
+            KafkaConfigurationError: A pattern for the broker, in the classic protocol.
+            IllegalStateError: The driver is closed.
+        """
+        self.membership.on_subscription(topics, self._now, pattern=pattern, matches=matches)
+        # From here on the application is expected to poll.
+        self.membership.on_poll(self._now, waiting=self._waiting)
+        self._briefing.tell(self._cluster.metadata)
+        self.wake()
+
+    def poll(self, waiting: bool = False) -> None:
+        """The application asks for records; cheap enough for every read that is not served at once.
+
+        Args:
+            waiting: It goes on waiting until the next call of this. Where several wait, they do as
+                long as the last of them.
+        """
+        membership, now = self.membership, self._now
+        self._waiting = waiting
+        before = membership.state
+        membership.on_poll(now, waiting=waiting)
+        # Without a timer of its own the task would sleep through the end of the interval.
+        unguarded = not waiting and self._wakes_at > now + self._options.max_poll_interval
+        if unguarded or membership.state is not before:
+            self.wake()
+
+    def rejoin(self, reason: str) -> None:
+        """Rebalance (KIP-568).
+
+        Args:
+            reason: Told to the coordinator (KIP-800).
+        """
+        self.membership.request_rejoin(reason, self._now)
+        self.wake()
+
+    def retry(self) -> None:
+        """Go on after an `on_fail`, as far as that can help; without one, nothing happens."""
+        self.membership.retry(self._now)
+        self.wake()
+
+    # --- metadata
+
+    @property
+    def watched_topics(self) -> frozenset[str]:
+        """Topics whose metadata the client has to keep for the member's sake."""
+        return self.membership.watched_topics
+
+    def on_metadata(self, metadata: Metadata) -> None:
+        """There is new metadata; also of topics that nobody watches."""
+        if self._ended:
+            return
+        if self._link.lost:
+            # New metadata is asked for whenever a connection is lost: so it shows here soon.
+            self.membership.on_coordinator_lost(self._now)
+        self._briefing.tell(metadata)
+        self.wake()
+
+    # --- the task
+
+    @property
+    def _now(self) -> float:
+        return self._loop.time()
+
+    async def _run(self) -> None:
+        try:
+            while not self._ended:
+                self._wake.clear()
+                self._take_steps()
+                if self.membership.closed:
+                    return
+                at = self.membership.next_wakeup(self._now)
+                self._wakes_at = inf if at is None else at
+                try:
+                    async with asyncio.timeout_at(at):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass  # the machine's own time has come
+        finally:
+            self.abort()
+
+    def _take_steps(self) -> None:
+        membership = self.membership
+        self._life.look()
+        while (step := membership.next_step(self._now)) is not None:
+            self._life.on_step(step)
+            self._begin(step)
+        self._life.look()
+        if membership.rejoin_needed and membership.unresolved_topic_ids and not self._resolving:
+            self._resolving = True
+            self._spawn(self._resolve(), "names of topics")
+        # Quickly compared: an assignment is the same object for as long as it does not change.
+        seen = (
+            membership.state,
+            membership.generation,
+            membership.rejoin_needed,
+            membership.assignment,
+        )
+        if seen != self._seen:
+            self._seen = seen
+            self._owner.on_change()
+        self._announce()
+
+    def _begin(self, step: Step) -> None:
+        membership, owner = self.membership, self._owner
+        match step:
+            case Send():
+                self._spawn(self._ask(step), step.kind)
+            case FindCoordinator():
+                self._spawn(self._find(), "find the coordinator")
+            case Revoke(gone):
+                self._listen(partial(owner.on_revoke, gone), membership.on_revoked, "revoke")
+            case Lost(gone):
+                self._listen(partial(owner.on_lost, gone), membership.on_lost, "lost")
+            case Assign(added, everything):
+                listener = partial(owner.on_assign, added, everything)
+                self._listen(listener, membership.on_assigned, "assign")
+            case Elect():
+                self._spawn(self._elect(step), "assign partitions to the members")
+            case Fail(error):
+                owner.on_fail(error)
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        child = self._tasks.spawn(work, f"group {self._options.group_id}: {name}")
+        self._children.add(child)
+        child.add_done_callback(self._children.discard)
+
+    def _announce(self) -> None:
+        """Wake all who wait; each looks for itself whether it has what it waits for."""
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
+        if self.inside:
+            return holds()  # the machine waits for this very listener
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not holds() and not self._ended:
+                    await self._moved.wait()
+        except TimeoutError:
+            log.warning("Group %s was not left in time", self._options.group_id)
+        return holds()
+
+    # --- its children
+
+    async def _ask(self, step: Send) -> None:
+        try:
+            response = await self._link.ask(step)
+        except KafkaError as error:
+            self.membership.on_error(step.kind, error, self._now)
+        except Exception as error:
+            self.membership.on_error(step.kind, _mistake(f"{step.kind} failed", error), self._now)
+            raise  # a mistake of ours: the tasks' owner tells it
+        else:
+            self.membership.on_response(step.kind, response, self._now)
+        finally:
+            self.wake()
+
+    async def _find(self) -> None:
+        try:
+            await self._link.find(self._now + self._options.request_timeout)
+        except KafkaError as error:
+            self.membership.on_error(FIND_COORDINATOR, error, self._now)
+        except Exception as error:
+            failure = _mistake("the search for the coordinator failed", error)
+            self.membership.on_error(FIND_COORDINATOR, failure, self._now)
+            raise
+        else:
+            self._life.on_coordinator(
+                self._cluster.coordinators.get(CoordinatorKind.GROUP, self._options.group_id)
+            )
+            self.membership.on_coordinator(self._now)
+        finally:
+            self.wake()
+
+    def _listen(
+        self, listener: Callable[[], Awaitable[None]], through: Callable[[float], None], name: str
+    ) -> None:
+        async def listen() -> None:
+            try:
+                await listener()
+            finally:
+                # Whatever it came to: the member goes on, or the others would wait for it.
+                if not self._ended:
+                    through(self._now)
+                    self.wake()
+
+        self._spawn(listen(), name)
+
+    async def _elect(self, step: Elect) -> None:
+        """Lead: divide the partitions of all that the members subscribe to."""
+        try:
+            topics = subscribed_topics(member.subscription for member in step.members)
+            metadata = await self._briefing.load(topics)
+            # No await from here on: what is assigned and what is watched are of one moment.
+            layouts = self._briefing.tell(metadata, also=topics)
+            shares: Mapping[str, bytes] = {}
+            if not step.skip:
+                shares = self._assignors[step.protocol].assign(step.members, layouts)
+        except KafkaError as error:
+            self.membership.on_election_failed(error, self._now)
+        except Exception as error:
+            log.exception("The assignor %s failed", step.protocol)
+            failure = _mistake(f"the assignor {step.protocol!r} failed", error)
+            self.membership.on_election_failed(failure, self._now)
+        else:
+            self.membership.on_elected(shares, self._now, topics)
+        finally:
+            self.wake()
+
+    async def _resolve(self) -> None:
+        try:
+            await self._briefing.resolve(self._on_names)
+        finally:
+            self._resolving = False
+
+    def _on_names(self) -> None:
+        self._seen = ()  # there are topics to watch that the owner has not heard of
+        self.wake()
+
+
+def _mistake(what: str, error: Exception) -> KafkaError:
+    failure = KafkaError(f"{what}: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,72 @@
+"""What every client is told about its connections, in aiokafka's words, made into options."""
+
+import ssl
+
+from aiokafka_lite import _arguments
+from aiokafka_lite._arguments import INT64, milliseconds, size
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.sasl import choose
+
+
+def connection_options(
+    *,
+    client_id: str | None,
+    request_timeout: float,
+    connections_max_idle_ms: float | None,
+    security_protocol: str,
+    ssl_context: ssl.SSLContext | None,
+    sasl_mechanism: str | None,
+    sasl_plain_username: str | None,
+    sasl_plain_password: str | None,
+    sasl_kerberos_service_name: str | None,
+    sasl_kerberos_domain_name: str | None,
+    sasl_oauth_token_provider: AbstractTokenProvider | None,
+    max_response_bytes: int = 256 * 1024 * 1024,
+    reconnect_backoff_ms: float = 50,
+    reconnect_backoff_max_ms: float = 1000,
+    socket_connection_setup_timeout_ms: float = 10_000,
+    send_buffer_bytes: int = -1,
+    receive_buffer_bytes: int = -1,
+) -> ConnectionOptions:
+    """The options of a client's connections.
+
+    Args:
+        request_timeout: Seconds, checked before.
+        max_response_bytes: Largest response accepted.
+
+    The others are a client's own arguments, unchecked.
+
+    Raises:
+        ValueError, TypeError: In aiokafka's words where it has some.
+    """
+    _arguments.check_security(security_protocol, ssl_context)
+    mechanism = choose(
+        security_protocol,
+        {
+            "sasl_mechanism": sasl_mechanism,
+            "sasl_plain_username": sasl_plain_username,
+            "sasl_plain_password": sasl_plain_password,
+            "sasl_kerberos_service_name": sasl_kerberos_service_name,
+            "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
+            "sasl_oauth_token_provider": sasl_oauth_token_provider,
+        },
+    )
+    return ConnectionOptions(
+        client_id=client_id,
+        request_timeout=request_timeout,
+        connections_max_idle=None
+        if connections_max_idle_ms is None
+        else milliseconds("connections_max_idle_ms", connections_max_idle_ms, least=1, most=INT64),
+        max_response_bytes=max_response_bytes,
+        reconnect_backoff=milliseconds("reconnect_backoff_ms", reconnect_backoff_ms),
+        reconnect_backoff_max=milliseconds("reconnect_backoff_max_ms", reconnect_backoff_max_ms),
+        connect_timeout=milliseconds(
+            "socket_connection_setup_timeout_ms", socket_connection_setup_timeout_ms, least=1
+        ),
+        send_buffer_bytes=size("send_buffer_bytes", send_buffer_bytes, least=-1),
+        receive_buffer_bytes=size("receive_buffer_bytes", receive_buffer_bytes, least=-1),
+        security_protocol=security_protocol,
+        ssl_context=ssl_context,
+        mechanism=mechanism,
+    )

@@ -1,0 +1,168 @@
+"""Everything that a connection to a broker can be told, checked once, in one frozen value."""
+
+import math
+import re
+import ssl
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiokafka_lite._arguments import wire_string
+from aiokafka_lite._version import __version__
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.net.api_version_cache import KnownBrokers
+from aiokafka_lite.net.authenticate import Mechanism
+from aiokafka_lite.net.buffers import ReceiveBuffers
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+LARGEST_INT32: Final = 2**31 - 1
+
+# What KIP-511 lets a client say of itself; a broker refuses anything else with INVALID_REQUEST.
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Options of every connection that a client makes.
+
+    Two members are not settings but what connections made with the same options share: `known`
+    and `buffers`. Equality leaves them out.
+
+    Raises:
+        KafkaConfigurationError: (a ValueError) a value out of its range, or two that contradict
+            one another.
+        TypeError: A value of the wrong type.
+    """
+
+    client_id: str | None = "aiokafka_lite"
+    """Name of this client in the broker's logs, metrics and quotas."""
+    request_timeout: float = 40.0
+    """Seconds until a request without an answer fails its whole connection."""
+    connect_timeout: float = 10.0
+    """Seconds for one address to accept a connection, TLS handshake included; and for a broker
+    that may be too old for ApiVersions to say anything."""
+    connections_max_idle: float | None = 540.0
+    """Seconds without traffic after which a connection is closed; None for never. Brokers close
+    theirs after ten minutes by default, so nine keep the first word with the client."""
+    max_response_bytes: int = 256 * 1024 * 1024
+    """Largest response accepted. A length above it fails the connection before memory is taken.
+    It must be above `fetch_max_bytes`, which a single larger batch may exceed."""
+    security_protocol: str = "PLAINTEXT"
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    ssl_context: ssl.SSLContext | None = None
+    """How TLS is spoken; wanted with SSL and SASL_SSL, and only with them."""
+    mechanism: Mechanism | None = None
+    """How this client proves who it is; wanted with SASL_PLAINTEXT and SASL_SSL, only there."""
+    send_buffer_bytes: int | None = None
+    """The socket's send buffer, SO_SNDBUF; None or -1 leaves it to the operating system, whose
+    own tuning is better on most networks."""
+    receive_buffer_bytes: int | None = None
+    """The socket's receive buffer, SO_RCVBUF; None or -1 as above."""
+    reconnect_backoff: float = 0.05
+    """Seconds before a broker is dialled again after a first failure (KIP-580)."""
+    reconnect_backoff_max: float = 1.0
+    """Seconds that growing delay is bounded by."""
+    api_version: str | None = None
+    """Release of the brokers, such as "0.9": spares the search for what a broker before 0.10
+    speaks. Brokers since 0.10 are asked in any case. None and "auto" search."""
+    client_software_name: str = "aiokafka-lite"
+    """What the broker is told about this library (KIP-511)."""
+    client_software_version: str = __version__
+    known: KnownBrokers = field(default_factory=KnownBrokers, compare=False, repr=False)
+    """What was learned about brokers; shared by the connections, no setting."""
+    buffers: ReceiveBuffers = field(default_factory=ReceiveBuffers, compare=False, repr=False)
+    """Memory for large responses; shared by the connections, no setting."""
+
+    def __post_init__(self) -> None:
+        if self.client_id is not None:
+            wire_string("client_id", self.client_id)
+        for name in ("request_timeout", "connect_timeout"):
+            _seconds(name, getattr(self, name), above_zero=True)
+        for name in ("reconnect_backoff", "reconnect_backoff_max"):
+            _seconds(name, getattr(self, name))
+        if self.connections_max_idle is not None:
+            _seconds("connections_max_idle", self.connections_max_idle, above_zero=True)
+        _bytes("max_response_bytes", self.max_response_bytes)
+        for name in ("send_buffer_bytes", "receive_buffer_bytes"):
+            size = getattr(self, name)
+            if size == -1:
+                object.__setattr__(self, name, None)
+            elif size is not None:
+                _bytes(name, size)
+        if self.api_version is not None:
+            self._check_api_version(_string("api_version", self.api_version))
+        for name in ("client_software_name", "client_software_version"):
+            if not _SOFTWARE.fullmatch(_string(name, getattr(self, name))):
+                raise KafkaConfigurationError(
+                    f"{name} may hold letters, digits, '-' and '.', and begins and ends with one "
+                    f"of the first two, not {getattr(self, name)!r}"
+                )
+        self._check_security()
+
+    @property
+    def tls(self) -> bool:
+        """Connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def sasl(self) -> bool:
+        """Connections are authenticated by SASL."""
+        return self.security_protocol.startswith("SASL_")
+
+    def _check_api_version(self, release: str) -> None:
+        if release == "auto":
+            object.__setattr__(self, "api_version", None)
+        elif not re.fullmatch(r"\d+(\.\d+){0,3}", release):
+            raise KafkaConfigurationError(
+                f'api_version must be "auto" or a release such as "0.9", not {release!r}'
+            )
+
+    def _check_security(self) -> None:
+        _string("security_protocol", self.security_protocol)
+        if self.security_protocol not in SECURITY_PROTOCOLS:
+            raise KafkaConfigurationError(
+                f"security_protocol must be one of {', '.join(SECURITY_PROTOCOLS)}, "
+                f"not {self.security_protocol!r}"
+            )
+        if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
+            raise TypeError(f"ssl_context must be an ssl.SSLContext, not {self.ssl_context!r}")
+        if self.tls and self.ssl_context is None:
+            raise KafkaConfigurationError(
+                f"security_protocol {self.security_protocol} needs an ssl_context"
+            )
+        if not self.tls and self.ssl_context is not None:
+            raise KafkaConfigurationError(
+                f"an ssl_context was given, but security_protocol {self.security_protocol} "
+                "does not encrypt: the credentials and records would be sent in the clear"
+            )
+        if self.sasl and self.mechanism is None:
+            raise KafkaConfigurationError(
+                f"security_protocol {self.security_protocol} needs a SASL mechanism"
+            )
+        if not self.sasl and self.mechanism is not None:
+            raise KafkaConfigurationError(
+                f"a SASL mechanism was given, but security_protocol {self.security_protocol} "
+                "does not authenticate"
+            )
+
+
+def _string(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r}")
+    return value
+
+
+def _seconds(name: str, value: object, above_zero: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if not math.isfinite(value) or value < 0 or (above_zero and value == 0):
+        bound = "> 0" if above_zero else ">= 0"
+        raise KafkaConfigurationError(f"{name} must be {bound} seconds, not {value!r}")
+
+
+def _bytes(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a number of bytes, not {value!r}")
+    if not 1 <= value <= LARGEST_INT32:
+        raise KafkaConfigurationError(
+            f"{name} must be between 1 and {LARGEST_INT32} bytes, not {value!r}"
+        )

@@ -1,0 +1,204 @@
+# cython: language_level=3, freethreading_compatible=True
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
+"""Native ``send`` and ``send_and_wait``. Their specification is the twin beside this module."""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+from aiokafka_lite.producer.batching._accumulator_native cimport AppendCore
+from aiokafka_lite.producer.batching._ack_native cimport Ack, Wait
+from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
+
+from asyncio import _get_running_loop as running_loop
+
+from aiokafka_lite.producer._send_python import Sends as _TwinSends
+from aiokafka_lite.producer._send_python import Sent as _TwinSent
+from aiokafka_lite.producer._send_python import Stored as _TwinStored
+from aiokafka_lite.producer._send_python import mark_as_coroutine_function
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident()
+
+
+cdef raise_thrown(kind, value, traceback):
+    if value is None:
+        value = kind() if isinstance(kind, type) else kind
+    if traceback is not None:
+        value = value.with_traceback(traceback)
+    raise value
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Sent:
+    __doc__ = _TwinSent.__doc__
+
+    cdef Ack ack
+
+    def __init__(self, *_, **__):
+        raise TypeError("`send` makes it")
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        stop_with(self.ack)
+        raise StopIteration  # bare: Cython adds nothing to the exception that is set
+
+    def send(self, value):
+        return self.__next__()
+
+    def throw(self, kind, value=None, traceback=None):
+        raise_thrown(kind, value, traceback)
+
+    def close(self):
+        pass
+
+    @property
+    def __name__(self):
+        return "AIOKafkaProducer.send"
+
+
+cdef int send_to_sent(PyObject *sent, PyObject *_, PyObject **result) except -1:
+    Py_INCREF((<Sent>sent).ack)
+    result[0] = <PyObject *>(<Sent>sent).ack
+    return PYGEN_RETURN
+
+
+give_am_send(Sent, send_to_sent)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class Stored:
+    __doc__ = _TwinStored.__doc__
+
+    cdef Ack ack
+    cdef Wait _wait
+
+    def __init__(self, *_, **__):
+        raise TypeError("`send_and_wait` makes it")
+
+    cdef Wait _waiting(self):
+        if self._wait is None:
+            self._wait = Wait.__new__(Wait)
+            self._wait.ack = self.ack
+            self._wait.by_task = True
+        return self._wait
+
+    def __await__(self):
+        return self.ack.__await__()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._waiting().__next__()
+
+    def send(self, value):
+        return self._waiting().__next__()
+
+    def throw(self, kind, value=None, traceback=None):
+        raise_thrown(kind, value, traceback)
+
+    def close(self):
+        pass
+
+    @property
+    def __name__(self):
+        return "AIOKafkaProducer.send_and_wait"
+
+
+cdef int send_to_stored(PyObject *stored, PyObject *_, PyObject **result) except -1:
+    cdef bint stops
+    step = (<Stored>stored)._waiting()._step(&stops)
+    Py_INCREF(step)
+    result[0] = <PyObject *>step
+    return PYGEN_RETURN if stops else PYGEN_NEXT
+
+
+give_am_send(Stored, send_to_stored)
+
+
+cdef class Sends:
+    __doc__ = _TwinSends.__doc__
+
+    cdef readonly object _append
+    cdef AppendCore _core  # None where another `append` stands before its own
+    cdef object _home
+    cdef bint _home_tells  # asyncio's own loops tell in which thread they run
+
+    def __init__(self, AppendCore core not None, append=None):
+        self._core = core if append is None else None
+        self._append = core.append if append is None else append
+        self._home = core.loop
+        self._home_tells = hasattr(core.loop, "_thread_id")
+
+    cdef inline bint _here(self) except -1:
+        if self._home_tells:  # one attribute in place of a call; it is None unless the loop runs
+            thread = self._home._thread_id
+            return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
+        return running_loop() is self._home
+
+    cdef inline _take(self, topic, value, key, partition, timestamp_ms, headers):
+        if self._core is not None:
+            return self._core.append_fields(topic, value, key, partition, timestamp_ms, headers)
+        return self._append(topic, value, key, partition, timestamp_ms, headers)
+
+    def _append_here(self, topic, value, key, partition, timestamp_ms, headers):
+        if not self._here():
+            self._check_home()
+        return self._take(topic, value, key, partition, timestamp_ms, headers)
+
+    # Python functions, so that asyncio and mocks can mark them; those do not check their `self`.
+
+    @cython.binding(True)
+    def send(
+        self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
+    ):
+        cdef Sent sent
+        if not isinstance(<object>self, Sends):
+            raise TypeError(f"send() needs a producer, not {type(<object>self).__name__!r}")
+        if not self._here():
+            return self._send_later(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            result = self._take(topic, value, key, partition, timestamp_ms, headers)
+        except Exception as error:
+            return self._refuse(error)
+        if type(result) is not Ack:
+            return self._send_blocked(result)
+        sent = Sent.__new__(Sent)
+        sent.ack = <Ack>result
+        return sent
+
+    @cython.binding(True)
+    def send_and_wait(
+        self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
+    ):
+        cdef Stored stored
+        if not isinstance(<object>self, Sends):
+            raise TypeError(f"send_and_wait() needs a producer, not {type(<object>self).__name__!r}")
+        if not self._here():
+            return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            result = self._take(topic, value, key, partition, timestamp_ms, headers)
+        except Exception as error:
+            return self._refuse(error)
+        if type(result) is not Ack:
+            return self._send_blocked_and_wait(result)
+        stored = Stored.__new__(Stored)
+        stored.ack = <Ack>result
+        return stored
+
+
+for _name in ("send", "send_and_wait"):
+    _method, _twin = Sends.__dict__[_name], _TwinSends.__dict__[_name]
+    _method.__doc__ = _twin.__doc__
+    _method.__annotations__ = _twin.__annotations__
+    mark_as_coroutine_function(_method)

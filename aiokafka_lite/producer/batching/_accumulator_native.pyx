@@ -1,0 +1,251 @@
+# cython: language_level=3, freethreading_compatible=True
+# cython: wraparound=False, initializedcheck=False
+# cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
+"""Native ``send -> partition -> append -> ack``. Its specification is the twin beside this module."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t
+
+from aiokafka_lite.producer.batching._ack_native cimport ProducerBatch
+from aiokafka_lite.record._murmur2_native cimport murmur2_raw
+
+from collections import deque
+from copy import copy
+from operator import index as as_int
+
+from aiokafka_lite._arguments import check_headers, inert, partition_number
+from aiokafka_lite._arguments import timestamp_ms as as_timestamp
+from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.producer.batching._accumulator_python import AppendCore as _TwinCore
+from aiokafka_lite.producer.batching._accumulator_python import Blocked, _hash
+from aiokafka_lite.producer.batching._accumulator_python import PartitionQueue as _TwinQueue
+from aiokafka_lite.producer.batching._accumulator_python import TopicQueues as _TwinTopic
+from aiokafka_lite.structs import TopicPartition
+
+cdef extern from *:
+    """
+    #ifdef _WIN32
+    #include <windows.h>
+    static inline long long akl_now_ms(void) {
+        FILETIME t;
+        GetSystemTimePreciseAsFileTime(&t);
+        return ((((long long)t.dwHighDateTime << 32) | t.dwLowDateTime) - 116444736000000000LL) / 10000;
+    }
+    #else
+    #include <time.h>
+    static inline long long akl_now_ms(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    }
+    #endif
+    """
+    int64_t akl_now_ms() noexcept nogil
+
+cdef extern from *:
+    """
+    /* True if walking through headers may run code of the application, such as a send: unless they
+       are a list or tuple of tuples, and none of a class of its own. */
+    static inline int akl_may_act(PyObject *headers) {
+        PyObject **items;
+        Py_ssize_t i, count;
+        if (PyList_CheckExact(headers)) {
+            items = ((PyListObject *)headers)->ob_item;
+            count = PyList_GET_SIZE(headers);
+        } else if (PyTuple_CheckExact(headers)) {
+            items = ((PyTupleObject *)headers)->ob_item;
+            count = PyTuple_GET_SIZE(headers);
+        } else return 1;
+        for (i = 0; i < count; i++)
+            if (!PyTuple_CheckExact(items[i])) return 1;
+        return 0;
+    }
+    """
+    bint may_act "akl_may_act"(object headers) noexcept
+
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
+
+
+cdef inline int64_t hash_of(object key) except? -1:
+    if PyBytes_CheckExact(key):
+        return murmur2_raw(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+    return _hash(key)
+
+
+cdef inline Py_ssize_t number_of(object partition) except -1:
+    """A partition's number; Python says what is wrong with one that is none."""
+    cdef int overflow = 0
+    cdef Py_ssize_t number
+    if PyLong_CheckExact(partition):
+        number = PyLong_AsLongLongAndOverflow(partition, &overflow)
+        if not overflow and 0 <= number <= 0x7FFFFFFF:
+            return number
+    return partition_number(partition)
+
+
+@cython.final
+cdef class PartitionQueue:
+    __doc__ = _TwinQueue.__doc__
+
+    def __cinit__(self, topic_partition):
+        if not isinstance(topic_partition, tuple) or PyTuple_GET_SIZE(topic_partition) != 2:
+            raise TypeError(f"topic_partition must be a TopicPartition, not {topic_partition!r}")
+        self.topic_partition = topic_partition
+        self.waiting = deque()
+        self.in_flight = deque()
+
+    @property
+    def empty(self):
+        return not self.waiting and not self.in_flight
+
+
+@cython.final
+cdef class TopicQueues:
+    __doc__ = _TwinTopic.__doc__
+
+    def __cinit__(self, str topic not None, Py_ssize_t partitions, Py_ssize_t turn):
+        self.topic = topic
+        self.queues = []
+        self.available = []
+        self._turn = turn
+        self.grow(partitions)
+        self.move_on()
+
+    def grow(self, Py_ssize_t partitions):
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
+
+    cpdef PartitionQueue move_on(self):
+        cdef Py_ssize_t chosen
+        self._turn += 1
+        if self.available:
+            chosen = self.available[self._turn % len(self.available)]
+        else:
+            chosen = self._turn % len(self.queues)
+        if not 0 <= chosen < PyList_GET_SIZE(self.queues):
+            raise IndexError(f"{self.topic} has no partition {chosen}")
+        self.sticky = self.queues[chosen]
+        return self.sticky
+
+    def stick_to(self, PartitionQueue queue not None):
+        self.sticky = queue
+
+
+cdef class AppendCore:
+    __doc__ = _TwinCore.__doc__
+
+    def __cinit__(self, *_, **__):
+        self.topics = {}  # even where no `__init__` follows: it is looked into without a check
+
+    def __init__(self, loop, key_serializer, value_serializer, partitioner, bint ignore_keys=False):
+        self.loop = loop
+        self.topics = {}
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = partitioner
+        self._ignore_keys = ignore_keys
+
+    def append(self, topic, value, key, partition, timestamp_ms, headers):
+        return self.append_fields(topic, value, key, partition, timestamp_ms, headers)
+
+    cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers):
+        cdef int64_t timestamp
+        cdef int overflow = 0
+        if self.refusal is not None:
+            raise copy(self.refusal)
+        if not isinstance(topic, str):
+            raise TypeError(f"`topic` should be a str, not {topic!r}")
+        if timestamp_ms is None:
+            timestamp = akl_now_ms()
+        else:
+            if not PyLong_CheckExact(timestamp_ms):
+                timestamp_ms = as_timestamp(timestamp_ms)
+            timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+            if overflow or timestamp < 0:
+                as_timestamp(timestamp_ms)  # which tells what is wrong
+        if headers is not None and may_act(headers):
+            check_headers(headers)
+            headers = inert(headers)
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        return self._append(<str>topic, partition, timestamp, key, value, headers)
+
+    def append_serialized(self, str topic not None, partition, int64_t timestamp, key, value, headers):
+        return self._append(topic, partition, timestamp, key, value, headers)
+
+    cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers):
+        cdef TopicQueues topic_queues
+        cdef PartitionQueue queue
+        cdef Py_ssize_t number
+        cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)
+        if found == NULL:
+            if partition is not None:
+                partition = partition_number(partition)
+            return Blocked(topic, partition, None, timestamp, key, value, headers)
+        topic_queues = <TopicQueues?><object>found  # the dict is open to Python
+        if partition is not None:
+            number = number_of(partition)
+        elif self._partitioner is not None:
+            number = self._ask(topic_queues, key)
+        elif key is not None and not self._ignore_keys:
+            number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % PyList_GET_SIZE(topic_queues.queues)
+        else:
+            return self._append_sticky(topic_queues, timestamp, key, value, headers)
+        if number >= PyList_GET_SIZE(topic_queues.queues):
+            return Blocked(topic, number, None, timestamp, key, value, headers)
+        queue = <PartitionQueue?><object>PyList_GET_ITEM(topic_queues.queues, number)
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic, number, queue, timestamp, key, value, headers)
+        return ack
+
+    cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, key, value, headers):
+        cdef PartitionQueue queue = topic_queues.sticky
+        cdef ProducerBatch batch = queue.open
+        if batch is not None:
+            ack = batch.append_record(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        queue = self.next_sticky(topic_queues)
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic_queues.topic, None, queue, timestamp, key, value, headers)
+        return ack
+
+    cdef _append_to(self, PartitionQueue queue, int64_t timestamp, key, value, headers):
+        cdef ProducerBatch batch = queue.open
+        if batch is not None:
+            ack = batch.append_record(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        return self.open_batch(queue, timestamp, key, value, headers)
+
+    cdef Py_ssize_t _ask(self, TopicQueues topic_queues, key) except -1:
+        cdef Py_ssize_t count = len(topic_queues.queues)
+        cdef Py_ssize_t chosen = as_int(
+            self._partitioner(key, list(range(count)), list(topic_queues.available))
+        )
+        if not 0 <= chosen < count:
+            raise IllegalArgumentError(f"the partitioner chose {chosen} of {count} partitions")
+        return chosen
+
+    def next_sticky(self, topic_queues):
+        raise NotImplementedError
+
+    def close_batch(self, queue):
+        raise NotImplementedError
+
+    def open_batch(self, queue, timestamp, key, value, headers):
+        raise NotImplementedError

@@ -1,0 +1,279 @@
+"""`send -> partition -> append -> ack` in one call: the readable specification.
+
+`AppendCore` is the part of the accumulator that runs for every record; what runs for every batch
+(taking memory, readiness, draining) is `accumulator.Accumulator`, Python in both builds.
+
+Partitions are chosen as Java chooses them: an explicit one; else murmur2 of the key over all
+partitions; else, without a key, the topic's sticky partition, to which records go until a batch's
+worth of them went there (KIP-480, KIP-794), so that batches fill up before the next one is begun.
+"""
+
+import asyncio
+import copy
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from operator import index as as_int
+from typing import Any, Protocol
+
+from aiokafka_lite._arguments import check_headers, inert, partition_number
+from aiokafka_lite._arguments import timestamp_ms as as_timestamp
+from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.producer.batching._ack_python import Ack, ProducerBatch
+from aiokafka_lite.record.murmur2 import murmur2
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AppendCore", "Blocked", "PartitionQueue", "TopicQueues"]
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Blocked:
+    """A record that could not be appended yet, with its serializers already run.
+
+    Either nothing is known of its topic (or of the partition it names), or there is no memory for
+    the batch it would open.
+    """
+
+    __slots__ = ("headers", "key", "partition", "queue", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        queue: "PartitionQueue | None",
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition  # None: chosen when it is appended
+        self.queue = queue  # None: its topic or partition is not known
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+class PartitionQueue:
+    """The batches of one partition, oldest first: in flight, then waiting, the last maybe open."""
+
+    __slots__ = (
+        "in_flight",
+        "listed",
+        "muted_until",
+        "open",
+        "outbox",
+        "placed_at",
+        "sequences",
+        "topic_partition",
+        "waiting",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.open: ProducerBatch | None = None  # takes records; always the last of `waiting`
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: deque[ProducerBatch] = deque()
+        # The sender's own:
+        self.outbox: Any = None  # of the broker that leads the partition, None while none does
+        self.placed_at = 0  # the sender's count of metadata changes that was true for; 0: never
+        self.listed = False  # in its outbox' ready list
+        self.muted_until = 0.0  # loop time before which nothing is sent, after a failure
+        self.sequences: Any = None  # idempotence.Sequences, None without idempotence
+
+    @property
+    def empty(self) -> bool:
+        return not self.waiting and not self.in_flight
+
+
+class TopicQueues:
+    """One topic's partition queues by number, and the partition that keyless records stick to."""
+
+    __slots__ = ("_turn", "available", "produced", "queues", "sticky", "topic")
+
+    def __init__(self, topic: str, partitions: int, turn: int) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue] = []
+        self.available: list[int] = []  # partitions that have a leader
+        self.produced = 0  # bytes of batches that left the sticky partition before they were full
+        self._turn = turn  # where the rotation starts: random, so that producers spread
+        self.grow(partitions)
+        self.sticky = self.queues[0]
+        self.move_on()
+
+    def grow(self, partitions: int) -> None:
+        """Make queues up to a number of partitions; there are never fewer than before."""
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
+
+    def move_on(self) -> PartitionQueue:
+        """Let keyless records stick to the next partition that has a leader."""
+        self._turn += 1
+        candidates: Sequence[int] = self.available or range(len(self.queues))
+        chosen = candidates[self._turn % len(candidates)]
+        if not 0 <= chosen < len(self.queues):
+            raise IndexError(f"{self.topic} has no partition {chosen}")
+        self.sticky = self.queues[chosen]
+        return self.sticky
+
+    def stick_to(self, queue: PartitionQueue) -> None:
+        """Let keyless records stick to this partition."""
+        self.sticky = queue
+
+
+def _hash(key: object) -> int:
+    """murmur2 of a serialized key.
+
+    Raises:
+        TypeError: It is not bytes.
+    """
+    if not isinstance(key, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"key must be bytes, bytearray, memoryview or None, not {type(key).__name__}"
+        )
+    return murmur2(key)
+
+
+class Partitioner(Protocol):
+    def __call__(
+        self, key: bytes | None, all_partitions: list[int], available: list[int], /
+    ) -> int: ...
+
+
+class AppendCore:
+    """Appends records to the open batch of their partition.
+
+    Args:
+        loop: Whose acks these are.
+        key_serializer: Called with every key (None too), or None to take bytes as they are.
+        value_serializer: Likewise for values.
+        partitioner: Called as aiokafka calls it, or None for Java's choice.
+        ignore_keys: Records with a key stick to a partition like those without.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        key_serializer: Callable[[Any], Any] | None,
+        value_serializer: Callable[[Any], Any] | None,
+        partitioner: Partitioner | None,
+        ignore_keys: bool = False,
+    ) -> None:
+        self.loop = loop
+        self.topics: dict[str, TopicQueues] = {}
+        self.refusal: BaseException | None = None  # a copy is raised by every append
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = partitioner
+        self._ignore_keys = ignore_keys
+
+    def append(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Any,
+    ) -> Ack | Blocked:
+        """Append one record; its Ack, or what has to be waited for.
+
+        Raises:
+            TypeError: A topic, key, value, header, partition or timestamp of a wrong type.
+            IllegalArgumentError: A negative partition or timestamp.
+            MessageSizeTooLargeError: The record will never fit; nothing was changed.
+        """
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        if not isinstance(topic, str):
+            raise TypeError(f"`topic` should be a str, not {topic!r}")
+        if timestamp_ms is None:
+            timestamp = time.time_ns() // 1_000_000
+        else:
+            timestamp = as_timestamp(timestamp_ms)
+        if headers is not None:
+            check_headers(headers)
+            headers = inert(headers)
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        return self.append_serialized(topic, partition, timestamp, key, value, headers)
+
+    def append_serialized(
+        self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | Blocked:
+        """What `append` does after the serializers; also how a blocked record tries again."""
+        topic_queues = self.topics.get(topic)
+        if topic_queues is None:
+            if partition is not None:
+                partition = partition_number(partition)
+            return Blocked(topic, partition, None, timestamp, key, value, headers)
+        if partition is not None:
+            number = partition_number(partition)
+        elif self._partitioner is not None:
+            number = self._ask(self._partitioner, topic_queues, key)
+        elif key is not None and not self._ignore_keys:
+            number = (_hash(key) & 0x7FFFFFFF) % len(topic_queues.queues)
+        else:
+            return self._append_sticky(topic_queues, timestamp, key, value, headers)
+        if number >= len(topic_queues.queues):
+            return Blocked(topic, number, None, timestamp, key, value, headers)
+        queue = topic_queues.queues[number]
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic, number, queue, timestamp, key, value, headers)
+        return ack
+
+    def _append_sticky(
+        self, topic_queues: TopicQueues, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | Blocked:
+        queue = topic_queues.sticky
+        batch = queue.open
+        if batch is not None:
+            ack = batch.append(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        queue = self.next_sticky(topic_queues)
+        ack = self._append_to(queue, timestamp, key, value, headers)
+        if ack is None:
+            return Blocked(topic_queues.topic, None, queue, timestamp, key, value, headers)
+        return ack
+
+    def _append_to(
+        self, queue: PartitionQueue, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | None:
+        batch = queue.open
+        if batch is not None:
+            ack = batch.append(timestamp, key, value, headers)
+            if ack is not None:
+                return ack
+            self.close_batch(queue)
+        return self.open_batch(queue, timestamp, key, value, headers)
+
+    def _ask(self, partitioner: Partitioner, topic_queues: TopicQueues, key: Any) -> int:
+        """Ask the application's partitioner; it may keep or change the lists it is given."""
+        everyone = list(range(len(topic_queues.queues)))
+        chosen = as_int(partitioner(key, everyone, list(topic_queues.available)))
+        if not 0 <= chosen < len(topic_queues.queues):
+            raise IllegalArgumentError(
+                f"the partitioner chose {chosen} of {len(topic_queues.queues)} partitions"
+            )
+        return chosen
+
+    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """The partition to stick to, now that the sticky one has no batch open."""
+        raise NotImplementedError
+
+    def close_batch(self, queue: PartitionQueue) -> None:
+        """The open batch is full: it takes no more records and may leave at once."""
+        raise NotImplementedError
+
+    def open_batch(
+        self, queue: PartitionQueue, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> Ack | None:
+        """Begin a batch with a record; its Ack, or None: there is no memory for it now."""
+        raise NotImplementedError

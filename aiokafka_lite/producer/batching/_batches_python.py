@@ -1,0 +1,387 @@
+"""What runs once for every batch, from its first record to its outcome: the readable specification.
+
+`BatchCore` opens batches, says which partition may send one, hands them out in order, and takes
+what the broker stored. What is rare about batches (splits, failures, threads that compress) is
+`accumulator.Accumulator`, which heirs this; small batches cost more than their records otherwise.
+"""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiokafka_lite.errors import MessageSizeTooLargeError
+from aiokafka_lite.producer.batching._accumulator_python import (
+    AppendCore,
+    PartitionQueue,
+    TopicQueues,
+)
+from aiokafka_lite.producer.batching._ack_python import Ack, ProducerBatch
+from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
+from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["HEADER_SIZE", "BatchCore"]
+
+HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
+
+
+class BatchCore(AppendCore):
+    """The ordinary life of one producer's batches.
+
+    Args:
+        loop: Whose acks these are.
+        options: The producer's.
+        pool: Where the batches' memory comes from.
+        identity: The producer's, for the batches' sequence numbers.
+        on_ready: Called with a queue that may have something to send.
+        on_opened: The same, for a batch that was just begun: it may be sent inside this call.
+        on_lingering: Called with the loop time at which the first lingering batch is due.
+        on_held: Called when a batch is held while `watched` is False; `watched` is True then.
+
+    Attributes:
+        active: Queues that hold a batch: waiting, or in flight. Only `hold` adds to it.
+        watched: Whether a timer looks at `active` for batches that are overdue. The owner of that
+            timer clears it, and only while `active` is empty.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        options: ProducerOptions,
+        pool: MemoryPool,
+        identity: ProducerIdentity,
+        on_ready: Callable[[PartitionQueue], None],
+        on_opened: Callable[[PartitionQueue], None],
+        on_lingering: Callable[[float], None],
+        on_held: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            loop,
+            options.key_serializer,
+            options.value_serializer,
+            options.partitioner,
+            options.ignore_keys,
+        )
+        self.pool = pool
+        self.identity = identity
+        self.active: set[PartitionQueue] = set()
+        self.watched = False
+        self._options = options
+        self._on_ready = on_ready
+        self._on_opened = on_opened
+        self._on_lingering = on_lingering
+        self._on_held = on_held
+        self._granted: bytearray | None = None  # memory for the batch that is opened next
+        self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
+        # Numberings of forgotten partitions. The brokers remember them: numbers that began again
+        # would be taken for batches that came a second time, and answered without being stored.
+        self._numberings: dict[TopicPartition, Sequences] = {}
+        self._newest = 0.0  # loop time of the newest batch
+        # Without numbers, a second batch in flight could overtake one that is sent again. With
+        # acks=0 nothing is ever sent again.
+        self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
+
+    # Records in
+
+    def size_for(self, key: Any, value: Any, headers: Any) -> int:
+        """Bytes of memory that a batch begun by this record takes.
+
+        Raises:
+            MessageSizeTooLargeError: The record can never be sent.
+        """
+        return self.memory_for(HEADER_SIZE + record_size_upper_bound(key, value, headers))
+
+    def memory_for(self, size: int) -> int:
+        """Bytes of memory that a batch of so many bytes takes.
+
+        Raises:
+            MessageSizeTooLargeError: It can never be sent.
+        """
+        limit = self._options.max_request_size
+        if size > limit:
+            raise MessageSizeTooLargeError(
+                f"The message is {size} bytes when serialized, which is larger than the maximum "
+                f"request size of {limit} bytes (max_request_size)"
+            )
+        if size > self.pool.total:
+            raise MessageSizeTooLargeError(
+                f"The message is {size} bytes when serialized, which is larger than all memory "
+                f"of the producer, {self.pool.total} bytes (buffer_memory)"
+            )
+        return max(size, self.pool.poolable_size)
+
+    def open_batch(
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+    ) -> Ack | None:
+        """Begin a batch with a record; its Ack, or None: there is no memory for it now.
+
+        Raises:
+            MessageSizeTooLargeError: The record can never be sent.
+            TypeError: Of a key, value or header; the memory is given back.
+        """
+        buffer, self._granted = self._granted, None
+        if buffer is None:
+            buffer = self.pool.try_take(self.size_for(key, value, headers))
+            if buffer is None:
+                return None
+        now = self.next_time()
+        try:
+            builder = BatchBuilder(len(buffer), buffer)
+            batch = ProducerBatch(self.loop, queue.topic_partition, builder, buffer, now)
+            ack = batch.append(timestamp, key, value, headers)
+            if ack is None:
+                raise RuntimeError("a record does not fit into a batch of its own")
+        except BaseException:
+            self.pool.give(buffer)
+            raise
+        queue.open = batch
+        queue.waiting.append(batch)
+        self.hold(queue)
+        if self._options.linger <= 0 or self.pool.waiting:
+            batch.due = True
+            self._on_opened(queue)
+        else:
+            self._lingering.append((queue, batch))
+            if len(queue.waiting) > 1:
+                self._on_ready(queue)
+            if len(self._lingering) == 1:
+                self._on_lingering(now + self._options.linger)
+        return ack
+
+    def hold(self, queue: PartitionQueue) -> None:
+        """A queue holds a batch.
+
+        This is the one way into `active`, so that no batch is held without a timer that finds it
+        once it is overdue: whatever keeps it from being sent, and whatever else forgets it.
+        """
+        self.active.add(queue)
+        if not self.watched:
+            self.watched = True
+            self._on_held()
+
+    def next_time(self) -> float:
+        """The loop's time, for a batch that begins.
+
+        Batches are told apart by their age (see `put_back`), so no two may be equally old; the
+        clock of some event loops ticks in milliseconds.
+        """
+        now = self.loop.time()
+        if now <= self._newest:
+            now = math.nextafter(self._newest, math.inf)
+        self._newest = now
+        return now
+
+    def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """The partition to stick to, now that the sticky one has no batch open (KIP-794).
+
+        The same, until a batch's worth of bytes went there: how often batches leave early depends
+        on the broker, and a slow one must not be given more for it.
+        """
+        sticky = topic_queues.sticky
+        if not sticky.waiting and topic_queues.produced < self._options.max_batch_size:
+            return sticky
+        return self.leave_sticky(topic_queues)
+
+    def close_batch(self, queue: PartitionQueue) -> None:
+        """The open batch is full: it takes no more records and may leave at once."""
+        queue.open = None
+        self._on_ready(queue)
+
+    def cut_short(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The open batch leaves before it is full."""
+        queue.open = None
+        topic_queues = self.topics.get(queue.topic_partition.topic)
+        if topic_queues is not None and topic_queues.sticky is queue:
+            topic_queues.produced += batch.builder.size
+
+    # Batches out
+
+    def collect(
+        self, ready: "deque[PartitionQueue]", now: float
+    ) -> list[tuple[PartitionQueue, ProducerBatch]]:
+        """Take one batch of every ready partition, as many as fit into a request.
+
+        Args:
+            ready: Partitions that may have something to send, each `listed`. Those that have
+                more, or found no room, are left in it.
+            now: Loop time.
+        """
+        parts: list[tuple[PartitionQueue, ProducerBatch]] = []
+        more: list[PartitionQueue] = []
+        size = 0
+        compressed = self._options.compression is not Compression.NONE
+        while ready:
+            queue = ready.popleft()
+            queue.listed = False
+            if not self.sendable(queue, now):
+                continue
+            try:
+                if compressed and self.compress_elsewhere(queue):
+                    continue
+                batch = self.seal(queue)
+            except Exception as error:  # such as a codec's library: this batch alone fails
+                self.on_unsendable(queue, queue.waiting[0], error)
+                more.append(queue)
+                continue
+            if parts and size + batch.size > self._options.max_request_size:
+                queue.listed = True
+                ready.appendleft(queue)
+                break
+            parts.append((queue, self.take(queue)))
+            size += batch.size
+            if queue.waiting:
+                more.append(queue)
+        for queue in more:
+            if not queue.listed and self.sendable(queue, now):
+                queue.listed = True
+                ready.append(queue)
+        return parts
+
+    def sendable(self, queue: PartitionQueue, now: float) -> bool:
+        """Whether the first waiting batch of a partition may be sent at this moment."""
+        if not queue.waiting or now < queue.muted_until or not self.identity.settled:
+            return False
+        batch = queue.waiting[0]
+        if batch.compressing or (batch is queue.open and not batch.due):
+            return False
+        if not queue.in_flight:
+            return True
+        if not self.identity.numbering:
+            return len(queue.in_flight) < self._unnumbered_window
+        # A batch that is sent again goes alone, so that those behind it cannot be refused for it.
+        sequences = queue.sequences
+        if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
+            return False
+        return len(queue.in_flight) < self._options.max_in_flight
+
+    def seal(self, queue: PartitionQueue) -> ProducerBatch:
+        """Close the first waiting batch of a partition and make its bytes; it stays where it is."""
+        batch = queue.waiting[0]
+        if batch is queue.open:
+            self.cut_short(queue, batch)
+        numbered = self.identity.numbering and self._number(queue, batch)
+        if batch.payload is None or numbered:
+            producer_id, epoch = batch.producer or (-1, -1)
+            batch.payload = batch.builder.seal(
+                self._options.compression,
+                self._options.compression_level,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=batch.base_sequence,
+                transactional=self.identity.transactional,
+            )
+            batch.size = len(batch.payload)
+        return batch
+
+    def _number(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Give the batch a number of the partition's present numbering; whether it had none."""
+        sequences = queue.sequences
+        if sequences is None:
+            kept = self._numberings.pop(queue.topic_partition, None)
+            sequences = queue.sequences = kept or Sequences(self.identity)
+        if sequences.stale:
+            if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
+                return False  # the id changed for another partition's sake: ask under the old one
+            sequences.restart()
+        if batch.producer == sequences.stamp:
+            return False
+        batch.producer = sequences.stamp
+        batch.base_sequence = sequences.take(batch.remaining)
+        return True
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """Move the first waiting batch, which is sealed, to those in flight."""
+        batch = queue.waiting.popleft()
+        batch.attempts += 1
+        queue.in_flight.append(batch)
+        return batch
+
+    # Outcomes
+
+    def land(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch is no longer in flight: its request was answered, or never will be."""
+        queue.in_flight.remove(batch)
+        self.maybe_idle(queue)
+
+    def maybe_idle(self, queue: PartitionQueue) -> None:
+        """Forget a queue that holds nothing."""
+        if queue.empty:
+            self.active.discard(queue)
+
+    def store(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        woken: list[ProducerBatch],
+    ) -> None:
+        """The broker answered that it stored a batch in flight. See `acknowledge`."""
+        self.land(queue, batch)
+        if batch.producer is not None:
+            queue.sequences.on_stored(batch.producer, batch.base_sequence)
+        if not batch.done:
+            self.acknowledge(queue, batch, base_offset, log_append_time, log_start_offset, woken)
+        if queue.waiting:
+            self._on_ready(queue)
+
+    def acknowledge(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        woken: list[ProducerBatch] | None = None,
+    ) -> None:
+        """The broker stored it; its memory is free. If it goes in pieces, the next one is next.
+
+        Args:
+            woken: Gets the batch, if those who wait for it are to be woken: by whoever calls, as
+                soon as nothing is half done. None: the loop wakes them in its next pass.
+        """
+        if batch.pieces is not None:
+            self.settle_piece(queue, batch, base_offset, log_append_time, log_start_offset)
+            return
+        buffer = batch.buffer
+        batch.acknowledge(base_offset, log_append_time, log_start_offset, woken)
+        if buffer is not None:
+            self.pool.give(buffer)
+
+    # What is left to the heir
+
+    def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
+        """Stick to another partition, which is returned."""
+        raise NotImplementedError
+
+    def compress_elsewhere(self, queue: PartitionQueue) -> bool:
+        """Have another thread compress the first waiting batch; whether it does."""
+        raise NotImplementedError
+
+    def on_unsendable(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
+    ) -> None:
+        """The first waiting batch cannot be put into bytes."""
+        raise NotImplementedError
+
+    def settle_piece(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+    ) -> None:
+        """The broker stored a piece of a batch."""
+        raise NotImplementedError

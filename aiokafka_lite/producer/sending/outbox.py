@@ -1,0 +1,430 @@
+"""One broker's outbox: the partitions it leads that have something to send, and how it is drained.
+
+When something may be sent, the next pass of the event loop puts, without any await, one batch of
+every ready partition into a request, and request after request in flight, until nothing is ready or
+`max_in_flight_requests_per_connection` are. The outbox' one task only sees to the connection: it
+sleeps until there is none, or the socket takes no more. No request has a task, or a future.
+
+Non-obvious:
+- A pass of the event loop costs an idle service a fifth of its latency, so there are just two
+  between a send and its outcome: one that waits for the neighbours of a record, and the one that
+  brings the response. That one also wakes those who wait, when all it says has been noted.
+- A failure is told in a pass of its own: a connection fails its requests from anywhere, from
+  inside a call of the outbox too.
+- One request carries many partitions because requests, not bytes, are what producing costs. It
+  holds at most one batch of a partition (brokers refuse more) and, but for a single larger batch,
+  at most `max_request_size` bytes.
+- A partition that was not served goes to the back of the line only if it was: one that found no
+  room in a request stays first for the next.
+- `ready` may name partitions that have nothing to send by now, or that moved away: whether a
+  partition is `sendable` is asked when its turn comes. So the cost follows events, not
+  partitions.
+- When a request was sent, the kernel has its batches, or the connection a copy: so a batch may be
+  resolved, and its buffer reused, while its request is still in flight.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.producer_metrics import ProducerMetrics
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.producer.sending.produce_codec import FIRST_VERSION, AllStored, Place
+from aiokafka_lite.producer.sending.produce_request import Part, Requests
+from aiokafka_lite.protocol.framing import RequestInPieces
+from aiokafka_lite.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+__all__ = ["Outbox", "Returns"]
+
+log = logging.getLogger(__name__)
+
+
+class Returns(Protocol):
+    """Who is told what became of the batches that were in a request."""
+
+    def on_answer(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse,
+        woken: list[ProducerBatch],
+        leader: Node | None = None,
+    ) -> None:
+        """The broker answered for the batch; where it named another leader, maybe its address.
+        If it stored it, those to be woken are added to `woken`."""
+
+    def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """With acks=0: it was handed to the socket."""
+
+    def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        """Nobody answered for the batch."""
+
+    def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
+        """There is no connection to the broker."""
+
+    def on_mistake(self, outbox: "Outbox", error: BaseException) -> None:
+        """The outbox came upon a mistake of its own."""
+
+
+class Outbox:
+    """What waits to be sent to one broker.
+
+    Args:
+        node_id: The broker's.
+        cluster: Where its connections are found.
+        accumulator: Where the batches come from.
+        options: The producer's.
+        returns: Who is told about the batches' outcomes.
+        metrics: The producer's.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        options: ProducerOptions,
+        returns: Returns,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self.node_id = node_id
+        self.ready: deque[PartitionQueue] = deque()
+        self.in_flight = 0  # requests
+        self.trouble: KafkaError | None = None  # why there is no connection, as far as is known
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._options = options
+        self._returns = returns
+        self._metrics = metrics
+        self.loop = accumulator.loop
+        self._requests = Requests(node_id, cluster, options, accumulator.identity)
+        self._timeout = options.request_timeout
+        self._expects_response = options.acks != 0
+        self._connection: Connection | None = None  # as it was found last
+        self._max_in_flight = options.max_in_flight
+        self._alone = False  # the last request carried a single record
+        self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._pass_is_due = False
+        self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
+        self._moved_at = 0.0  # loop time of the last request, or of the first to be ready since
+
+    def offer(self, queue: PartitionQueue) -> None:
+        """A partition may have something to send."""
+        if not queue.listed:
+            if not self.ready:
+                self._moved_at = self.loop.time()
+            queue.listed = True
+            self.ready.append(queue)
+        self.wake()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is an open connection."""
+        return self._connection is not None and not self._connection.closed
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the broker asked for a pause that is not over."""
+        return self._paused_until > self.loop.time()
+
+    def stalled_for(self, now: float) -> float:
+        """Seconds for which something has been ready here and nothing was sent."""
+        return now - self._moved_at if self.ready else 0.0
+
+    def withdraw(self, queue: PartitionQueue) -> None:
+        """A partition is led by another broker now."""
+        if queue.listed:
+            self.ready.remove(queue)
+            queue.listed = False
+
+    def wake(self) -> None:
+        """Look in the next pass of the loop, if there is something that could be done."""
+        if not self._pass_is_due and self._may_send:
+            self._pass_is_due = True
+            self.loop.call_soon(self._pass)
+
+    def offer_at_once(self, queue: PartitionQueue) -> None:
+        """As `offer`, of a partition where a batch was just begun: from a call that has nothing
+        else half done.
+
+        A record that seems to be alone, as the one before it was, has no neighbours to wait for.
+        """
+        if self._alone and not self.in_flight and not self._pass_is_due:
+            waited = bool(self.ready)
+            queue.listed = True
+            self.ready.append(queue)
+            self._look()
+            if self.ready and not waited:
+                self._moved_at = self.loop.time()
+        else:
+            self.offer(queue)
+
+    @property
+    def _may_send(self) -> bool:
+        return (
+            bool(self.ready)
+            and self.in_flight < self._max_in_flight
+            and (not self._paused_until or self.loop.time() >= self._paused_until)
+        )
+
+    def _pass(self) -> None:
+        """Send what may be sent, or have the task see to the connection."""
+        self._pass_is_due = False
+        self._look()
+
+    def _look(self) -> None:
+        if not self._may_send:
+            return
+        connection = self._connection
+        if connection is not None and connection.writable:
+            try:
+                self._send_ready(connection)
+            except Exception as error:
+                self.on_mistake(error)
+        elif self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+        # else the task is at it, and sends by itself then
+
+    async def run(self) -> None:
+        """Have a connection whenever there is something to send, until cancelled."""
+        while True:
+            self._waker = self.loop.create_future()
+            self.wake()
+            await self._waker
+            self._waker = None
+            try:
+                broker = self._cluster.broker(self.node_id)
+                connection = broker.connected(Purpose.PRODUCE)
+                if connection is None:
+                    connection = await broker.connection(Purpose.PRODUCE)
+                self._connection = connection
+                self.trouble = None
+                if not connection.writable:
+                    await connection.drain()
+            except KafkaError as error:
+                self.trouble = error
+                self._returns.on_unreachable(self, error)
+                if not isinstance(error, KafkaConnectionError):
+                    # The attempt may not have taken any time; such as when the broker is not in
+                    # the metadata any more, and the next refresh moves its partitions.
+                    await asyncio.sleep(self._options.retry_backoff.delay(1))
+                continue
+            self._look()  # again: while this waited, the broker may have asked for a pause
+
+    async def drain(self) -> None:
+        """Nothing more is sent. With acks=0, see to it that the socket takes all that was: nobody
+        else tells, and what TLS has made of it is out of sight until the connection is closed."""
+        if self._expects_response:
+            return
+        try:
+            connection = self._cluster.broker(self.node_id).connected(Purpose.PRODUCE)
+            if connection is not None:
+                await connection.drain()
+                connection.close()
+                await connection.wait_closed()
+        except KafkaError as error:
+            log.debug("broker %d is gone before all was written: %s", self.node_id, error)
+
+    def _send_ready(self, connection: Connection) -> None:
+        """Send all that may be sent at this moment."""
+        now = self.loop.time()
+        while self.ready and self.in_flight < self._max_in_flight:
+            parts = self._accumulator.collect(self.ready, now)
+            if parts:
+                self._post(connection, parts, now)
+
+    def _post(self, connection: Connection, parts: Sequence[Part], now: float) -> None:
+        """Send one request."""
+        try:
+            version = self._requests.version_for(connection)
+        except UnsupportedVersionError as error:
+            self._fail(parts, error)
+            return
+        request: RequestInPieces | ProduceRequest
+        if version >= FIRST_VERSION:
+            version, request = self._requests.make(version, parts)
+        else:
+            request, parts, refused = self._requests.make_old(version, parts)
+            for (queue, batch), why in refused:
+                self._returns.on_error(queue, batch, why)
+            if not parts:
+                return
+        connection.send_for(
+            self._note_sent(parts, now),
+            request,
+            version,
+            timeout=self._timeout,
+            expect_response=self._expects_response,
+        )
+
+    def _note_sent(self, parts: Sequence[Part], now: float) -> "_Sent":
+        self._metrics.on_request(parts, now)
+        self._alone = len(parts) == 1 and parts[0][1].count == 1
+        self.in_flight += 1
+        self._moved_at = now
+        return _Sent(self, parts, now)
+
+    def on_response(
+        self, parts: Sequence[Part], sent_at: float, response: ProduceResponse | AllStored
+    ) -> None:
+        """A request was answered: note all that it says, then wake all who waited for it."""
+        self.in_flight -= 1
+        woken: list[ProducerBatch] = []
+        now = self.loop.time()
+        try:
+            if isinstance(response, tuple):
+                throttle_ms, stored = response
+                self._stored(parts, stored, woken)
+            else:
+                throttle_ms = response.throttle_time_ms
+                self._answered(parts, response, woken)
+            self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
+            if throttle_ms > 0:
+                self._pause(throttle_ms / 1000)
+            if self.ready:
+                self.wake()
+        finally:
+            if woken:
+                self._wake_all(woken)  # also where a mistake of ours is on its way
+
+    def on_mistake(self, error: BaseException) -> None:
+        """A mistake of ours: nothing can be sent any more."""
+        self._returns.on_mistake(self, error)
+
+    def on_failure(self, parts: Sequence[Part], error: BaseException) -> None:
+        """A request will not be answered."""
+        self.in_flight -= 1
+        if not isinstance(error, KafkaError):
+            error = KafkaProtocolError(f"the response cannot be read: {error!r}")
+        self._fail(parts, error)
+        self.wake()
+
+    def on_written(self, parts: Sequence[Part]) -> None:
+        """A request that gets no answer was handed to the socket."""
+        self.in_flight -= 1
+        for queue, batch in parts:
+            self._returns.on_written(queue, batch)
+        self.wake()
+
+    def _stored(
+        self,
+        parts: Sequence[Part],
+        stored: Mapping[tuple[str, int], Place],
+        woken: list[ProducerBatch],
+    ) -> None:
+        """The broker stored all that it answers for."""
+        store = self._accumulator.store
+        for queue, batch in parts:
+            place = stored.get(queue.topic_partition)
+            if place is None:
+                self._left_out(queue, batch)
+            else:
+                store(queue, batch, *place, woken)
+
+    def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
+        """Wake those who wait for these batches, as a pass of the loop would."""
+        for batch in woken:
+            try:
+                batch.wake()
+            except (SystemExit, KeyboardInterrupt) as error:
+                # It stops the loop; not from here, where the connection has frames in its hands.
+                self.loop.call_soon(_raise, error)
+
+    def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        topic, partition = queue.topic_partition
+        missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
+        self._returns.on_error(queue, batch, missing)
+
+    def _answered(
+        self, parts: Sequence[Part], response: ProduceResponse, woken: list[ProducerBatch]
+    ) -> None:
+        answers = {
+            (topic.name, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack)
+            for each in response.node_endpoints
+        }
+        for queue, batch in parts:
+            answer = answers.get(queue.topic_partition)
+            if answer is None:
+                self._left_out(queue, batch)
+            else:
+                leader = nodes.get(answer.current_leader.leader_id)
+                self._returns.on_answer(queue, batch, answer, woken, leader)
+
+    def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
+        for queue, batch in parts:
+            self._returns.on_error(queue, batch, error)
+
+    def _pause(self, seconds: float) -> None:
+        """Send nothing for a while: the broker throttles this client (KIP-219)."""
+        # A broker mutes the connection for as long as it says; beyond a request's time it would
+        # answer nothing that is in flight any more, so more than that is a mistake of its.
+        seconds = min(seconds, self._options.request_timeout)
+        if self._connection is not None:
+            self._connection.on_throttled(seconds)
+        until = self.loop.time() + seconds
+        if until > self._paused_until:
+            self._paused_until = until
+            self.loop.call_at(until, self._on_resumed, until)
+
+    def _on_resumed(self, until: float) -> None:
+        """The pause is over; the timer may be a little early by the clock, which is not asked."""
+        if self._paused_until == until:
+            self._paused_until = 0.0
+        self.wake()
+
+
+class _Sent:
+    """A request in flight: whom the connection gives the response to."""
+
+    __slots__ = ("_outbox", "_parts", "_sent_at")
+
+    def __init__(self, outbox: Outbox, parts: Sequence[Part], sent_at: float) -> None:
+        self._outbox = outbox
+        self._parts = parts
+        self._sent_at = sent_at  # loop time
+
+    def done(self) -> bool:
+        return False  # its response is always wanted
+
+    def set_result(self, response: ProduceResponse | AllStored | None, /) -> None:
+        outbox = self._outbox
+        if response is None:  # told from inside the call that sends it, maybe
+            outbox.loop.call_soon(outbox.on_written, self._parts)
+            return
+        try:
+            outbox.on_response(self._parts, self._sent_at, response)
+        except Exception as error:  # a mistake of ours is not the connection's
+            outbox.on_mistake(error)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        outbox = self._outbox
+        outbox.loop.call_soon(outbox.on_failure, self._parts, exception)
+
+    def exception(self) -> None:
+        """Nobody has to look: the failure is always told."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,122 @@
+"""Where a producer's id comes from: the cluster is asked until it gives one, or has none to give.
+
+Non-obvious:
+- A cluster has none before 0.11, and one before 2.8 may want IDEMPOTENT_WRITE for it. A producer
+  that was not told to be idempotent goes on without then; one that was is refused.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.retry import ANY, call, raise_error_code
+from aiokafka_lite.errors import (
+    ClusterAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.producer.idempotence import ProducerIdentity, checked_stamp
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+__all__ = ["IdSource"]
+
+log = logging.getLogger(__name__)
+
+_NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProducerId has no use for
+_NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
+
+
+class IdSource:
+    """Gets an id whenever the producer needs one.
+
+    Args:
+        cluster: Asked for it.
+        identity: Gets it.
+        options: The producer's.
+        name: Of the producer, for log lines.
+        tasks: Owner of the task that asks.
+        on_settled: Called when batches may be sent again.
+        on_refused: Called first where the cluster refuses a producer that must have an id.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        identity: ProducerIdentity,
+        options: ProducerOptions,
+        name: str,
+        tasks: TaskOwner,
+        on_settled: Callable[[], None],
+        on_refused: Callable[[KafkaError], None],
+    ) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._options = options
+        self._name = name
+        self._tasks = tasks
+        self._on_settled = on_settled
+        self._on_refused = on_refused
+        self._task: asyncio.Task[None] | None = None  # the one that asks, while it does
+        self.last_error: KafkaError | None = None  # why there is no id yet
+
+    def want(self) -> None:
+        """See to it that there is an id, if one is wanted."""
+        if not self._identity.settled and self._task is None:
+            self._task = self._tasks.spawn(self._get(), "get a producer id")
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _get(self) -> None:
+        try:
+            while not self._identity.settled:
+                await self._ask()
+        finally:
+            self._task = None
+        self._on_settled()
+
+    async def _ask(self) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_NEVER_ENDING_TXN
+        )
+        deadline = asyncio.get_running_loop().time() + self._options.request_timeout
+        try:
+            response = await call(self._cluster, request, ANY, deadline, check=_check)
+        except KafkaTimeoutError as error:
+            self.last_error = error
+            log.warning("%s gets no producer id yet: %s", self._name, error)
+        except KafkaProtocolError as error:
+            # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
+            self.last_error = error
+            log.warning("%s gets no producer id yet: %s", self._name, error)
+            await asyncio.sleep(self._options.retry_backoff.delay(1))
+        except IllegalStateError:
+            self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
+        except KafkaError as error:
+            if self._options.idempotence_required or not isinstance(error, _NOT_TO_BE_HAD):
+                self._on_refused(error)
+            else:
+                expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
+                level = logging.INFO if expected else logging.WARNING
+                log.log(level, "%s goes on without idempotence: %s", self._name, error)
+            self._identity.on_unavailable()
+        else:
+            self.last_error = None
+            self._identity.on_assigned(response.producer_id, response.producer_epoch)
+
+
+def _check(response: InitProducerIdResponse) -> None:
+    raise_error_code(response)
+    checked_stamp(response.producer_id, response.producer_epoch)

@@ -1,0 +1,360 @@
+"""Records from other threads: handed over to the event loop many at a time.
+
+A thread puts its record into a line and wakes the loop only if nobody has since the loop looked
+last; so a burst of a thousand records costs one wake-up. The loop takes the whole line at once.
+
+Non-obvious:
+- The line is served strictly in order: while its first record waits for memory or a topic, one
+  task waits with it and everybody behind it.
+- The line is bounded; a thread waits for room in it, so that it cannot outrun the producer. The
+  loop's own thread must not wait for itself: it is refused instead.
+- The line knows the producer's face weakly, so that a dropped producer is collected at once.
+- Every future gets an outcome, however the loop ends. A loop that is closed drops the callbacks it
+  holds, and the callbacks here (`_Alarm`) report that: so a thread that waits for a loop which was
+  closed without `stop` learns of it.
+- What an application's serializer, partitioner or interceptor raises belongs to its record, be it
+  a CancelledError. Only KeyboardInterrupt and SystemExit also go on to the loop, which they end.
+"""
+
+import asyncio
+import contextlib
+import copy
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, InvalidStateError
+from functools import partial
+from typing import Any, Final, NamedTuple
+from weakref import WeakMethod
+
+from aiokafka_lite.errors import BufferExhaustedError, KafkaError, KafkaTimeoutError, ProducerClosed
+from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
+from aiokafka_lite.structs import Acknowledged
+
+__all__ = ["HandOver"]
+
+LONGEST_LINE: Final = 10_000  # records
+
+WATCH_FOR: Final = 86_400.0
+"""Seconds after which the timer that the loop drops when it is closed is made anew."""
+
+Outcome = Future[Acknowledged]
+
+
+class _Handed(NamedTuple):
+    fields: tuple[Any, ...]  # the arguments of `append`
+    outcome: Outcome
+
+
+class HandOver:
+    """The line of one producer. Owns the task that waits for its first record, if one does.
+
+    Args:
+        loop: The producer's.
+        append: Takes a record; called in the loop.
+        wait: Waits for what a record lacks; called in the loop.
+        max_block: Seconds that a thread waits for room in the line.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        append: Callable[..., Ack | Blocked],
+        wait: Callable[[Blocked], Coroutine[Any, Any, Ack]],
+        max_block: float,
+    ) -> None:
+        self._loop = loop
+        self._append = append
+        self._wait = WeakMethod(wait)
+        self._max_block = max_block
+        self._line: deque[_Handed | asyncio.Future[None]] = deque()  # records; marks of `drain`
+        self._room = threading.Condition()
+        self._woken = False  # the loop was asked to look, and has not yet
+        self._refusal: KafkaError | None = None  # of every record put from now on
+        self._taken: dict[Outcome, Ack] = {}  # of the records in a batch
+        self._first: _Handed | None = None  # taken out of the line, for the task to wait for
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+        self._watch: asyncio.TimerHandle | None = None
+
+    def put(self, fields: tuple[Any, ...]) -> Outcome:
+        """Put a record into the line; from any thread.
+
+        Returns:
+            A future, which fails with ProducerClosed once the line is closed.
+
+        Raises:
+            KafkaTimeoutError: There was no room in the line within `max_block`.
+            BufferExhaustedError: There is none, and this is the loop's own thread.
+            ProducerClosed: The producer's loop is closed.
+        """
+        outcome: Outcome = Future()
+        with self._room:
+            if len(self._line) >= LONGEST_LINE and self._refusal is None:
+                self._wait_for_room()
+            refusal = self._refusal
+            if refusal is None and not self._loop.is_closed():
+                self._line.append(_Handed(fields, outcome))
+                if self._woken or self._wake():
+                    return outcome
+        if refusal is None or self._loop.is_closed():
+            self.end(_loop_closed())
+            raise _loop_closed()
+        _fail(outcome, refusal)
+        return outcome
+
+    def _wait_for_room(self) -> None:
+        if _running_loop() is self._loop:
+            raise BufferExhaustedError("too many records wait to be handed over to this very loop")
+        if not self._room.wait_for(
+            lambda: len(self._line) < LONGEST_LINE or self._refusal is not None, self._max_block
+        ):
+            raise KafkaTimeoutError(
+                f"{LONGEST_LINE} records waited to be handed over for {self._max_block:g} s"
+                " (max_block_ms)"
+            )
+
+    def _wake(self) -> bool:
+        """Have the loop look at the line; False if it is closed."""
+        try:
+            self._loop.call_soon_threadsafe(_Alarm(self))
+        except RuntimeError:
+            return False
+        self._woken = True
+        return True
+
+    # In the loop
+
+    def on_alarm(self) -> None:
+        """Append all that stand in line, until one has to wait."""
+        with self._room:
+            self._woken = False
+        self.serve()
+
+    def serve(self) -> None:
+        """Append what stands in line now, without being woken."""
+        if self._task is not None:
+            return  # it goes on from there
+        while (first := self._next()) is not None:
+            if not isinstance(first, _Handed):
+                if not first.done():
+                    first.set_result(None)
+                continue
+            blocked = self._try(first)
+            if blocked is not None:
+                self._first = first
+                self._task = self._loop.create_task(
+                    self._wait_for(first, blocked), name="aiokafka_lite: hand over"
+                )
+                self._task.add_done_callback(self._on_waited)
+                break
+        if self._watch is None and not self._ended and (self._taken or self._task):
+            self._watch = self._loop.call_later(WATCH_FOR, _Alarm(self, watch=True))
+
+    async def drain(self) -> None:
+        """Wait until all that stand in line now are in a batch, or have failed.
+
+        Cancellation: stops the wait.
+        """
+        self.serve()
+        if self._task is not None:
+            mark = self._loop.create_future()
+            with self._room:
+                self._line.append(mark)
+            await mark
+
+    async def close(self, deadline: float) -> None:
+        """Refuse what is put from now on; append what stands in line until the deadline, then fail
+        the rest.
+
+        Args:
+            deadline: Loop time.
+
+        Cancellation: leaves the rest to `end`.
+        """
+        stopped = ProducerClosed("the producer was stopped")
+        with self._room:
+            self._refusal = stopped
+            self._room.notify_all()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.drain()
+        except TimeoutError:
+            self._fail_line(stopped)
+
+    def end(self, error: KafkaError) -> None:
+        """Refuse what is put from now on, and give everything that has no outcome one; from any
+        thread, also after the loop was closed. Idempotent.
+
+        Args:
+            error: What became of records that were not sent; those in a batch may have been.
+        """
+        with self._room:
+            self._ended = True
+            if self._refusal is None:
+                self._refusal = error
+        self._fail_line(error)
+        taken = list(self._taken.items())
+        self._taken.clear()
+        for outcome, ack in taken:
+            if ack.done():
+                _tell(outcome, ack)
+            else:
+                unknown = ProducerClosed(f"{error}; the record may have been stored")
+                unknown.ambiguous = True
+                _fail(outcome, unknown)
+        if self._watch is not None and not self._loop.is_closed():
+            self._watch.cancel()
+            self._watch = None
+
+    def on_dropped(self) -> None:
+        """A callback will not be called (again): the loop is closed, if it was not cancelled."""
+        if self._loop.is_closed():
+            self.end(_loop_closed())
+
+    def on_watched(self) -> None:
+        """The watch is over, as long as it was."""
+        self._watch = None
+        self.serve()
+
+    async def _wait_for(self, first: _Handed, blocked: Blocked) -> None:
+        wait = self._wait()
+        if wait is None:
+            raise ProducerClosed("the producer was dropped")
+        ack = await wait(blocked)
+        self._first = None
+        self._follow(ack, first.outcome)
+
+    def _on_waited(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task is not self._task:
+            return  # `_fail_line` has failed its record
+        first, self._first, self._task = self._first, None, None
+        if first is None:
+            self.serve()
+        elif task.cancelled() and task.cancelling():
+            # By somebody who cancels all tasks of the loop, most likely to end it: nobody may be
+            # left to serve the line. (Without `cancelling`, it is what the partitioner raised.)
+            cancelled = ProducerClosed(
+                "the record was not sent: the task that waited for its topic, or for memory, was"
+                " cancelled with the tasks of its event loop"
+            )
+            _fail(first.outcome, cancelled)
+            self._fail_line(cancelled)
+        else:
+            _fail(first.outcome, error or asyncio.CancelledError())
+            self.serve()
+
+    def _fail_line(self, error: KafkaError) -> None:
+        """Fail all that stand in line, and the first of them, which waits outside of it."""
+        with self._room:
+            failed = list(self._line)
+            self._line.clear()
+            first, task, self._first, self._task = self._first, self._task, None, None
+            self._room.notify_all()
+        if first is not None:
+            _fail(first.outcome, error)
+        for each in failed:
+            if isinstance(each, _Handed):
+                if each.outcome.set_running_or_notify_cancel():
+                    _fail(each.outcome, error)
+            elif not each.done() and not self._loop.is_closed():
+                each.set_result(None)
+        if task is not None and not self._loop.is_closed():
+            task.cancel()
+
+    def _next(self) -> "_Handed | asyncio.Future[None] | None":
+        """The first in line whose sender did not give up, or None."""
+        with self._room:
+            while self._line:
+                first = self._line.popleft()
+                if len(self._line) == LONGEST_LINE - 1:
+                    self._room.notify_all()
+                if not isinstance(first, _Handed) or first.outcome.set_running_or_notify_cancel():
+                    return first
+        return None
+
+    def _try(self, handed: _Handed) -> Blocked | None:
+        try:
+            result = self._append(*handed.fields)
+        except BaseException as error:
+            self._on_raised(handed, error)
+            return None
+        if not isinstance(result, Ack):
+            return result
+        self._follow(result, handed.outcome)
+        return None
+
+    def _on_raised(self, handed: _Handed, error: BaseException) -> None:
+        """What a record raised is its sender's to know."""
+        _fail(handed.outcome, error)
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            self._loop.call_soon(self.serve)  # those behind it, if the loop goes on
+            raise error
+
+    def _follow(self, ack: Ack, outcome: Outcome) -> None:
+        if ack.done():
+            _tell(outcome, ack)
+            return
+        self._taken[outcome] = ack
+        # The callback holds the dict alone: a line that has ended is part of no cycle.
+        ack.add_done_callback(partial(_on_done, self._taken, outcome))
+
+
+class _Alarm:
+    """A callback of the loop that reports when the loop drops it.
+
+    Args:
+        line: To serve.
+        watch: Whether it is only there to be dropped.
+    """
+
+    __slots__ = ("_line", "_watch")
+
+    def __init__(self, line: HandOver, watch: bool = False) -> None:
+        self._line = line
+        self._watch = watch
+
+    def __call__(self) -> None:
+        if self._watch:
+            self._line.on_watched()
+        else:
+            self._line.on_alarm()
+
+    def __del__(self) -> None:
+        self._line.on_dropped()
+
+
+def _on_done(taken: dict[Outcome, Ack], outcome: Outcome, ack: Ack) -> None:
+    if taken.pop(outcome, None) is not None:
+        _tell(outcome, ack)
+
+
+def _tell(outcome: Outcome, ack: Ack) -> None:
+    error = ack.exception()
+    if error is not None:
+        _fail(outcome, error)
+    else:
+        with contextlib.suppress(InvalidStateError):  # `end` was quicker, in another thread
+            outcome.set_result(ack.result())
+
+
+def _fail(outcome: Outcome, error: BaseException) -> None:
+    if isinstance(error, StopIteration):  # no future of asyncio takes one
+        stopped = RuntimeError("a serializer, partitioner or interceptor raised StopIteration")
+        stopped.__cause__ = error
+        error = stopped
+    with contextlib.suppress(InvalidStateError):  # as above
+        # Of one error for many records each gets a copy: the tracebacks would pile up.
+        outcome.set_exception(copy.copy(error) if isinstance(error, KafkaError) else error)
+
+
+def _loop_closed() -> ProducerClosed:
+    return ProducerClosed("the producer's event loop is closed")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

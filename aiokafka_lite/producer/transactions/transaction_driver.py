@@ -1,0 +1,428 @@
+"""What has a producer's transactions carried out, and the calls that wait for that.
+
+The machine says what to ask; the asker asks it, one step at a time. What changes is told to the
+outlet (the sender), which lets records in, or keeps them out, and lets go of what will not be sent.
+There is no task: whatever happens (a call, an answer, a timer) looks for the next step itself.
+
+Non-obvious:
+- A wait that was cancelled, or ran out of time, leaves what was waited for under way: the same call
+  made again waits on, or tells how it ended meanwhile.
+- State changes between awaits, never across one: whoever changes the machine calls `_settle`
+  before it awaits anything.
+- What the sender tells is looked at in the next pass of the event loop: it may be in the middle of
+  something, and has more partitions to tell of, which are added by one request.
+- Nobody tells when the request of an overdue batch is answered at last, which has to be waited for
+  before the end of its transaction: only then, and rarely, the outlet is asked again and again.
+"""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, ProducerClosed
+from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.producer.idempotence import TransactionalIdentity
+from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.producer.transactions.begin_delay import Patience
+from aiokafka_lite.producer.transactions.coordinator_requests import Asker
+from aiokafka_lite.producer.transactions.transaction_machine import TransactionMachine
+from aiokafka_lite.producer.transactions.transaction_states import ENDING, OPEN, TransactionState
+from aiokafka_lite.producer.transactions.transaction_steps import (
+    AddPartitions,
+    Answer,
+    EndTransaction,
+    FindCoordinator,
+    Step,
+)
+from aiokafka_lite.producer.transactions.wait_times import TransactionTimes
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Outlet", "TransactionDriver"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at whether an overdue batch's request was answered."""
+
+_WHAT: Final = "carry out transactions"
+
+_S = TransactionState
+
+
+class Outlet(Protocol):
+    """Where a transaction's records come from."""
+
+    @property
+    def drained(self) -> bool:
+        """Nothing waits to be sent, or is in flight."""
+        ...
+
+    def when_resolved(self, callback: Callable[[], None]) -> bool:
+        """Call back once when all that waits now has an outcome; False: all has, already."""
+        ...
+
+    def on_state(self, state: TransactionState, error: KafkaError | None) -> None:
+        """The state changed; the error is why, in the two error states."""
+        ...
+
+    def on_added(self) -> None:
+        """More partitions may be sent to."""
+        ...
+
+    def hurry(self) -> None:
+        """Send what lingers."""
+        ...
+
+
+class _End:
+    """A commit or an abort, for those who wait for it."""
+
+    __slots__ = ("claimed", "done", "error", "kind", "waiting")
+
+    def __init__(self, kind: TransactionState) -> None:
+        self.kind = kind
+        self.done = False
+        self.error: KafkaError | None = None
+        self.waiting = 0  # callers
+        self.claimed = False  # one of them has been told
+
+
+class TransactionDriver:
+    """Carries out one producer's transactions.
+
+    Args:
+        cluster: Where the coordinators are.
+        transactional_id: The producer's.
+        timeout_ms: After which the cluster aborts a transaction by itself.
+        options: The producer's.
+        identity: Gets the ids and epochs.
+        outlet: Told of each change.
+        tasks: Owner of those who find coordinators, and connect to them.
+        loop: In which all this is called.
+        on_mistake: Told of a mistake of ours: what was being done, and the exception.
+
+    Attributes:
+        machine: Tells where it stands.
+        times: Spent by those who wait.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        timeout_ms: int,
+        options: ProducerOptions,
+        identity: TransactionalIdentity,
+        outlet: Outlet,
+        tasks: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+        on_mistake: Callable[[str, BaseException], None],
+    ) -> None:
+        self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
+        self.times = TransactionTimes()
+        self._patience = Patience()
+        self._opening: asyncio.TimerHandle | None = None  # of what is held
+        self._transactional_id = transactional_id
+        self._outlet = outlet
+        self._loop = loop
+        self._on_mistake = on_mistake
+        self._asker = Asker(
+            cluster, transactional_id, timeout_ms, options.request_timeout, self, tasks, loop
+        )
+        self._look_is_due = False  # in the next pass of the loop
+        self._retry: asyncio.TimerHandle | None = None  # of a step that was put off
+        self._waiters: list[asyncio.Future[None]] = []  # for anything to change
+        self._told = 0  # the machine's transitions
+        self._end: _End | None = None  # the one under way, or the last
+        self._watching = False  # the outlet calls back when all is resolved
+
+    # What the application calls
+
+    async def start(self, deadline: float) -> None:
+        """Get a producer id, which fences whoever else has the transactional id.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline.
+            KafkaError: Refused.
+        """
+        began = self._loop.time()
+        self.machine.initialize()
+        self._settle()
+        self._go_on()
+        try:
+            await self._until(
+                lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
+            )
+        finally:
+            self.times.init += self._loop.time() - began
+        self._raise_error()
+
+    def begin(self) -> None:
+        """See the machine's."""
+        began = self._loop.time()
+        self.machine.begin()
+        self._end = None
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        opens_at = self._patience.opens_at()
+        if opens_at > began and self.machine.implicit:
+            self.machine.hold()
+            self._opening = self._loop.call_at(opens_at, self._open)
+        self._settle()
+        self.times.begin += self._loop.time() - began
+
+    async def commit(self, deadline: float) -> None:
+        """Commit, and wait until that is done; a wait that ended early may be gone on with.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline; it is under way.
+            KafkaError: The transaction can only be aborted; or the producer is at its end.
+            IllegalOperation: None is open, or another call waits for this.
+        """
+        began = self._loop.time()
+        try:
+            await self._ended(_S.COMMITTING, self.machine.commit, "has not committed", deadline)
+        finally:
+            self.times.commit += self._loop.time() - began
+
+    async def abort(self, deadline: float) -> None:
+        """Abort, and wait until that is done; see `commit`."""
+        began = self._loop.time()
+        try:
+            await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
+        finally:
+            self.times.abort += self._loop.time() - began
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+        deadline: float,
+    ) -> None:
+        """Commit offsets with the open transaction; waits until they are part of it.
+
+        Raises:
+            KafkaTimeoutError: Not done by the deadline; it is under way, and the commit waits.
+            KafkaError: The transaction can only be aborted; or the producer is at its end.
+            IllegalOperation: None is open.
+        """
+        began = self._loop.time()
+        order = self.machine.add_offsets(offsets, group)
+        if order.done:
+            self._settle()  # refused at once
+        self._outlet.hurry()  # nothing comes behind them, as a rule
+        if self._opening is None:
+            self.wake()  # else that wakes it, and there is nothing to be done before
+        try:
+            await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
+        finally:
+            self.times.send_offsets += self._loop.time() - began
+        if order.error is not None:
+            raise copy.copy(order.error)
+
+    async def close(self, deadline: float) -> None:
+        """End what is open, by the deadline: an abort, if nothing else was asked for."""
+        if self.machine.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+            self.machine.abort()
+            self._end = _End(_S.ABORTING)
+            self._settle()
+            self.wake()
+        if self.machine.state in OPEN:
+            await self._until(lambda: self.machine.state not in OPEN, deadline, "has not aborted")
+
+    def stop(self) -> None:
+        """End at once: those who wait are told that the producer was closed. Idempotent."""
+        self.machine.close(ProducerClosed("the producer was stopped"))
+        self._settle()
+        if not self._loop.is_closed():
+            self._asker.close()
+            for timer in (self._opening, self._retry):
+                if timer is not None:
+                    timer.cancel()
+
+    # What the sender tells
+
+    def admit(self, partition: TopicPartition) -> bool:
+        """Whether a partition may be sent to now; if not yet, `on_added` tells when."""
+        if self.machine.admit(partition):
+            return True
+        if self._opening is None:
+            self.wake()
+        return False
+
+    def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch will not be sent again."""
+        self.machine.on_batch_failed(error, numbered=numbered)
+        self._settle()
+
+    def on_first_sent(self) -> None:
+        """The first batch of a transaction leaves."""
+        self._patience.on_sent(self._loop.time())
+
+    def on_first_resolved(self, _: object) -> None:
+        """It has an outcome."""
+        if self.machine.implicit:
+            self._patience.on_answered(self._loop.time())
+
+    def wake(self) -> None:
+        """Something changed: there may be a step to take, in the next pass of the loop."""
+        if not self._look_is_due:
+            self._look_is_due = True
+            self._loop.call_soon(self._look)
+
+    # Waiting
+
+    async def _ended(
+        self, kind: TransactionState, begin: Callable[[], None], what: str, deadline: float
+    ) -> None:
+        end = self._end
+        if end is None or end.kind is not kind or end.waiting or end.claimed:
+            begin()
+            end = self._end = _End(kind)
+            self._settle()
+            self._go_on()
+        end.waiting += 1
+        try:
+            await self._until(lambda: end.done, deadline, f"{what} yet: call again to wait on")
+        finally:
+            end.waiting -= 1
+        end.claimed = True
+        if end.error is not None:
+            raise copy.copy(end.error)
+
+    async def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        late: list[bool] = []
+        timer = self._loop.call_at(deadline, self._on_late, late)
+        try:
+            while not done():
+                if late:
+                    raise KafkaTimeoutError(
+                        f"the transactional id {self._transactional_id!r} {what}, in time "
+                        "(max_block_ms)"
+                    )
+                waiter = self._loop.create_future()
+                self._waiters.append(waiter)
+                await waiter
+        finally:
+            timer.cancel()
+
+    def _on_late(self, late: list[bool]) -> None:
+        late.append(True)
+        self._wake_waiters()
+
+    def _raise_error(self) -> None:
+        if self.machine.error is not None:
+            raise copy.copy(self.machine.error)
+
+    def _settle(self) -> None:
+        """Tell of what has changed."""
+        machine = self.machine
+        while self._told != machine.transitions:
+            self._told = machine.transitions
+            log.debug("%s: %s %s", self._transactional_id, machine.state, machine.error or "")
+            end = self._end
+            if end is not None and not end.done and machine.state not in _UNDER_WAY:
+                end.done = True
+                end.error = machine.error
+            # What it does may change the state again: such as batches that it fails.
+            self._outlet.on_state(machine.state, machine.error)
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _open(self) -> None:
+        """The brokers should be through with the transaction before."""
+        self._opening = None
+        self.machine.release()
+        self._outlet.on_added()
+        self.wake()
+
+    # What the asker tells
+
+    def on_coordinator(self, level: int, can_bump: bool) -> None:
+        """See the machine's."""
+        self.machine.on_coordinator(level, can_bump)
+
+    def on_found(self, step: FindCoordinator) -> None:
+        """A coordinator was found."""
+        self.machine.on_found(step)
+        self._go_on()
+
+    def on_answer(self, step: Step, answer: Answer) -> None:
+        """A coordinator answered."""
+        now = self._loop.time()
+        try:
+            self.machine.on_answer(step, answer, now)
+            if isinstance(step, EndTransaction):
+                self._patience.on_ended(now)
+            self._on_landed(step)
+        except Exception as error:  # not the connection's, which is reading
+            self._on_mistake(_WHAT, error)
+
+    def on_failure(self, step: Step, error: KafkaError) -> None:
+        """Nobody answered, or the answer cannot be read."""
+        log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
+        try:
+            self.machine.on_error(step, error, self._loop.time())
+            self._on_landed(step)
+        except Exception as mistake:
+            self._on_mistake(_WHAT, mistake)
+
+    def _on_landed(self, step: Step) -> None:
+        self._settle()
+        if isinstance(step, AddPartitions):
+            self._outlet.on_added()
+        self._go_on()
+
+    # From step to step
+
+    def _look(self) -> None:
+        self._look_is_due = False
+        try:
+            self._go_on()
+        except Exception as error:
+            self._on_mistake(_WHAT, error)
+
+    def _go_on(self) -> None:
+        """Take the next step, if there is one to take now; else look again when it is time."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        machine = self.machine
+        step = machine.next_step(self._loop.time(), drained=self._drained())
+        if self._told != machine.transitions:
+            self._settle()  # else whoever waits would be woken for nothing
+        if step is not None:
+            self._asker.ask(step)
+            return
+        retry_at = machine.next_wakeup()
+        if retry_at is not None:
+            self._retry = self._loop.call_at(retry_at, self._look)
+
+    def _drained(self) -> bool:
+        """Whether the transaction may end; if not yet, there will be a look again."""
+        if self.machine.state not in ENDING:
+            return False
+        drained = self._outlet.drained
+        if not drained and not self._watching:
+            self._watching = True
+            if not self._outlet.when_resolved(self._on_resolved):
+                self._loop.call_later(_LOOK_AGAIN, self._on_resolved)
+        return drained
+
+    def _on_resolved(self) -> None:
+        self._watching = False
+        self.wake()
+
+
+_UNDER_WAY: Final = ENDING | {_S.INITIALIZING}
+"""The states in which an end that was asked for has no outcome yet."""

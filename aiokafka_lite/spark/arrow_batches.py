@@ -1,0 +1,91 @@
+"""From gathered rows to Arrow record batches, in exactly the schema that Spark expects of them.
+
+Spark compares the schema of a task's first batch with its own, and trusts the later ones. What is
+gathered lies in Arrow's layout already: nothing is copied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from aiokafka_lite.record.columnar.arrow import ALL_COLUMNS, ArrowBuffers, HeaderLists, Variable
+
+__all__ = ["arrow_schema", "column_names", "to_record_batch"]
+
+_HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": pa.list_(pa.field("element", _HEADER)),
+}
+"""As pyspark's `to_arrow_schema(schema, "UTC")` has them."""
+
+
+def column_names(*, include_headers: bool) -> tuple[str, ...]:
+    """The columns of Spark's Kafka sources, in their order."""
+    return ALL_COLUMNS if include_headers else ALL_COLUMNS[:-1]
+
+
+def arrow_schema(names: Collection[str]) -> pa.Schema:
+    """The schema of record batches with these columns, in this order."""
+    return pa.schema([pa.field(name, _TYPES[name]) for name in names])
+
+
+def to_record_batch(rows: ArrowBuffers, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as a record batch, which refers to their memory.
+
+    Args:
+        rows: Gathered with the columns of the schema.
+        schema: Of `arrow_schema`.
+    """
+    return pa.RecordBatch.from_arrays(
+        [_array(field.type, rows.rows, rows.columns[field.name]) for field in schema],
+        schema=schema,
+    )
+
+
+def _array(kind: pa.DataType, count: int, column: bytearray | Variable | HeaderLists) -> pa.Array:
+    if isinstance(column, Variable):
+        return _variable(kind, count, column)
+    if isinstance(column, HeaderLists):
+        header: pa.StructType = kind.value_type
+        entries = pa.Array.from_buffers(
+            header,
+            column.entries,
+            [None],
+            null_count=0,
+            children=[
+                _variable(header.field("key").type, column.entries, column.keys),
+                _variable(header.field("value").type, column.entries, column.values),
+            ],
+        )
+        return pa.Array.from_buffers(
+            kind,
+            count,
+            [_buffer(column.validity), pa.py_buffer(column.offsets)],
+            null_count=column.nulls,
+            children=[entries],
+        )
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(column)], null_count=0)
+
+
+def _variable(kind: pa.DataType, count: int, column: Variable) -> pa.Array:
+    return pa.Array.from_buffers(
+        kind,
+        count,
+        [_buffer(column.validity), pa.py_buffer(column.offsets), pa.py_buffer(column.data)],
+        null_count=column.nulls,
+    )
+
+
+def _buffer(data: bytearray | None) -> pa.Buffer | None:
+    return None if data is None else pa.py_buffer(data)

@@ -1,0 +1,1 @@
+"""`kafka.*` options of Spark as arguments of this package's clients."""

@@ -1,0 +1,341 @@
+"""`kafka.*` options, by Java's names, as arguments of our clients.
+
+One table for readers and one for writers. An option that means something here becomes an argument;
+one that means nothing, because Spark does that itself or because it tunes what we do not have, is
+taken and left; one that cannot be honoured is refused with what to do instead, and so is one that
+Kafka does not know. The arguments can be pickled and compared: they go to Spark's executors with
+each task, where equal ones share a client.
+
+Source: ConsumerConfig, ProducerConfig and CommonClientConfigs of Kafka's clients;
+KafkaSourceProvider of Spark's connector for what it forbids.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, sasl_arguments
+from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TlsContext, tls_settings
+
+__all__ = ["PREFIX", "consumer_arguments", "kafka_options", "producer_arguments"]
+
+logger = logging.getLogger(__name__)
+
+PREFIX: Final = "kafka."
+
+Converter: TypeAlias = Callable[[str, str], object]
+"""Makes an argument of an option's name and its text."""
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_NULL_IS_LESS: Final = "-1"
+
+
+def _text(_: str, value: str) -> str:
+    return value
+
+
+def _lower(_: str, value: str) -> str:
+    return value.lower()
+
+
+def _whole(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise _wrong(name, "a whole number", value) from None
+
+
+def _idle(name: str, value: str) -> int | None:
+    return None if value.strip() == _NULL_IS_LESS else _whole(name, value)
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise _wrong(name, "true or false", value)
+    return value.strip().lower() == "true"
+
+
+def _acks(name: str, value: str) -> object:
+    return "all" if value.strip() in ("all", "-1") else _whole(name, value)
+
+
+def _codec(_: str, value: str) -> str | None:
+    return None if value.strip().lower() == "none" else value.strip().lower()
+
+
+def _wrong(name: str, wanted: str, value: str) -> KafkaConfigurationError:
+    return KafkaConfigurationError(f"Kafka option '{name}' should be {wanted}, not {value!r}")
+
+
+# What becomes an argument
+
+_OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
+    "bootstrap.servers": ("bootstrap_servers", _text),
+    "client.id": ("client_id", _text),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
+    "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
+    "receive.buffer.bytes": ("receive_buffer_bytes", _whole),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
+    "request.timeout.ms": ("request_timeout_ms", _whole),
+    "retry.backoff.max.ms": ("retry_backoff_max_ms", _whole),
+    "retry.backoff.ms": ("retry_backoff_ms", _whole),
+    "send.buffer.bytes": ("send_buffer_bytes", _whole),
+    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _whole),
+}
+CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
+    **_OF_BOTH,
+    "check.crcs": ("check_crcs", _flag),
+    "client.rack": ("client_rack", _text),
+    "default.api.timeout.ms": ("default_api_timeout_ms", _whole),
+    "fetch.max.bytes": ("fetch_max_bytes", _whole),
+    "fetch.max.wait.ms": ("fetch_max_wait_ms", _whole),
+    "fetch.min.bytes": ("fetch_min_bytes", _whole),
+    "isolation.level": ("isolation_level", _lower),
+    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _whole),
+}
+PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
+    **_OF_BOTH,
+    "acks": ("acks", _acks),
+    "batch.size": ("max_batch_size", _whole),
+    "buffer.memory": ("buffer_memory", _whole),
+    "compression.type": ("compression_type", _codec),
+    "delivery.timeout.ms": ("delivery_timeout_ms", _whole),
+    "enable.idempotence": ("enable_idempotence", _flag),
+    "linger.ms": ("linger_ms", _whole),
+    "max.block.ms": ("max_block_ms", _whole),
+    "max.in.flight.requests.per.connection": ("max_in_flight_requests_per_connection", _whole),
+    "max.request.size": ("max_request_size", _whole),
+    "partitioner.adaptive.partitioning.enable": (
+        "partitioner_adaptive_partitioning_enable",
+        _flag,
+    ),
+    "partitioner.availability.timeout.ms": ("partitioner_availability_timeout_ms", _whole),
+    "partitioner.ignore.keys": ("partitioner_ignore_keys", _flag),
+    "transaction.timeout.ms": ("transaction_timeout_ms", _whole),
+}
+LEVELS: Final = ("gzip", "lz4", "zstd")
+"""Codecs with an option of their own, `compression.CODEC.level`."""
+
+# What is taken and left
+
+_LEFT_BY_BOTH: Final = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "enable.metrics.push",
+        "metadata.cluster.check.enable",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "socket.connection.setup.timeout.max.ms",
+    }
+)
+LEFT_BY_CONSUMERS: Final = _LEFT_BY_BOTH | {
+    "allow.auto.create.topics",
+    "auto.commit.interval.ms",
+    "exclude.internal.topics",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+}
+LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {
+    "metadata.max.idle.ms",
+    "transaction.two.phase.commit.enable",
+}
+
+# What is refused
+
+_JAVA_CLASSES: Final = "names Java classes, which cannot be loaded here. Leave it out"
+
+_REFUSED_BY_BOTH: Final[Mapping[str, str]] = {
+    "config.providers": _JAVA_CLASSES,
+    "metric.reporters": _JAVA_CLASSES,
+    "security.providers": _JAVA_CLASSES,
+}
+REFUSED_BY_CONSUMERS: Final[Mapping[str, str]] = {
+    **_REFUSED_BY_BOTH,
+    "auto.offset.reset": (
+        "is not supported. Instead set the source option 'startingOffsets' to 'earliest' or "
+        "'latest' to specify where to start. Structured Streaming manages which offsets are "
+        "consumed internally: 'startingOffsets' only applies when a new streaming query is "
+        "started, and resuming will always pick up from where the query left off"
+    ),
+    "enable.auto.commit": (
+        "is not supported: Spark's checkpoint keeps the offsets, and nothing is committed to Kafka"
+    ),
+    "interceptor.classes": "is not supported: interceptors could change what is read",
+    "key.deserializer": (
+        "is not supported as keys are read as byte arrays. Use DataFrame operations to explicitly "
+        "deserialize the keys"
+    ),
+    "value.deserializer": (
+        "is not supported as values are read as byte arrays. Use DataFrame operations to "
+        "explicitly deserialize the values"
+    ),
+}
+REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
+    **_REFUSED_BY_BOTH,
+    "interceptor.classes": _JAVA_CLASSES,
+    "key.serializer": "is not supported as keys are written as byte arrays",
+    "partitioner.class": (
+        "names a Java class, which cannot be loaded here: compute the column 'partition' instead, "
+        "or leave it out for Kafka's own partitioner"
+    ),
+    "transactional.id": (
+        "is not supported: each task needs one of its own. Set the option 'deliveryGuarantee' to "
+        "'exactly_once', and 'transactionalIdPrefix'"
+    ),
+    "value.serializer": "is not supported as values are written as byte arrays",
+}
+
+
+def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The `kafka.*` options among all, by Kafka's names, in lower case.
+
+    Args:
+        options: As Spark gives them.
+    """
+    return {
+        name.lower().removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.lower().startswith(PREFIX)
+    }
+
+
+def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
+    """Arguments of `AIOKafkaConsumer`, for a reader that is told its offsets by Spark.
+
+    Args:
+        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
+
+    Returns:
+        What was given, and that nothing is to be reset, committed or created unasked.
+
+    Raises:
+        KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
+    """
+    given = kafka_options(options)
+    others = PRODUCER_OPTIONS.keys() | LEFT_BY_PRODUCERS
+    _check(given, CONSUMER_OPTIONS, LEFT_BY_CONSUMERS, REFUSED_BY_CONSUMERS, others, "consumer")
+    arguments = _arguments(given, CONSUMER_OPTIONS)
+    arguments |= {
+        "allow_auto_create_topics": False,
+        "auto_offset_reset": "none",
+        "enable_auto_commit": False,
+    }
+    if arguments.get("isolation_level", "read_uncommitted") not in (
+        "read_uncommitted",
+        "read_committed",
+    ):
+        raise _wrong(
+            "isolation.level", "'read_uncommitted' or 'read_committed'", given["isolation.level"]
+        )
+    return arguments
+
+
+def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
+    """Arguments of `AIOKafkaProducer`, for a writer that is told its keys and values as bytes.
+
+    Args:
+        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
+
+    Returns:
+        What was given, and nothing else.
+
+    Raises:
+        KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
+    """
+    given = kafka_options(options)
+    retries = given.pop("retries", None)
+    if retries is not None and _whole("retries", retries) < 1:
+        raise KafkaConfigurationError(
+            "Kafka option 'retries' is not supported below 1: a record is sent again until "
+            "'delivery.timeout.ms' is over. Lower that one instead"
+        )
+    levels = {codec: given.pop(f"compression.{codec}.level", None) for codec in LEVELS}
+    others = CONSUMER_OPTIONS.keys() | LEFT_BY_CONSUMERS
+    _check(given, PRODUCER_OPTIONS, LEFT_BY_PRODUCERS, REFUSED_BY_PRODUCERS, others, "producer")
+    arguments = _arguments(given, PRODUCER_OPTIONS)
+    codec = arguments.get("compression_type")
+    if isinstance(codec, str) and (level := levels.get(codec)) is not None:
+        arguments["compression_level"] = _whole(f"compression.{codec}.level", level)
+    return arguments
+
+
+def _check(
+    given: dict[str, str],
+    known: Mapping[str, object],
+    no_effect: frozenset[str],
+    refused: Mapping[str, str],
+    of_the_other: frozenset[str] | set[str],
+    client: str,
+) -> None:
+    """Refuse what cannot be, and drop from `given` what has no effect."""
+    if "bootstrap.servers" not in given:
+        raise KafkaConfigurationError(
+            f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
+        )
+    secured = SASL_OPTIONS | TLS_OPTIONS | {"security.protocol", "client.dns.lookup"}
+    for name in list(given):
+        if name in known or name in secured:
+            continue
+        if name in refused:
+            raise KafkaConfigurationError(f"Kafka option '{name}' {refused[name]}")
+        if name in no_effect or name.startswith("config.providers."):
+            logger.debug("Kafka option %r has no effect here", name)
+        elif name in of_the_other:
+            logger.warning("Kafka option %r has no effect on a %s", name, client)
+        else:
+            near = get_close_matches(name, [*known, *secured], 1, 0.7)
+            hint = f"; did you mean 'kafka.{near[0]}'?" if near else ""
+            raise KafkaConfigurationError(f"Kafka has no {client} option '{name}'{hint}")
+        del given[name]
+    if given.get("client.dns.lookup", "use_all_dns_ips") != "use_all_dns_ips":
+        raise KafkaConfigurationError(
+            "Kafka option 'client.dns.lookup' can only be 'use_all_dns_ips', Kafka's default, not "
+            f"{given['client.dns.lookup']!r}"
+        )
+
+
+def _arguments(
+    given: Mapping[str, str], table: Mapping[str, tuple[str, Converter]]
+) -> dict[str, object]:
+    arguments: dict[str, object] = {}
+    for name, (argument, convert) in table.items():
+        if name in given:
+            arguments[argument] = convert(name, given[name])
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise _wrong("security.protocol", f"one of {', '.join(_PROTOCOLS)}", protocol)
+    if protocol != "PLAINTEXT":
+        arguments["security_protocol"] = protocol
+    if protocol.endswith("SSL"):
+        try:
+            arguments["ssl_context"] = TlsContext(tls_settings(given))
+        except OSError as error:
+            raise KafkaConfigurationError(
+                f"The certificates or the key of the options 'kafka.ssl.*' cannot be used: {error}"
+            ) from error
+    if protocol.startswith("SASL_"):
+        arguments |= sasl_arguments(given)
+    return arguments

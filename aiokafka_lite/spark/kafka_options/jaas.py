@@ -1,0 +1,263 @@
+"""SASL as Kafka's `sasl.*` options tell it: the login module's line, and what it stands for.
+
+Source: JaasConfig of Kafka's clients for the grammar; Java's StreamTokenizer for its quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite.errors import KafkaConfigurationError
+
+if TYPE_CHECKING:
+    from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
+
+__all__ = ["SASL_OPTIONS", "SASL_REFUSED", "Login", "parse_jaas", "sasl_arguments"]
+
+_OPTION: Final = "Kafka option 'sasl.jaas.config'"
+_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+
+# A string in quotes with Java's escapes, a sign of its own, or a word.
+_TOKEN: Final = re.compile(
+    r"""\s*(?: "(?P<double>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
+        | (?P<sign>[=;]) | (?P<word>[^\s=;"']+) )""",
+    re.VERBOSE,
+)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+_MODULE_OF: Final = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
+
+_JAVA_ONLY: Final = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+)
+_OF_KERBEROS: Final = (
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+)
+_LOGIN_CALLBACK: Final = "sasl.login.callback.handler.class"
+_KNOWN_CALLBACKS: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+"""Java's own way to ask a token endpoint, which `ClientCredentials` stands in for."""
+
+SASL_OPTIONS: Final = frozenset(
+    {
+        *_JAVA_ONLY,
+        *_OF_KERBEROS,
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+    }
+)
+"""The `sasl.*` options that mean something here, if only to be refused."""
+
+SASL_REFUSED: Final = frozenset({*_JAVA_ONLY, *_OF_KERBEROS})
+"""Those of them that are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login module and its options.
+
+    Attributes:
+        module: The last part of its class's name, such as "PlainLoginModule".
+    """
+
+    module: str
+    options: Mapping[str, str] = field(repr=False)  # there is a password in it
+
+
+def parse_jaas(text: str) -> Login:
+    """The login of `org...PlainLoginModule required username="alice" password="secret";`.
+
+    Raises:
+        KafkaConfigurationError: It is none, or more than one.
+    """
+    tokens = _tokens(text)
+    if len(tokens) < 3 or tokens[-1] != (True, ";"):
+        raise KafkaConfigurationError(f"{_OPTION} should end with a semicolon")
+    (_, module), (_, flag), *rest = tokens[:-1]
+    if flag.lower() not in _FLAGS:
+        raise KafkaConfigurationError(
+            f"{_OPTION} should have 'required' (or another control flag) after the login module"
+        )
+    if (True, ";") in rest:
+        raise KafkaConfigurationError(f"{_OPTION} should hold one login module")
+    options: dict[str, str] = {}
+    for place in range(0, len(rest), 3):
+        match rest[place : place + 3]:
+            case [(False, name), (True, "="), (False, value)]:
+                options[name] = value
+            case wrong:
+                # Nothing of it is shown: it may be a part of a password.
+                raise KafkaConfigurationError(
+                    f"{_OPTION} should hold name=value pairs after {flag!r}; pair "
+                    f"{place // 3 + 1} is none ({len(wrong)} parts)"
+                )
+    name = module.rpartition(".")[2]
+    if not name.endswith("LoginModule"):
+        raise KafkaConfigurationError(f"{_OPTION} should begin with the class of a login module")
+    return Login(name, options)
+
+
+def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
+    """Our `sasl_*` arguments of Kafka's options, for a protocol that begins with "SASL_".
+
+    Args:
+        options: By Kafka's names; others than those of SASL are passed over.
+
+    Raises:
+        KafkaConfigurationError: One that cannot be honoured, with what to do instead.
+    """
+    mechanism = options.get("sasl.mechanism", "GSSAPI")
+    if mechanism == "GSSAPI" or any(name in options for name in _OF_KERBEROS):
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.mechanism' is GSSAPI (Kafka's default), and Kerberos is not "
+            f"supported: set 'kafka.sasl.mechanism' to one of {', '.join(_MODULE_OF)}"
+        )
+    if mechanism not in _MODULE_OF:
+        raise KafkaConfigurationError(
+            f"Kafka option 'sasl.mechanism' should be one of {', '.join(_MODULE_OF)}, not "
+            f"{mechanism!r}"
+        )
+    for name in _JAVA_ONLY:
+        if name in options and (name, options[name]) not in (
+            (_LOGIN_CALLBACK, known) for known in _KNOWN_CALLBACKS
+        ):
+            raise KafkaConfigurationError(
+                f"Kafka option '{name}' names a Java class (or needs one), which cannot be loaded "
+                f"here. With OAUTHBEARER, set 'kafka.sasl.oauthbearer.token.endpoint.url'"
+            )
+    login = _login(options, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return {
+            "sasl_mechanism": mechanism,
+            "sasl_oauth_token_provider": _credentials(options, login),
+        }
+    if login is None:
+        raise KafkaConfigurationError(f"{_OPTION} must be specified with {mechanism}")
+    if login.options.get("tokenauth", "false").lower() == "true":
+        raise KafkaConfigurationError(
+            f"{_OPTION} asks for a delegation token ('tokenauth'), which is not supported: log in "
+            "with a user name and a password"
+        )
+    for name in ("username", "password"):
+        if name not in login.options:
+            raise KafkaConfigurationError(f"{_OPTION} should name a {name!r}")
+    return {
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": login.options["username"],
+        "sasl_plain_password": login.options["password"],
+    }
+
+
+def _login(options: Mapping[str, str], mechanism: str) -> Login | None:
+    text = options.get("sasl.jaas.config")
+    if text is None:
+        return None
+    login = parse_jaas(text)
+    if login.module != _MODULE_OF[mechanism]:
+        raise KafkaConfigurationError(
+            f"{_OPTION} names {login.module}, and 'sasl.mechanism' {mechanism} needs "
+            f"{_MODULE_OF[mechanism]}"
+        )
+    return login
+
+
+def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCredentials:
+    url = options.get("sasl.oauthbearer.token.endpoint.url")
+    if url is None:
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.oauthbearer.token.endpoint.url' must be specified with "
+            "OAUTHBEARER: tokens are asked for there (client credentials)"
+        )
+    _check_endpoint(url)
+    told = {} if login is None else login.options
+    prefix = "sasl.oauthbearer.client.credentials."
+    client_id = options.get(f"{prefix}client.id", told.get("clientId"))
+    secret = options.get(f"{prefix}client.secret", told.get("clientSecret"))
+    if client_id is None or secret is None:
+        raise KafkaConfigurationError(
+            f"OAUTHBEARER needs '{prefix}client.id' and '{prefix}client.secret' (or clientId and "
+            "clientSecret in 'sasl.jaas.config')"
+        )
+    scope = options.get("sasl.oauthbearer.scope", told.get("scope"))
+    extensions = tuple(
+        sorted(
+            (name.removeprefix("extension_"), value)
+            for name, value in told.items()
+            if name.startswith("extension_")
+        )
+    )
+    from aiokafka_lite.spark.kafka_options.tokens import (
+        ClientCredentials,  # few want one, and it takes asyncio
+    )
+
+    return ClientCredentials(url, client_id, secret, scope, extensions)
+
+
+def _check_endpoint(url: str) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        # It is not shown: a part of it may be a password.
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.oauthbearer.token.endpoint.url' should be an address such as "
+            "'https://login.example/token'"
+        )
+    if "@" in parts.netloc:
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.oauthbearer.token.endpoint.url' cannot hold a user name or a "
+            "password: use 'kafka.sasl.oauthbearer.client.credentials.client.id' and "
+            "'kafka.sasl.oauthbearer.client.credentials.client.secret'"
+        )
+
+
+def _tokens(text: str) -> list[tuple[bool, str]]:
+    """What the text consists of: whether it is a sign, and what it says."""
+    tokens: list[tuple[bool, str]] = []
+    place, text = 0, text.strip()
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise KafkaConfigurationError(
+                f"{_OPTION} has a quote that is not closed, at character {place + 1}"
+            )
+        quoted = found["double"] if found["double"] is not None else found["single"]
+        if quoted is not None:
+            tokens.append((False, re.sub(r"\\(.)", _unescaped, quoted)))
+        elif found["sign"] is not None:
+            tokens.append((True, found["sign"]))
+        else:
+            tokens.append((False, found["word"]))
+        place = found.end()
+    return tokens
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return _ESCAPES.get(escape[1], escape[1])

@@ -1,0 +1,366 @@
+"""Writing to Kafka: what Spark calls on the driver and in each task.
+
+A writer is made on the driver, pickled, and used in the tasks; a stream's is made anew for each
+epoch, and again to commit it, so that it remembers nothing. A task's rows come as Arrow batches in
+its own thread, and are sent in the event loop of the runtime while the next batch is read.
+
+At least once: every row's outcome is awaited before the task says that it is done; what fails is
+written again by the task's next attempt. Exactly once: see `exactly_once`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
+from aiokafka_lite.spark import runtime
+from aiokafka_lite.spark.kafka_options.client_options import PREFIX
+from aiokafka_lite.spark.notices import warn_of_pure_tasks
+from aiokafka_lite.spark.sink.exactly_once import (
+    Marker,
+    Place,
+    ReplayError,
+    TaskTransaction,
+    TaskWritten,
+    check_marks,
+)
+from aiokafka_lite.spark.sink.rows import RowDigest, RowSender, topic_of
+from aiokafka_lite.spark.source_options import TABLE
+from aiokafka_lite.spark.write_options import Schema, WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["stream_writer", "writer"]
+
+_log = logging.getLogger(__name__)
+
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+_RUN_ID: Final = "spark.jobGroup.id"
+"""Local properties of a streaming task: MicroBatchExecution and StreamExecution set them, the run's
+id as that of its job group."""
+
+
+def writer(
+    options: Mapping[str, str], schema: Schema, overwrite: bool = False
+) -> DataSourceArrowWriter:
+    """What writes a data frame.
+
+    Args:
+        options: Of its writer.
+        schema: Of its rows.
+        overwrite: Whether what is there should be replaced.
+
+    Raises:
+        KafkaConfigurationError: An option or a column is not as it should be; or `overwrite`.
+    """
+    if overwrite:
+        raise KafkaConfigurationError(
+            "Save mode overwrite not allowed for Kafka. Allowed save modes are append and "
+            "errorifexists (default)."
+        )
+    return _BatchWriter(_checked(options, schema, streaming=False))
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: Schema, overwrite: bool = False
+) -> DataSourceStreamArrowWriter:
+    """What writes an epoch of a stream.
+
+    Args:
+        options: Of its writer.
+        schema: Of its rows.
+        overwrite: True with output mode `complete`; rows are appended all the same, as Spark's own
+            sink does.
+
+    Raises:
+        KafkaConfigurationError: An option or a column is not as it should be.
+    """
+    return _StreamWriter(_checked(options, schema, streaming=True))
+
+
+def _checked(options: Mapping[str, str], schema: Schema, *, streaming: bool) -> WriteOptions:
+    """The options, with the producer's tried: a value that it would not take is told by the driver
+    at once, not by every task."""
+    found = WriteOptions.parse(_without_readers(options), schema, streaming=streaming)
+    runtime.call(_tried(found))
+    return found
+
+
+async def _tried(options: WriteOptions) -> None:
+    arguments: dict[str, Any] = dict(options.producer)
+    if options.exactly_once:
+        arguments["transactional_id"] = options.prefix
+    await AIOKafkaProducer(**arguments).stop()
+
+
+def _without_readers(options: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are for readers only: jobs give one set of options to both, and Spark's
+    own sink passes over the others', too."""
+    readers = {option.key for option in TABLE if not option.key.startswith(PREFIX)}
+    return {name: text for name, text in options.items() if name.lower() not in readers}
+
+
+class _Message(WriterCommitMessage):
+    """A task's word to the driver.
+
+    Args:
+        written: What it is.
+    """
+
+    def __init__(self, written: TaskWritten) -> None:
+        self.written = written
+
+
+class _BatchWriter(DataSourceArrowWriter):
+    """Writes a data frame.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        # Drawn on the driver: every task, and every attempt of one, has the same.
+        self._write_id = options.write_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return _Message(_write_at_least_once(self._options, iterator))
+        return _Message(_write_exactly_once(self._options, self._place(), iterator))
+
+    def _place(self) -> Place:
+        prefix, topic = self._options.prefix, self._options.layout.constant_topic
+        named = self._options.write_id is not None
+        place = _streaming_place(prefix) if named else None
+        if place is None:
+            place = Place(prefix, "", 0, _task().partitionId(), "")
+        # Its name and its topic tell it from the other writes of the same micro-batch.
+        return replace(place, write=self._write_id, topic=topic)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _warn_of_pure_tasks(messages)
+        if self._options.exactly_once:
+            _check(self._options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _log_abort("the write", self._options, messages)
+
+
+class _StreamWriter(DataSourceStreamArrowWriter):
+    """Writes an epoch of a stream.
+
+    Args:
+        options: Checked.
+    """
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return _Message(_write_at_least_once(self._options, iterator))
+        return _Message(_write_exactly_once(self._options, _place(self._options), iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _warn_of_pure_tasks(messages)
+        if self._options.exactly_once:
+            _check(self._options, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _log_abort(f"epoch {batchId}", self._options, messages)
+
+
+# --- in a task
+
+
+def _write_at_least_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
+    runtime.prepare_worker()
+    with _lent(options.producer) as producer:
+        sender = RowSender(producer, options.layout)
+        _send(sender, batches)
+        runtime.call(sender.finish())
+    return TaskWritten(None, sender.rows)
+
+
+@contextlib.contextmanager
+def _lent(arguments: Mapping[str, Any]) -> Iterator[AIOKafkaProducer]:
+    """A producer that the worker keeps for its next task, unless this one fails."""
+    lease = runtime.lease("producer", arguments, lambda: AIOKafkaProducer(**arguments))
+    producer = runtime.call(lease.__aenter__())
+    try:
+        yield producer
+    except BaseException as error:
+        runtime.call(lease.__aexit__(type(error), error, error.__traceback__))
+        raise
+    runtime.call(lease.__aexit__(None, None, None))
+
+
+def _write_exactly_once(
+    options: WriteOptions, place: Place, batches: Iterator[pa.RecordBatch]
+) -> TaskWritten:
+    runtime.prepare_worker()
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        # Nothing to commit, and nothing to be found there: the driver looks at the mark.
+        return TaskWritten(place, 0)
+    topic = topic_of(first, options.layout)
+    transaction = runtime.call(_begun(place, topic, options.producer))
+    try:
+        found = runtime.call(transaction.open())
+        before = transaction.before
+        known = before is not None and before.run == place.run and place.run != ""
+        if found is not None:
+            digest = RowDigest(found.layout)
+            for batch in _chain(first, batches):
+                digest.add_batch(batch, options.layout)
+            _compare(place, found, digest, options.layout.constant_topic)
+            return TaskWritten(place, digest.rows, digest.sum, skipped=True, topic=topic)
+        digest = RowDigest()
+        sender = RowSender(transaction.producer, options.layout, digest)
+        _send(sender, _chain(first, batches))
+        runtime.call(sender.finish())
+        runtime.call(transaction.commit(digest.rows, digest.sum))
+    finally:
+        runtime.call(transaction.close())
+    return TaskWritten(place, digest.rows, digest.sum, first=not known, topic=topic)
+
+
+async def _begun(place: Place, topic: str, arguments: Mapping[str, Any]) -> TaskTransaction:
+    """In the event loop, where producers are made."""
+    return TaskTransaction(place, topic, arguments)
+
+
+def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) -> None:
+    """Check that the rows of an epoch that is replayed are those that were written.
+
+    Args:
+        topic: The option; None where each row names its own, so that the mark may be of any.
+    """
+    if topic not in (None, found.topic):
+        raise ReplayError(
+            f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
+            f"{place.epoch} to topic {found.topic!r} before, and is to write the epoch to topic "
+            f"{topic!r} now: set the option topic back, or use another transactionalIdPrefix to "
+            "write the epoch again"
+        )
+    if (found.rows, found.digest) == (digest.rows, digest.sum):
+        _log.info("%s has written epoch %d before: skipped", place.name, place.epoch)
+        return
+    raise ReplayError(
+        f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
+        f"{place.epoch} before, and has {digest.rows} now that are not the same: an epoch has to "
+        "be the same when it is replayed. rand(), uuid(), changed options and "
+        "spark.sql.adaptive.streaming.stateless.enabled=true make it another; so does a second "
+        "write under the same writeId: give each write its own"
+    )
+
+
+def _send(sender: RowSender, batches: Iterator[pa.RecordBatch]) -> None:
+    """Send all batches: each is put into records while the next one is read from Spark."""
+    sending: Future[None] | None = None
+    try:
+        for batch in batches:
+            if sending is not None:
+                sending.result()
+            sending = runtime.submit(sender.append(batch))
+        if sending is not None:
+            sending.result()
+    except BaseException:
+        if sending is not None:
+            sending.cancel()
+        raise
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise IllegalStateError("rows are written in a task of Spark's only")
+    return context
+
+
+def _place(options: WriteOptions) -> Place:
+    """Of the streaming task that this is."""
+    place = _streaming_place(options.prefix)
+    if place is None:
+        raise IllegalStateError(
+            "Spark does not tell its tasks which query and epoch they belong to "
+            f"({_QUERY_ID}, {_BATCH_ID}): deliveryGuarantee=exactly_once needs both"
+        )
+    return place
+
+
+def _streaming_place(prefix: str) -> Place | None:
+    """Of this task; None if it belongs to no micro-batch."""
+    context = _task()
+    query = context.getLocalProperty(_QUERY_ID)
+    epoch = context.getLocalProperty(_BATCH_ID)
+    if query is None or epoch is None:
+        return None
+    run = context.getLocalProperty(_RUN_ID) or ""
+    if not _is_uuid(run):  # `foreachBatch` may have another job group: of every run the same, say
+        run = ""
+    return Place(prefix, query, int(epoch), context.partitionId(), run)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+# --- on the driver
+
+
+def _check(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    written = _written(messages)
+    if len(written) != len(messages):
+        raise IllegalStateError(f"{len(messages) - len(written)} tasks have told nothing")
+    # A producer is the client that keeps no metadata of topics nobody asked for.
+    with _lent(options.producer) as producer:
+        runtime.call(check_marks(producer.client, written))
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
+    return [each.written for each in messages if isinstance(each, _Message)]
+
+
+def _warn_of_pure_tasks(messages: Sequence[WriterCommitMessage | None]) -> None:
+    written = _written(messages)
+    warn_of_pure_tasks(sum(not each.native for each in written), len(written))
+
+
+def _log_abort(
+    what: str, options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    done = _written(messages)
+    rows = sum(each.rows for each in done)
+    _log.warning(
+        "%s failed; %d rows of %d tasks are in Kafka, and %s",
+        what,
+        rows,
+        len(done),
+        "are skipped when it is done again" if options.exactly_once else "come again with the next",
+    )

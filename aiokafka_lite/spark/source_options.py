@@ -1,0 +1,440 @@
+"""The options of a reader: Spark's own connector's, and a few of ours.
+
+`TABLE` is all there is to know about each of them; parsing and the page in the docs both come from
+it. Names are taken in any case, as Spark takes them. `kafka.*` is the business of
+`client_options`.
+
+Source: KafkaSourceProvider of Spark's connector for what is checked, and in which words.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, Self, TypeAlias, cast
+
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.kafka_options.client_options import (
+    PREFIX,
+    consumer_arguments,
+    kafka_options,
+)
+from aiokafka_lite.spark.limits import Limit, check_limits, limit
+from aiokafka_lite.spark.partition_offsets import EARLIEST, LATEST
+from aiokafka_lite.spark.selection import Selection, selection
+from aiokafka_lite.spark.write_options import WRITE_OPTIONS
+
+__all__ = ["TABLE", "Option", "ReadOptions", "check_readable", "includes_headers"]
+
+logger = logging.getLogger(__name__)
+
+Converter: TypeAlias = Callable[[str, str], object]
+"""Makes a value of an option's name and its text."""
+
+BATCH: Final = "batch"
+STREAMING: Final = "streaming"
+BOTH: Final = "batch and streaming"
+
+_SECONDS: Final = {
+    "us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400
+}  # fmt: skip
+
+
+def _as_told(_: str, text: str) -> str:
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise _wrong(name, "true or false", text)
+    return text.strip().lower() == "true"
+
+
+def _count(name: str, text: str) -> int:
+    count = _whole(name, text)
+    if count <= 0:
+        raise KafkaConfigurationError(f"{name} must be positive, not {count}")
+    return count
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _wrong(name, "a whole number", text) from None
+
+
+def _milliseconds(name: str, text: str) -> float:
+    told = _whole(name, text)
+    if told < 0:
+        raise _wrong(name, "a number of milliseconds, not less than 0", text)
+    return told / 1000
+
+
+def _duration(name: str, text: str) -> float:
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in _SECONDS:
+        raise _wrong(name, "a time such as 50s, 100ms or 15m (us, ms, s, min, h, d)", text)
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _wrong(name: str, wanted: str, text: str) -> KafkaConfigurationError:
+    return KafkaConfigurationError(f"Option '{name}' should be {wanted}, not {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a reader.
+
+    Attributes:
+        name: As Spark's documentation writes it.
+        default: As a user would write it; "" for none.
+        queries: Which queries it is for: `BATCH`, `STREAMING` or `BOTH`.
+        meaning: For the docs; Markdown, one paragraph.
+        convert: From its text to its value.
+        ours: Spark's own connector has none of the kind.
+    """
+
+    name: str
+    default: str
+    queries: str
+    meaning: str
+    convert: Converter = _as_told
+    ours: bool = False
+
+    @property
+    def key(self) -> str:
+        """As Spark gives it to a Python source."""
+        return self.name.lower()
+
+
+TABLE: Final = (
+    Option(
+        "kafka.bootstrap.servers",
+        "",
+        BOTH,
+        "Where the cluster is: `host:port`, several with commas. Required.",
+    ),
+    Option("subscribe", "", BOTH, "Topics to read, with commas between them."),
+    Option(
+        "subscribePattern",
+        "",
+        BOTH,
+        "A regular expression to be found in the names of the topics to read. Python's `re` must "
+        "understand it: `\\p{...}` and `&&` in a class are refused.",
+    ),
+    Option("assign", "", BOTH, 'Partitions to read: `{"topicA":[0,1],"topicB":[2,4]}`.'),
+    Option(
+        "startingTimestamp",
+        "",
+        BOTH,
+        "Begin each partition at its first record of this time or later, in milliseconds since "
+        "1970. Goes before `startingOffsetsByTimestamp` and `startingOffsets`. A streaming query "
+        "begins there when it is new only.",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        "",
+        BOTH,
+        'The same for each partition: `{"topicA":{"0":1000,"1":1000}}`. Goes before '
+        "`startingOffsets`.",
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        BOTH,
+        "What a partition without such a record does: `error`, or `latest` to begin at its end.",
+    ),
+    Option(
+        "startingOffsets",
+        "latest (streaming), earliest (batch)",
+        BOTH,
+        'Where to begin: `earliest`, `latest` (streaming only) or `{"topicA":{"0":23,"1":-1}}`, '
+        "where -2 is the earliest and -1 the latest offset; a topic may also have `earliest` or "
+        "`latest` for all its partitions. New partitions begin at the earliest.",
+    ),
+    Option(
+        "endingTimestamp", "", BATCH, "End each partition before its first record of this time."
+    ),
+    Option("endingOffsetsByTimestamp", "", BATCH, "The same for each partition."),
+    Option(
+        "endingOffsets",
+        "latest",
+        BATCH,
+        'Where to end: `latest`, or offsets as of `startingOffsets` without -2.',
+    ),
+    Option(
+        "failOnDataLoss",
+        "true",
+        BOTH,
+        "Fail when records are gone that should have been read (retention passed by, a topic was "
+        "deleted); otherwise a warning is logged and reading goes on with what is there.",
+        _flag,
+    ),
+    Option(
+        "includeHeaders",
+        "false",
+        BOTH,
+        "Add the column `headers`, an array of `key` and `value`.",
+        _flag,
+    ),
+    Option(
+        "minPartitions",
+        "",
+        BOTH,
+        "About how many tasks to read with at least: large ranges of offsets are cut in "
+        "proportion.",
+        _count,
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        "",
+        BOTH,
+        "Most offsets of a task; applied before `minPartitions`.",
+        _count,
+    ),
+    Option(
+        "maxTasks",
+        "",
+        BOTH,
+        "Most tasks to read with: Kafka's partitions are grouped into so many of about the same "
+        "size. By default a task for each 50,000 records, and past the eighth for 200,000, but no "
+        "more than there are partitions; a task for each partition with `minPartitions` or "
+        "`maxRecordsPerPartition`.",
+        _count,
+        ours=True,
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        "",
+        STREAMING,
+        "About how many offsets a micro-batch takes at most, shared among the partitions in "
+        "proportion to what they have.",
+        _count,
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        "",
+        STREAMING,
+        "How many offsets there must be for a micro-batch, unless `maxTriggerDelay` is over.",
+        _count,
+    ),
+    Option(
+        "maxTriggerDelay",
+        "15m",
+        STREAMING,
+        "How long records wait for `minOffsetsPerTrigger` at most: 50s, 15m, 1h.",
+        _duration,
+    ),
+    Option(
+        "fetchOffset.numRetries", "3", BOTH, "How often offsets are asked for in all.", _count
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs",
+        "1000",
+        BOTH,
+        "Pause before they are asked for again, in milliseconds.",
+        _milliseconds,
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        "120000",
+        BOTH,
+        "How long a task waits for records that should be there, in milliseconds.",
+        _milliseconds,
+    ),
+    Option(
+        "groupIdPrefix",
+        "",
+        BOTH,
+        "Taken, without effect: records are read without a consumer group, so that no group and "
+        "no right to one is needed. `kafka.group.id` likewise.",
+    ),
+    Option(
+        "pushdown",
+        "false",
+        BATCH,
+        "Let Spark's filters on `topic`, `partition`, `offset` and `timestamp` narrow what is read "
+        "(needs `spark.sql.python.filterPushdown.enabled`, without which Spark refuses the query).",
+        _flag,
+        ours=True,
+    ),
+)  # fmt: skip
+"""Every option of a reader but `kafka.*`, of which the required one stands for all."""
+
+_BY_KEY: Final = {option.key: option for option in TABLE}
+
+_OF_OTHERS: Final = frozenset(
+    {name.lower() for name in WRITE_OPTIONS}
+    | {"checkpointlocation", "outputmode", "path", "queryname"}
+)
+"""What is said of a query's other end, in jobs that keep one set of options for both."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """A reader's options, checked. Durations are seconds; None is for what was not told.
+
+    Attributes:
+        ending: Of a batch; meaningless in a stream.
+        fetch_attempts: How often offsets are asked for.
+        fetch_pause: Between two such attempts.
+        poll_timeout: How long a task waits for records that should be there.
+        consumer: Arguments of the consumers that read.
+    """
+
+    selection: Selection
+    starting: Limit
+    ending: Limit
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_tasks: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+    fetch_attempts: int
+    fetch_pause: float
+    poll_timeout: float
+    pushdown: bool
+    consumer: Mapping[str, object] = field(repr=False)  # there is a password in it
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:
+        """The options of a reader.
+
+        Args:
+            options: As Spark gives them, names in any case.
+            streaming: Whether a stream is read, or a batch.
+
+        Raises:
+            KafkaConfigurationError: One that is missing, makes no sense, contradicts another or
+                is the misspelt name of one.
+            SourceStateError: `startingOffsets` and `endingOffsets` contradict each other.
+        """
+        given = {name.lower(): text for name, text in options.items()}
+        parsed = cls._parsed(given, streaming)
+        _warn(given, streaming)
+        return parsed
+
+    @classmethod
+    def _parsed(cls, given: Mapping[str, str], streaming: bool) -> Self:
+        _check_names(given, streaming)
+        told = {
+            key: opt.convert(opt.name, given[key]) for key, opt in _BY_KEY.items() if key in given
+        }
+        starting = limit(given, "starting", LATEST if streaming else EARLIEST)
+        ending = limit(given, "ending", LATEST)
+        if not streaming:
+            check_limits(starting, ending)
+        parsed = cls(
+            selection=selection(given),
+            starting=starting,
+            ending=ending,
+            fail_on_data_loss=cast(bool, told.get("failondataloss", True)),
+            include_headers=cast(bool, told.get("includeheaders", False)),
+            min_partitions=cast(int | None, told.get("minpartitions")),
+            max_records_per_partition=cast(int | None, told.get("maxrecordsperpartition")),
+            max_tasks=cast(int | None, told.get("maxtasks")),
+            max_offsets_per_trigger=cast(int | None, told.get("maxoffsetspertrigger")),
+            min_offsets_per_trigger=cast(int | None, told.get("minoffsetspertrigger")),
+            max_trigger_delay=cast(float, told.get("maxtriggerdelay", 900.0)),
+            fetch_attempts=cast(int, told.get("fetchoffset.numretries", 3)),
+            fetch_pause=cast(float, told.get("fetchoffset.retryintervalms", 1.0)),
+            poll_timeout=cast(float, told.get("kafkaconsumer.polltimeoutms", 120.0)),
+            pushdown=cast(bool, told.get("pushdown", False)),
+            consumer=consumer_arguments(given),
+        )
+        parsed._check()
+        return parsed
+
+    def _check(self) -> None:
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            raise KafkaConfigurationError(
+                f"The value of minOffsetsPerTrigger({least}) is higher than the "
+                f"maxOffsetsPerTrigger({most})."
+            )
+        if None not in (self.min_partitions, self.max_tasks) and (
+            cast(int, self.min_partitions) > cast(int, self.max_tasks)
+        ):
+            raise KafkaConfigurationError(
+                f"The value of minPartitions({self.min_partitions}) is higher than the "
+                f"maxTasks({self.max_tasks})."
+            )
+
+
+def check_readable(options: Mapping[str, str]) -> None:
+    """Refuse what no reader could be told, when it is not known yet whether it reads a stream.
+
+    Nothing is warned of: the reader does that itself, when there is one.
+
+    Args:
+        options: As Spark gives them, names in any case.
+
+    Raises:
+        KafkaConfigurationError, SourceStateError: As of `ReadOptions.parse`.
+    """
+    given = {name.lower(): text for name, text in options.items()}
+    # A stream may have all that a batch may have but those, and begin at the latest offset, too.
+    ends = any(_is_of_batches(option) for key, option in _BY_KEY.items() if key in given)
+    ReadOptions._parsed(given, streaming=not ends)
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Whether records have a column of headers: all that the schema depends on.
+
+    Args:
+        options: As Spark gives them, names in any case.
+
+    Raises:
+        KafkaConfigurationError: `includeHeaders` is neither true nor false.
+    """
+    for name, text in options.items():
+        if name.lower() == "includeheaders":
+            return _flag("includeHeaders", text)
+    return False
+
+
+def _check_names(given: Mapping[str, str], streaming: bool) -> None:
+    """Refuse options of the other kind of query, and what can only be a slip of the pen."""
+    for key in given:
+        if key.startswith(PREFIX) or key in _OF_OTHERS:
+            continue
+        option = _BY_KEY.get(key)
+        if option is None:
+            near = get_close_matches(key, _BY_KEY, 1, 0.85)
+            if near:
+                # Spark's own connector would read on without it: everything, say, and not a part.
+                raise KafkaConfigurationError(
+                    f"Kafka source has no option '{key}'; did you mean '{_BY_KEY[near[0]].name}'?"
+                )
+        elif streaming and _is_of_batches(option):
+            kind = "timestamp" if "timestamp" in key else "offset"
+            raise KafkaConfigurationError(
+                f"ending {kind} not valid in streaming queries (option '{option.name}')"
+            )
+
+
+def _is_of_batches(option: Option) -> bool:
+    """Whether no stream can be told it."""
+    return option.queries == BATCH and option.key != "pushdown"
+
+
+def _warn(given: Mapping[str, str], streaming: bool) -> None:
+    for key in given:
+        option = _BY_KEY.get(key)
+        if option is None:
+            if not key.startswith(PREFIX) and key not in _OF_OTHERS:
+                logger.warning("Kafka source has no option %r: it is passed over", key)
+        elif not streaming and option.queries == STREAMING:
+            logger.warning("%s option ignored in batch queries", option.name)
+    if "group.id" in kafka_options(given):
+        logger.warning(
+            "Kafka option 'kafka.group.id' has been set on this query: it has no effect, records "
+            "are read without a consumer group"
+        )

@@ -1,0 +1,1 @@
+"""The parts of `FakeCluster`'s face: faults, mutations, inspection."""

@@ -1,0 +1,60 @@
+"""What a test sees of a group: of either kind, in the same words."""
+
+from typing import Final, NamedTuple
+
+from aiokafka_lite.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from aiokafka_lite.protocol.primitives import Reader
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing.groups.base_group import Group
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
+
+__all__ = ["GroupView", "view_of"]
+
+CONSUMERS: Final = "consumer"  # protocol type of classic groups of consumers
+
+
+class GroupView(NamedTuple):
+    """A group at one moment.
+
+    Attributes:
+        kind: "classic" or "consumer" (KIP-848).
+        state: As Kafka names it: "Empty", "Stable", "PreparingRebalance", ...
+        members: The partitions that each member has, by its member id.
+    """
+
+    kind: str
+    state: str
+    members: dict[str, set[TopicPartition]]
+
+
+def view_of(group: Group) -> GroupView:
+    """The group as it is now."""
+    members: dict[str, set[TopicPartition]] = {}
+    if isinstance(group, ClassicGroup):
+        of_consumers = group.protocol_type == CONSUMERS
+        for classic in group.members.values():
+            assignment = classic.assignment if of_consumers else b""
+            members[classic.member_id] = _read(assignment)
+    elif isinstance(group, ConsumerGroup):
+        names = group.topic_names()
+        for member in group.members.values():
+            members[member.member_id] = {
+                TopicPartition(names[topic_id], partition)
+                for topic_id, partitions in member.assigned.items()
+                for partition in partitions
+                if topic_id in names
+            }
+    return GroupView(group.kind, group.state, members)
+
+
+def _read(assignment: bytes) -> set[TopicPartition]:
+    """The partitions in a classic assignment; every version begins as version 0 does."""
+    if not assignment:
+        return set()
+    reader = Reader(assignment)
+    reader.int16()  # the version
+    topics = ConsumerProtocolAssignment.decode(reader, 0).assigned_partitions
+    return {
+        TopicPartition(topic.topic, partition) for topic in topics for partition in topic.partitions
+    }

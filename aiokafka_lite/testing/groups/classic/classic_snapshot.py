@@ -1,0 +1,85 @@
+"""What a classic group's coordinator writes down, and its successor finds.
+
+Kafka persists a group when it was shared out, when a static member got a new id and when the
+group became empty, not while it rebalances: whoever takes over begins with the last of these.
+"""
+
+from typing import NamedTuple
+
+from aiokafka_lite.testing.groups.classic.classic_roster import (
+    EMPTY,
+    STABLE,
+    ClassicMember,
+    ClassicRoster,
+    MemberProtocol,
+)
+
+__all__ = ["Snapshot"]
+
+
+class _Member(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    metadata: bytes  # for the protocol agreed on; the others are not written
+    assignment: bytes
+
+
+class Snapshot(NamedTuple):
+    """A group at one instant."""
+
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str | None
+    members: tuple[_Member, ...]
+
+    @classmethod
+    def of(cls, group: ClassicRoster) -> "Snapshot":
+        """The group as it is."""
+        members = [
+            _Member(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(group.protocol_name),
+                member.assignment,
+            )
+            for member in group.members.values()
+        ]
+        return cls(
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            group.leader,
+            tuple(members),
+        )
+
+    def restore(self, group: ClassicRoster) -> None:
+        """Let a group that was emptied be as it was; its members have no sessions yet."""
+        group.generation = self.generation
+        for saved in self.members:
+            group.add(
+                ClassicMember(
+                    saved.member_id,
+                    saved.instance_id,
+                    saved.client_id,
+                    saved.client_host,
+                    saved.rebalance_timeout_ms,
+                    saved.session_timeout_ms,
+                    self.protocol_type or "",
+                    [MemberProtocol(self.protocol_name or "", saved.metadata)],
+                    saved.assignment,
+                )
+            )
+        group.protocol_type = self.protocol_type
+        group.protocol_name = self.protocol_name
+        group.leader = self.leader
+        group.read_subscriptions()
+        group.enter(STABLE if self.members else EMPTY)

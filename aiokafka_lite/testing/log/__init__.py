@@ -1,0 +1,1 @@
+"""The log of a partition: segments, checks of what enters, compaction, retention."""

@@ -1,0 +1,102 @@
+"""Between message format v2, which the logs hold, and the v0 and v1 that old clients speak.
+
+Also reads a stored batch's records, which a broker does only to look for a timestamp. Everything
+here decodes records, so it is imported when it is first needed.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from aiokafka_lite.errors import (
+    InvalidRecordError,
+    UnsupportedCodecError,
+    UnsupportedCompressionTypeError,
+)
+from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import CODEC_MASK, MAGIC_AT, BatchHeader
+from aiokafka_lite.record.legacy import encode_message_set, read_messages
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.testing.log.batch_checks import size_at
+
+__all__ = ["records_of", "to_batch", "to_message_set"]
+
+LEGACY_ATTRIBUTES_AT: Final = 17
+ANY_SIZE: Final = 2**31 - 1
+
+
+class StoredRecord(Protocol):
+    """What is used of a record here."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def records_of(batch: Buffer, offset: int) -> Sequence[StoredRecord]:
+    """The records of one stored v2 batch, without those before `offset`."""
+    return RecordSet(batch, "", 0, offset).read(ANY_SIZE)
+
+
+def to_batch(records: Buffer | None) -> memoryview:
+    """One v2 batch with the messages of a produced message set, compressed as that was.
+
+    Raises:
+        CorruptRecordException: The message set is malformed.
+        InvalidRecordError: There is no whole message in it, or a v2 batch.
+        UnsupportedCompressionTypeError: Its codec is unknown.
+    """
+    view = memoryview(b"" if records is None else records)
+    messages = []
+    codec, position = Compression.NONE, 0
+    try:
+        while size := size_at(view, position):
+            entry = view[position : position + size]
+            if entry[MAGIC_AT] > 1:
+                raise InvalidRecordError("a v2 batch needs a Produce request of version 3 or later")
+            codec = Compression(entry[LEGACY_ATTRIBUTES_AT] & CODEC_MASK) or codec
+            messages += read_messages(entry)
+            position += size
+    except (UnsupportedCodecError, ValueError) as error:
+        raise UnsupportedCompressionTypeError(str(error)) from error
+    if not messages:
+        raise InvalidRecordError("there is no whole message in the message set")
+    builder = BatchBuilder(ANY_SIZE)
+    for message in messages:
+        builder.append(message.timestamp, message.key, message.value)
+    return memoryview(builder.seal(codec))
+
+
+def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
+    """A message set with the records of whole v2 batches from `offset` on; headers are lost.
+
+    Raises:
+        UnsupportedCompressionTypeError: A batch is compressed with zstd.
+    """
+    view = memoryview(batches)
+    sets = []
+    position = 0
+    while size := size_at(view, position):
+        batch = view[position : position + size]
+        position += size
+        codec = Compression(BatchHeader.read(batch).codec)
+        records = records_of(batch, offset)
+        if not records:
+            continue
+        if codec is Compression.ZSTD:
+            raise UnsupportedCompressionTypeError("message formats before v2 know no zstd")
+        sets.append(
+            encode_message_set(
+                ((record.timestamp, record.key, record.value) for record in records),
+                magic,
+                codec,
+                base_offset=records[0].offset,
+            )
+        )
+    return b"".join(sets)

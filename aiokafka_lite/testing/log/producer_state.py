@@ -1,0 +1,324 @@
+"""What a partition remembers of its producers, so that a retry is not stored twice.
+
+The last five batches of each producer id are known by their sequences: a batch that is one of them
+is answered with its old offset, and any other has to follow the last one without a gap. A
+transactional batch needs a transaction that is open in this partition, or one that the coordinator
+has verified (KIP-890).
+
+Source: KIP-98; Kafka's `ProducerStateEntry`, `ProducerAppendInfo`, `VerificationStateEntry`
+and `UnifiedLog.analyzeAndValidateProducerState`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from aiokafka_lite.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
+)
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing.log.batch_checks import last_sequence
+from aiokafka_lite.testing.log.open_transactions import EndMarker, OpenTransactions
+
+__all__ = ["NO_SEQUENCE", "AppendedBatch", "Producer", "ProducerTable"]
+
+BATCHES_REMEMBERED: Final = 5  # as many as a client may have in flight
+LAST_SEQUENCE: Final = 0x7FFFFFFF
+NO_SEQUENCE: Final = -1
+EXPIRY_CHECK_MS: Final = 600_000  # producer.id.expiration.check.interval.ms
+STRICT_MARKERS_SINCE: Final = 2  # transaction.version whose markers have an epoch of their own
+
+
+class AppendedBatch(NamedTuple):
+    """A batch in the log, by its sequences."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    timestamp: int
+
+    @property
+    def last_offset(self) -> int:
+        """Where its last record lies."""
+        return self.base_offset + ((self.last_sequence - self.first_sequence) & LAST_SEQUENCE)
+
+
+class Producer:
+    """One producer id on one partition, in its newest epoch.
+
+    Attributes:
+        epoch: Of its last batch or marker.
+        batches: The last ones of this epoch.
+        coordinator_epoch: Of its last marker; -1 when there was none.
+        last_timestamp: Of its last batch or marker, in ms.
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last batch in this epoch; -1 when there was none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def move_to(self, epoch: int) -> None:
+        """What was written in another epoch is no longer repeated."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+class _Verification(NamedTuple):
+    """A transactional batch was announced, but none is in the log yet."""
+
+    epoch: int
+    lowest_sequence: int
+    bumps_epoch: bool  # the producer has an epoch for each transaction (KIP-890, part 2)
+
+
+class ProducerTable:
+    """The producers of one partition, by producer id.
+
+    Attributes:
+        transactions: Those of them that are open or were aborted in this partition.
+        next_check_ms: When to look again for those that `expire`; every ten minutes, as a
+            broker does, so that records with old timestamps do not make producers forgotten.
+    """
+
+    __slots__ = ("_producers", "_verifying", "next_check_ms", "transactions")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._verifying: dict[int, _Verification] = {}
+        self.next_check_ms = 0
+        self.transactions = OpenTransactions()
+
+    def all(self) -> Mapping[int, Producer]:
+        """Every producer that is remembered, by its id."""
+        return self._producers
+
+    # What a client writes
+
+    def needs_verification(self, header: BatchHeader, *, bumps_epoch: bool) -> bool:
+        """Whether the coordinator has to be asked before a transactional batch is appended.
+
+        Args:
+            header: The batch's; its base sequence is -1 for offsets of a group.
+            bumps_epoch: The producer has an epoch for each transaction (KIP-890, part 2).
+
+        Raises:
+            InvalidProducerEpoch: A newer epoch of this producer id has written already.
+        """
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            if epoch < producer.epoch:
+                raise _old_epoch(header, producer)
+            if self._is_open(producer_id, producer, epoch):
+                return False
+        before = self._verifying.get(producer_id)
+        lowest = header.base_sequence
+        if before is not None:
+            # As on a real broker, what the first attempt told of its client stays.
+            bumps_epoch = before.bumps_epoch
+            if before.epoch == epoch:
+                lowest = min(lowest, before.lowest_sequence)
+            elif before.epoch > epoch:
+                epoch, lowest = before.epoch, before.lowest_sequence
+        self._verifying[producer_id] = _Verification(epoch, lowest, bumps_epoch)
+        return True
+
+    def check(self, header: BatchHeader, *, verified: bool = False) -> AppendedBatch | None:
+        """Refuse a producer's batch that may not follow what it wrote, or recognise a repetition.
+
+        Args:
+            header: The batch's; a base sequence of -1 (offsets of a group) is not looked at.
+            verified: The coordinator said that the partition is part of the open transaction.
+
+        Returns:
+            The remembered batch that this one repeats, or None when it is a new one.
+
+        Raises:
+            InvalidProducerEpoch: A newer epoch of this producer id has written already.
+            InvalidTxnState: No transaction is open here, or one is and the batch is no part of it.
+            OutOfOrderSequenceNumber: Records between the last batch and this one are missing.
+        """
+        producer = self._producers.get(header.producer_id)
+        first, last = header.base_sequence, last_sequence(header)
+        if producer is not None and header.producer_epoch == producer.epoch:
+            for batch in producer.batches:
+                if batch.first_sequence == first and batch.last_sequence == last:
+                    return batch
+        if producer is not None and header.producer_epoch < producer.epoch:
+            raise _old_epoch(header, producer)
+        is_open = producer is not None and self._is_open(
+            header.producer_id, producer, header.producer_epoch
+        )
+        if header.transactional and not is_open and not verified:
+            raise InvalidTxnState("Record was not part of an ongoing transaction")
+        if first != NO_SEQUENCE:
+            self._check_sequence(header, producer)
+        if not header.transactional and (
+            self.transactions.first_offset(header.producer_id) is not None
+        ):
+            raise InvalidTxnState(f"producer {header.producer_id} has a transaction open")
+        return None
+
+    def on_append(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+        """Remember a batch that went into the log."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+        producer.move_to(header.producer_epoch)
+        producer.last_timestamp = timestamp
+        producer.batches.append(
+            AppendedBatch(header.base_sequence, last_sequence(header), base_offset, timestamp)
+        )
+        if header.transactional:
+            self._verifying.pop(header.producer_id, None)
+            self.transactions.begin(header.producer_id, base_offset)
+
+    # What a coordinator writes
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Refuse a marker of a coordinator, or of an epoch, that is over.
+
+        Args:
+            producer_id: Whose transaction it ends.
+            epoch: The marker's.
+            coordinator_epoch: The coordinator's.
+            transaction_version: Since 2 a marker is written in a new epoch, which no batch had.
+
+        Raises:
+            InvalidProducerEpoch: This producer id has gone on to a newer epoch.
+            TransactionCoordinatorFenced: A newer coordinator has written already.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        strict = transaction_version >= STRICT_MARKERS_SINCE
+        if epoch < producer.epoch or (
+            # The same epoch again is a repeated marker, unless a transaction is open in it.
+            strict
+            and epoch == producer.epoch
+            and self.transactions.first_offset(producer_id) is not None
+        ):
+            raise InvalidProducerEpoch(
+                f"a marker of producer {producer_id} has epoch {epoch}, but the last one seen is"
+                f" {producer.epoch}"
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"coordinator epoch {coordinator_epoch} of a marker of producer {producer_id} is"
+                f" older than {producer.coordinator_epoch}"
+            )
+
+    def on_marker(
+        self, producer_id: int, epoch: int, marker: EndMarker, offset: int, timestamp: int
+    ) -> None:
+        """Remember a marker that went into the log."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(epoch)
+        producer.move_to(epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = timestamp
+        verification = self._verifying.get(producer_id)
+        if verification is not None and not (
+            # A marker of an epoch for each transaction has a later one than its batches: this one
+            # ends a transaction before that which is being verified.
+            verification.bumps_epoch and verification.epoch == epoch
+        ):
+            del self._verifying[producer_id]
+        self.transactions.end(producer_id, offset, committed=marker.committed)
+
+    # Forgetting
+
+    def forget(self, producer_id: int) -> None:
+        """Expire one producer id; its open transaction, if it has one, stays open."""
+        if self.transactions.first_offset(producer_id) is None:
+            self._producers.pop(producer_id, None)
+            self._verifying.pop(producer_id, None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Expire the producer ids that have not written for `producer.id.expiration.ms`."""
+        self.next_check_ms = now_ms + EXPIRY_CHECK_MS
+        for producer_id, producer in list(self._producers.items()):
+            if now_ms - producer.last_timestamp >= expiration_ms:
+                self.forget(producer_id)
+
+    def restore(self, batches: Iterable[memoryview]) -> None:
+        """Begin anew with what a log's batches tell, after a restart or a truncation."""
+        self._producers.clear()
+        self._verifying.clear()
+        self.transactions = OpenTransactions()
+        for batch in batches:
+            header = BatchHeader.read(batch)
+            if header.producer_id < 0:
+                continue
+            if not header.control:
+                self.on_append(header, header.base_offset, header.max_timestamp)
+                continue
+            from aiokafka_lite.testing.log.control_batches import read_marker  # rare
+
+            marker = read_marker(batch)
+            if marker is not None:
+                self.on_marker(
+                    header.producer_id,
+                    header.producer_epoch,
+                    marker,
+                    header.base_offset,
+                    header.max_timestamp,
+                )
+
+    # Inside
+
+    def _is_open(self, producer_id: int, producer: Producer, epoch: int) -> bool:
+        """Whether a transaction of this very epoch has written here and not ended."""
+        return epoch == producer.epoch and self.transactions.first_offset(producer_id) is not None
+
+    def _check_sequence(self, header: BatchHeader, producer: Producer | None) -> None:
+        first = header.base_sequence
+        who = f"producer {header.producer_id}: {first} (incoming seq. number)"
+        verification = self._verifying.get(header.producer_id)
+        if verification is not None:
+            if (
+                verification.bumps_epoch
+                and first != 0
+                and (producer is None or not producer.batches)
+            ):
+                raise OutOfOrderSequenceNumber(f"{who}, but each transaction begins with 0")
+            if first > verification.lowest_sequence:
+                raise OutOfOrderSequenceNumber(
+                    f"{who}, {verification.lowest_sequence} (earliest seen sequence)"
+                )
+        if producer is None:
+            return  # nothing is known (any more): every sequence is taken
+        if header.producer_epoch != producer.epoch:
+            if first != 0:
+                raise OutOfOrderSequenceNumber(
+                    f"invalid sequence number for new epoch {header.producer_epoch} of {who}"
+                )
+            return
+        expected = (producer.last_sequence + 1) & LAST_SEQUENCE
+        if first != expected:
+            raise OutOfOrderSequenceNumber(
+                f"out of order sequence number for {who}, {expected} was expected"
+            )
+
+
+def _old_epoch(header: BatchHeader, producer: Producer) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(
+        f"epoch {header.producer_epoch} of producer {header.producer_id} is smaller than the last"
+        f" seen epoch {producer.epoch}"
+    )

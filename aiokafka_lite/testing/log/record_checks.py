@@ -1,0 +1,64 @@
+"""What a broker refuses about single records: keys of compacted topics, timestamps out of range.
+
+It decodes the batch, so it is only done where a topic's configuration needs it, where the header
+shows that something is wrong, or where `FakeCluster(check_records=True)` asks for all.
+
+Source: Kafka's `LogValidator.validateRecord`; KIP-467 (errors of single records), KIP-937
+(timestamps before and after).
+"""
+
+from typing import Final
+
+from aiokafka_lite.errors import (
+    CorruptRecordException,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+)
+from aiokafka_lite.testing.log.batch_checks import RecordsRefused
+from aiokafka_lite.testing.log.conversion import records_of
+
+__all__ = ["check_records"]
+
+NO_TIMESTAMP: Final = -1
+
+
+def check_records(
+    batch: memoryview, record_count: int, earliest: int, latest: int, *, need_keys: bool
+) -> int:
+    """Refuse a batch with a record that its topic does not take.
+
+    Args:
+        batch: Exactly the bytes of a batch whose header was checked.
+        record_count: What its header says.
+        earliest: ms; a record before that is refused.
+        latest: ms; a record after that is refused.
+        need_keys: Whether the topic is compacted.
+
+    Returns:
+        The largest timestamp of its records, whatever the header says.
+
+    Raises:
+        InvalidRecordError: It does not hold the records that its header says.
+        RecordsRefused: Single records are not taken.
+    """
+    try:
+        records = records_of(batch, 0)
+    except (CorruptRecordException, RecordTooLargeError) as error:
+        raise InvalidRecordError(str(error)) from error
+    if len(records) != record_count:
+        raise InvalidRecordError(f"{len(records)} records where {record_count} were reported")
+    out_of_range, without_key = [], []
+    for index, record in enumerate(records):
+        if need_keys and record.key is None:
+            without_key.append((index, "Compacted topic cannot accept message without key"))
+        elif record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
+            why = f"Timestamp {record.timestamp} is out of range [{earliest}, {latest}]"
+            out_of_range.append((index, why))
+    if out_of_range:
+        detail = "One or more records have been rejected due to invalid timestamp"
+        raise RecordsRefused(InvalidTimestampError(detail), sorted(out_of_range + without_key))
+    if without_key:
+        detail = f"One or more records have been rejected due to {len(without_key)} record errors"
+        raise RecordsRefused(InvalidRecordError(detail), without_key)
+    return max((record.timestamp for record in records), default=NO_TIMESTAMP)

@@ -1,0 +1,372 @@
+"""Who may do what: ACLs, filters of them, and the table that holds them. No I/O.
+
+A cluster without an `Authorizer` allows everything and looks at no table.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    ClusterAuthorizationFailedError,
+    DelegationTokenAuthorizationFailed,
+    GroupAuthorizationFailedError,
+    InvalidRequestError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+from aiokafka_lite.testing.storage.journal import Journal
+
+__all__ = [
+    "CLUSTER_NAME",
+    "WILDCARD",
+    "Acl",
+    "AclFilter",
+    "AclTable",
+    "Operation",
+    "Pattern",
+    "Permission",
+    "Resource",
+    "acl_of_codes",
+    "filter_of_codes",
+    "operations_of",
+    "refusal",
+]
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+WILDCARD: Final = "*"
+_JOURNAL_KIND: Final = "acl"
+
+
+class Operation(IntEnum):
+    """What is done (`org.apache.kafka.common.acl.AclOperation`)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Resource(IntEnum):
+    """What it is done to (`org.apache.kafka.common.resource.ResourceType`)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Pattern(IntEnum):
+    """How a resource's name is meant (`PatternType`); ANY and MATCH only filter (KIP-290)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """What an ACL says (`AclPermissionType`)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+_OPERATIONS: Final[dict[Resource, tuple[Operation, ...]]] = {
+    Resource.TOPIC: (
+        *(Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DESCRIBE),
+        *(Operation.DELETE, Operation.ALTER, *_CONFIGS),
+    ),
+    Resource.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE, *_CONFIGS),
+    Resource.CLUSTER: (
+        *(Operation.CREATE, Operation.CLUSTER_ACTION, *_CONFIGS),
+        *(Operation.IDEMPOTENT_WRITE, Operation.ALTER, Operation.DESCRIBE),
+    ),
+    Resource.TRANSACTIONAL_ID: (
+        *(Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    ),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+
+
+def operations_of(resource: Resource) -> tuple[Operation, ...]:
+    """What can be done to resources of a type: what authorized-operations fields may hold."""
+    return _OPERATIONS[resource]
+
+
+class Acl(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+        principal: Whom it is about: "User:alice", or "User:*" for everybody.
+        host: The address that they come from, or "*" for any.
+    """
+
+    resource: Resource
+    name: str
+    pattern: Pattern
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it says ANY or MATCH, as only filters may."""
+        return (
+            self.resource is Resource.ANY
+            or self.pattern in (Pattern.ANY, Pattern.MATCH)
+            or self.operation is Operation.ANY
+            or self.permission is Permission.ANY
+        )
+
+    def covers(self, resource: Resource, name: str) -> bool:
+        """Whether a resource of that name is meant."""
+        if self.resource is not resource:
+            return False
+        if self.pattern is Pattern.PREFIXED:
+            return name.startswith(self.name)
+        return self.name in (name, WILDCARD)
+
+
+class AclFilter(NamedTuple):
+    """Which ACLs are meant: None, and ANY, for all of a field."""
+
+    resource: Resource = Resource.ANY
+    name: str | None = None
+    pattern: Pattern = Pattern.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def matches(self, acl: Acl) -> bool:
+        return (
+            self.resource in (Resource.ANY, acl.resource)
+            and self.pattern in (Pattern.ANY, Pattern.MATCH, acl.pattern)
+            and self._matches_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        if self.name is None:
+            return True
+        if self.pattern is Pattern.MATCH:  # whatever has a say about that name
+            return acl.covers(acl.resource, self.name)
+        return self.name == acl.name
+
+
+class AclTable:
+    """The ACLs of a cluster, in the order in which they were made.
+
+    It may be changed from any thread: what is read is a tuple that never changes.
+
+    Args:
+        journal: What remembers the table over a restart.
+    """
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal or Journal()
+        self._acls: tuple[Acl, ...] = tuple(
+            _from_key(key) for key, _ in self._journal.entries(_JOURNAL_KIND)
+        )
+
+    def allow(
+        self,
+        principal: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        *,
+        pattern: Pattern = Pattern.LITERAL,
+        host: str = WILDCARD,
+    ) -> Acl:
+        """Let a principal do something, unless another ACL denies it.
+
+        Args:
+            principal: "User:alice", or "User:*" for everybody.
+            operation: What; READ, WRITE, DELETE and ALTER allow DESCRIBE too, ALL everything.
+            resource: Of which type.
+            name: Its name, "*" for all of the type, or how it begins with `Pattern.PREFIXED`.
+            pattern: How the name is meant.
+            host: Only from this address.
+
+        Raises:
+            InvalidRequestError: No ACL can be like that.
+        """
+        acl = Acl(resource, name, pattern, principal, host, operation, Permission.ALLOW)
+        self.add(acl)
+        return acl
+
+    def deny(
+        self,
+        principal: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        *,
+        pattern: Pattern = Pattern.LITERAL,
+        host: str = WILDCARD,
+    ) -> Acl:
+        """Forbid it, whatever else allows it; see `allow`. DENY READ leaves DESCRIBE alone."""
+        acl = Acl(resource, name, pattern, principal, host, operation, Permission.DENY)
+        self.add(acl)
+        return acl
+
+    def add(self, acl: Acl) -> None:
+        """Add a line; nothing happens if it is there.
+
+        Raises:
+            InvalidRequestError: No ACL can be like that.
+        """
+        _check(acl)
+        if acl not in self._acls:
+            self._acls = (*self._acls, acl)
+            self._journal.note(_JOURNAL_KIND, tuple(acl), {})
+
+    def remove(self, which: AclFilter | Acl) -> list[Acl]:
+        """Delete one line, or those that a filter matches; what was deleted."""
+        removed = [acl for acl in self._acls if acl == which] if isinstance(which, Acl) else []
+        if isinstance(which, AclFilter):
+            removed = self.find(which)
+        self._acls = tuple(acl for acl in self._acls if acl not in removed)
+        for acl in removed:
+            self._journal.note(_JOURNAL_KIND, tuple(acl), None)
+        return removed
+
+    def find(self, which: AclFilter) -> list[Acl]:
+        """The lines that a filter matches."""
+        return [acl for acl in self._acls if which.matches(acl)]
+
+    def covering(self, resource: Resource, name: str) -> list[Acl]:
+        """The lines that have a say about a resource."""
+        return [acl for acl in self._acls if acl.covers(resource, name)]
+
+
+def _check(acl: Acl) -> None:
+    if acl.resource in (Resource.UNKNOWN, Resource.ANY):
+        raise InvalidRequestError(f"Invalid resourceType {acl.resource.name}")
+    if acl.pattern not in (Pattern.LITERAL, Pattern.PREFIXED):
+        raise InvalidRequestError(f"Invalid patternType {acl.pattern.name}")
+    if acl.operation in (Operation.UNKNOWN, Operation.ANY):
+        raise InvalidRequestError(f"Invalid operation {acl.operation.name}")
+    if acl.permission not in (Permission.DENY, Permission.ALLOW):
+        raise InvalidRequestError(f"Invalid permissionType {acl.permission.name}")
+    if ":" not in acl.principal:
+        raise InvalidRequestError(f"{acl.principal!r} has no type before a colon")
+    if not acl.name:
+        raise InvalidRequestError("Resource name should not be empty")
+    if acl.resource is Resource.CLUSTER and acl.name not in (CLUSTER_NAME, WILDCARD):
+        raise InvalidRequestError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+
+
+def _from_key(key: Iterable[str | int]) -> Acl:
+    resource, name, pattern, principal, host, operation, permission = key
+    return Acl(
+        Resource(int(resource)),
+        str(name),
+        Pattern(int(pattern)),
+        str(principal),
+        str(host),
+        Operation(int(operation)),
+        Permission(int(permission)),
+    )
+
+
+_REFUSALS: Final[dict[Resource, type[BrokerResponseError]]] = {
+    Resource.TOPIC: TopicAuthorizationFailedError,
+    Resource.GROUP: GroupAuthorizationFailedError,
+    Resource.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    Resource.DELEGATION_TOKEN: DelegationTokenAuthorizationFailed,
+    Resource.USER: DelegationTokenAuthorizationFailed,
+}
+
+
+def refusal(operation: Operation, resource: Resource, name: str) -> BrokerResponseError:
+    """The error that answers what is not allowed."""
+    error = _REFUSALS.get(resource, ClusterAuthorizationFailedError)
+    return error(f"{operation.name} of {resource.name} {name!r} is not allowed")
+
+
+def acl_of_codes(
+    resource: int,
+    name: str,
+    pattern: int,
+    principal: str,
+    host: str,
+    operation: int,
+    permission: int,
+) -> Acl:
+    """An ACL as a request has it; codes of a later Kafka are UNKNOWN."""
+    return Acl(
+        _known(Resource, resource),
+        name,
+        _known(Pattern, pattern),
+        principal,
+        host,
+        _known(Operation, operation),
+        _known(Permission, permission),
+    )
+
+
+def filter_of_codes(
+    resource: int,
+    name: str | None,
+    pattern: int,
+    principal: str | None,
+    host: str | None,
+    operation: int,
+    permission: int,
+) -> AclFilter:
+    """A filter as a request has it.
+
+    Raises:
+        InvalidRequestError: Of something that this broker does not know.
+    """
+    which = AclFilter(
+        _known(Resource, resource),
+        name,
+        _known(Pattern, pattern),
+        principal,
+        host,
+        _known(Operation, operation),
+        _known(Permission, permission),
+    )
+    codes = (which.resource, which.pattern, which.operation, which.permission)
+    if not all(codes):  # UNKNOWN is 0
+        raise InvalidRequestError(f"{which} has unknown elements")
+    return which
+
+
+_Code = TypeVar("_Code", Resource, Pattern, Operation, Permission)
+
+
+def _known(kind: type[_Code], code: int) -> _Code:
+    return kind(code) if code in {known.value for known in kind} else kind(0)

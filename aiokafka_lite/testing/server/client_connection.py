@@ -1,0 +1,369 @@
+"""One client's connection to one broker, and the order of its answers.
+
+A connection answers one request at a time, as Kafka does: while a fetch waits for records, a fault
+delays an answer, or a throttle mutes the connection, later requests wait behind it.
+
+Non-obvious:
+- A dropped request leaves its connection mute: a broker never answers past a request, because
+  the client takes the next answer for that of the oldest request.
+- As Kafka does, it takes no further request from a client that does not read its answers, and
+  reads no more while many requests wait: neither costs memory without bound.
+- While paused, whatever falls due (a timer, a change that was waited for) is held, and happens in
+  the same order after `resume`.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, cast
+
+from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.testing.client_session import Session
+from aiokafka_lite.testing.context import CloseConnection, Delayed
+from aiokafka_lite.testing.server.request_exchange import Dispatcher, Exchange
+from aiokafka_lite.testing.server.request_frames import (
+    LARGEST_REQUEST,
+    LARGEST_TOKEN,
+    FrameReceiver,
+)
+from aiokafka_lite.testing.server.socket_listener import Guest
+
+__all__ = ["BrokerConnection", "Owner"]
+
+logger: Final = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes of requests that may wait for their turn before no more are read."""
+FRAME_COST: Final = 64
+"""Bytes that each of them takes beside its own."""
+
+
+class Owner(ABC):
+    """The broker that a connection belongs to.
+
+    Attributes:
+        dispatcher: What answers its requests.
+    """
+
+    dispatcher: Dispatcher
+
+    @abstractmethod
+    def on_connection_made(self, connection: "BrokerConnection") -> None: ...
+
+    @abstractmethod
+    def on_connection_lost(self, connection: "BrokerConnection") -> None: ...
+
+    @abstractmethod
+    def on_failure(self, failure: Exception) -> None:
+        """Something went wrong in the broker itself, or in a test's function that it called."""
+
+
+class BrokerConnection(Guest):
+    """From the moment in which it is accepted."""
+
+    def __init__(self, owner: Owner, session: Session) -> None:
+        self._owner = owner
+        self._session = session
+        self._throttles = owner.dispatcher.throttles
+        self._loop = asyncio.get_running_loop()
+        self._receiver = FrameReceiver()
+        self._pending: deque[bytes | bytearray] = deque()
+        self._waiting = 0  # bytes of those
+        self._exchange: Exchange | None = None  # the request being answered; others wait
+        self._delayed: Delayed | None = None  # what its answer waits for
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_handle: asyncio.Handle | None = None
+        self._held: list[tuple[Callable[..., None], tuple[object, ...]]] | None = None  # paused
+        self._congested = False  # the client does not read what it is answered
+        self._reading = True
+        self._closed = False
+        self._transport: asyncio.Transport | None = None
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._closed:
+            self._transport.abort()
+        self._session.client_host = f"/{transport.get_extra_info('peername')[0]}"
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            from aiokafka_lite.testing.security.certificates import principal_of
+
+            self._session.principal = principal_of(certificate)
+        self._owner.on_connection_made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiver.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._run(self._receive, nbytes)
+
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self._run(self._go_on)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        self._owner.on_connection_lost(self)
+
+    # The owner's side
+
+    def abort(self) -> None:
+        """End the connection now; nothing more is sent."""
+        self._forget()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Read nothing and answer nothing, but stay connected."""
+        if self._held is None and self._transport is not None:
+            self._held = []
+            self._read_as_fits()
+
+    def resume(self) -> None:
+        """Go on where `pause` stopped."""
+        if self._held is None or self._transport is None:
+            return
+        held, self._held = self._held, None
+        for step, arguments in held:
+            self._run(step, *arguments)
+        self._run(self._go_on)
+
+    # One request after the other
+
+    def _run(self, step: Callable[..., None], *arguments: object) -> None:
+        """Take a step that the loop asks for, then go on with the requests that wait.
+
+        What fails otherwise than by closing is the broker's own fault, or that of a function that
+        a test gave to a fault: it ends the connection and is told to the cluster.
+        """
+        if self._held is not None:
+            self._held.append((step, arguments))
+            return
+        if self._closed:
+            return
+        try:
+            step(*arguments)
+            while self._may_begin():
+                frame = self._pending.popleft()
+                self._waiting -= len(frame) + FRAME_COST
+                self._begin(frame)
+            self._read_as_fits()
+        except CloseConnection as reason:
+            self._close_for(reason)
+        except Exception as failure:
+            self._owner.on_failure(failure)
+            self.abort()
+
+    def _may_begin(self) -> bool:
+        """Whether it is the next request's turn."""
+        return bool(
+            self._pending and self._exchange is None and not self._congested and not self._closed
+        )
+
+    def _go_on(self) -> None:
+        """Nothing more than the requests that wait."""
+
+    def _read_as_fits(self) -> None:
+        """Read, unless the broker is paused or too much waits already."""
+        reads = self._held is None and self._waiting <= MOST_WAITING
+        if reads == self._reading or self._closed or self._transport is None:
+            return
+        self._reading = reads
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _receive(self, count: int) -> None:
+        authentication = self._session.authentication
+        if authentication is not None:
+            self._receiver.largest = LARGEST_REQUEST if authentication.is_done else LARGEST_TOKEN
+        try:
+            frames = self._receiver.on_bytes(count)
+        except KafkaProtocolError as error:
+            raise CloseConnection(str(error)) from error
+        self._pending.extend(frames)
+        self._waiting += sum(map(len, frames)) + FRAME_COST * len(frames)
+
+    def _begin(self, frame: bytes | bytearray) -> None:
+        exchange = self._owner.dispatcher.receive(frame, self._session, self._loop.time())
+        self._exchange = exchange
+        fault = exchange.fault
+        if fault is None or fault.after_handling:
+            self._handle(exchange)
+        elif fault.delay:
+            self._strike_later(fault.delay, exchange, None)
+        else:
+            self._strike(exchange, None)
+
+    def _handle(self, exchange: Exchange) -> None:
+        if self._throttles.active:
+            started = perf_counter()
+            answer = exchange.handle()
+            exchange.busy = perf_counter() - started
+        else:
+            answer = exchange.handle()
+        if isinstance(answer, Delayed):
+            self._wait(answer)
+        else:
+            self._on_answer(exchange, answer)
+
+    def _on_answer(self, exchange: Exchange, response: Response | None) -> None:
+        """The broker has done what was asked; `None` if that has no response."""
+        fault = exchange.fault
+        if fault is None or not fault.after_handling:
+            self._send(exchange, response)
+        elif fault.delay:
+            self._strike_later(fault.delay, exchange, response)
+        else:
+            self._strike(exchange, response)
+
+    def _strike(self, exchange: Exchange, response: Response | None) -> None:
+        """Let the fault have its way, before the handling or after it."""
+        fault, request = exchange.fault, exchange.request
+        if fault is None or request is None:
+            raise RuntimeError("there is no fault to strike with")
+        if fault.drop:
+            return  # and never answer anything again, but stay connected
+        if fault.disconnect:
+            self.abort()
+            return
+        replacement = fault.replacement(request)
+        if replacement is not None:
+            self._send(exchange, replacement)
+        elif fault.after_handling:
+            self._send(exchange, response)
+        else:
+            self._handle(exchange)
+
+    def _send(self, exchange: Exchange, response: Response | None) -> None:
+        fault = exchange.fault
+        if fault is not None and response is not None:
+            fault.finish(response)
+        muted = self._throttle(exchange, response) if self._throttles.active else 0.0
+        if response is not None and self._transport is not None:
+            frame: bytes | bytearray = exchange.encode(response)
+            if fault is not None and fault.tamper is not None:
+                frame = fault.tamper(bytearray(frame))
+            if fault is not None and fault.bytes_sent is not None:
+                self._write_and_close(frame[: fault.bytes_sent])
+                return
+            if exchange.ends_connection:
+                self._write_and_close(frame)
+                return
+            self._transport.write(frame)
+        elif fault is not None and fault.bytes_sent is not None:
+            self._write_and_close(b"")  # there is no answer to cut off, but a connection to cut
+            return
+        if muted:
+            self._timer = self._loop.call_later(muted, self._run, self._unmute)
+        else:
+            self._exchange = None
+
+    # Throttling
+
+    def _throttle(self, exchange: Exchange, response: Response | None) -> float:
+        """Count what was asked, put the throttle into the response; for how long to be mute, in s.
+
+        The response goes out at once: it tells a client of today how long to wait, and one of
+        yesterday finds out (KIP-219).
+        """
+        from aiokafka_lite.protocol.messages.fetch import FetchResponse  # rare: import late
+
+        seen = exchange.seen
+        size = seen.size
+        if isinstance(response, FetchResponse):
+            size = len(exchange.encode(response))
+        throttle = self._throttles.charge(
+            seen.api_key, seen.principal, seen.client_id or "", size, exchange.busy
+        )
+        if throttle.ms and response is not None:
+            if throttle.empties_fetch and isinstance(response, FetchResponse):
+                response.responses = []
+                response.node_endpoints = []
+            if hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = throttle.ms
+        return throttle.ms / 1000
+
+    def _unmute(self) -> None:
+        self._timer = None
+        self._exchange = None
+
+    # Waiting
+
+    def _wait(self, delayed: Delayed) -> None:
+        self._delayed = delayed
+        for watchers in delayed.watched:
+            watchers.add(self._wake)
+        if delayed.timeout is not None:
+            self._timer = self._loop.call_later(delayed.timeout, self._run, self._end_wait)
+
+    def _wake(self) -> None:
+        """Something changed: look once in this pass of the loop, however much changes in it."""
+        if self._wake_handle is None:
+            self._wake_handle = self._loop.call_soon(self._run, self._look_again)
+
+    def _look_again(self) -> None:
+        self._wake_handle = None
+        if self._delayed is not None:
+            response = self._delayed.take_if_ready()
+            if response is not None:
+                self._end_wait(response)
+
+    def _end_wait(self, response: Response | None = None) -> None:
+        """Answer: with what is ready, or with what there is because time is up."""
+        exchange, delayed = self._exchange, self._delayed
+        self._stop_waiting()
+        if exchange is not None and delayed is not None:
+            exchange.ends_connection = delayed.ends_connection
+            self._on_answer(exchange, response or delayed.take_now())
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._wake_handle is not None:
+            self._wake_handle.cancel()
+            self._wake_handle = None
+        if self._delayed is not None:
+            for watchers in self._delayed.watched:
+                watchers.remove(self._wake)
+            self._delayed = None
+
+    def _strike_later(self, delay: float, exchange: Exchange, response: Response | None) -> None:
+        self._timer = self._loop.call_later(delay, self._run, self._strike, exchange, response)
+
+    # The end
+
+    def _close_for(self, reason: Exception) -> None:
+        logger.info("connection %d is closed: %s", self._session.connection_id, reason)
+        self._write_and_close(b"")
+
+    def _write_and_close(self, frame: bytes | bytearray) -> None:
+        """What was answered before is still sent."""
+        self._forget()
+        if self._transport is not None:
+            self._transport.write(frame)
+            self._transport.close()
+
+    def _forget(self) -> None:
+        self._closed = True
+        self._held = None
+        delayed = self._delayed
+        self._stop_waiting()
+        self._pending.clear()
+        self._exchange = None
+        if delayed is not None:
+            try:
+                delayed.cancel()
+            except Exception as failure:
+                self._owner.on_failure(failure)

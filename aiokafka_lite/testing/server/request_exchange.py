@@ -1,0 +1,275 @@
+"""One request on its way through a broker: from a frame to what answers it. No I/O.
+
+What a real broker cannot make sense of ends the connection: an API or version that it does not
+offer, bytes that are not the request they say they are, or anything but authentication from a
+client that has yet to authenticate itself. Only ApiVersions is answered in every version (KIP-511).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka_lite.errors import IllegalSaslStateError, KafkaProtocolError, UnsupportedVersionError
+from aiokafka_lite.protocol.framing import decode_request_header, encode_response
+from aiokafka_lite.protocol.message import Request, Response
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
+from aiokafka_lite.protocol.messages.request_header import RequestHeader
+from aiokafka_lite.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from aiokafka_lite.protocol.registry import ApiKey, api_name, request_class, response_class
+from aiokafka_lite.testing.apis import handle_of
+from aiokafka_lite.testing.apis.api_versions import unsupported_version
+from aiokafka_lite.testing.client_session import Session
+from aiokafka_lite.testing.context import (
+    Answer,
+    ApiRanges,
+    CloseConnection,
+    Farewell,
+    RequestContext,
+)
+from aiokafka_lite.testing.control import (
+    LARGEST_BODY_KEPT,
+    Control,
+    Fault,
+    SeenRequest,
+    overwrite_error_codes,
+)
+from aiokafka_lite.testing.state import ClusterState
+
+__all__ = ["Dispatcher", "Exchange"]
+
+_NO_HEADER: Final = -1
+"""Version and correlation id of what comes without a header: a bare SASL token."""
+
+
+class Exchange:
+    """A request, the fault that strikes it, and how to answer it.
+
+    Attributes:
+        request: The decoded request; None for an ApiVersions of a version that nobody knows.
+        fault: What strikes it, if anything does.
+        handle: Does what was asked; may raise `CloseConnection`.
+        seen: The request as it is recorded.
+        busy: Seconds that handling it took, where that counts.
+        ends_connection: Whether its answer is the last.
+    """
+
+    __slots__ = (
+        "_correlation_id",
+        "_version",
+        "busy",
+        "ends_connection",
+        "fault",
+        "handle",
+        "request",
+        "seen",
+    )
+
+    def __init__(
+        self,
+        seen: SeenRequest,
+        version: int,
+        handle: Callable[[], Answer],
+        request: Request | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        self._correlation_id = seen.correlation_id
+        self._version = version
+        self.handle = handle
+        self.request = request
+        self.fault = fault
+        self.seen = seen
+        self.busy = 0.0
+        self.ends_connection = False
+
+    def encode(self, response: Response) -> bytearray:
+        """The response's frame, its length first.
+
+        That an ApiVersions is of an unsupported version is told in version 0, which every client
+        can read (KIP-511), also where a test has it told to one of a version that is supported.
+        """
+        version = self._version
+        if (
+            isinstance(response, ApiVersionsResponse)
+            and response.error_code == UnsupportedVersionError.errno
+        ):
+            version = 0
+            response = ApiVersionsResponse(response.error_code, response.api_keys)
+        return encode_response(response, version, self._correlation_id)
+
+
+class _TokenExchange(Exchange):
+    """The same with a bare SASL token, whose answer is one too, and whose refusal is the end."""
+
+    __slots__ = ()
+
+    def encode(self, response: Response) -> bytearray:
+        if not isinstance(response, SaslAuthenticateResponse) or response.error_code:
+            raise CloseConnection("a client without SaslAuthenticate is refused")
+        return bytearray(len(response.auth_bytes).to_bytes(4, "big") + response.auth_bytes)
+
+
+class Dispatcher:
+    """What one broker does with the frames of all its connections.
+
+    Args:
+        state: The cluster's.
+        node_id: This broker.
+        offered: The versions that this cluster offers, by api key.
+        control: The cluster's faults.
+
+    Attributes:
+        throttles: The cluster's.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        node_id: int,
+        offered: ApiRanges,
+        control: Control,
+    ) -> None:
+        self._state = state
+        self._node_id = node_id
+        self._offered = offered
+        self._control = control
+        self.throttles = state.throttles
+
+    def new_session(self, connection_id: int) -> Session:
+        """Of a connection that was just accepted."""
+        sasl = self._state.sasl
+        if sasl is None:
+            return Session(connection_id)
+        return Session(connection_id, authentication=sasl.new_authentication())
+
+    def receive(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
+        """Decode a request and find what answers it, and what goes wrong with it.
+
+        Args:
+            frame: The request without its length.
+            session: The connection that it came by.
+            now: The loop's time.
+
+        Raises:
+            CloseConnection: It is not one that this broker serves.
+        """
+        authentication = session.authentication
+        if authentication is not None and authentication.takes_tokens:
+            return self._receive_token(frame, session, now)
+        try:
+            header, reader = decode_request_header(frame)
+            key, version = header.request_api_key, header.request_api_version
+            refused = None if authentication is None else self._admit(session, key)
+            request = None
+            if self._serves(key, version):
+                # What comes after it is passed over, as by Kafka: librdkafka's Metadata v13 has
+                # three bytes too many.
+                request = request_class(key).decode(reader, version)
+        except KafkaProtocolError as error:
+            raise CloseConnection(str(error)) from error
+        seen = SeenRequest(
+            self._node_id,
+            session.connection_id,
+            ApiKey(key),
+            version,
+            header.correlation_id,
+            header.client_id,
+            len(frame),
+            now,
+            request if len(frame) <= LARGEST_BODY_KEPT else None,
+            session.principal,
+        )
+        fault = self._control.on_request(seen, request)
+        if request is None:
+            return self._refuse(header, seen)
+        if refused is not None:
+            last = refused  # for the lambda
+            return Exchange(seen, version, lambda: last, request)
+        context = self._context(version, header.client_id, session, fault)
+        if self.throttles.active and key == ApiKey.FETCH:
+            self._limit_fetch(request, session.user, header.client_id or "")
+        serve = handle_of(key)
+
+        def handle() -> Answer:
+            answer = serve(request, context)
+            if authentication is not None and isinstance(answer, ApiVersionsResponse):
+                authentication.on_versions(answer.error_code)
+            return answer
+
+        return Exchange(seen, version, handle, request, fault)
+
+    def _receive_token(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
+        """What a client sends after SaslHandshake v0; recorded as if it were SaslAuthenticate."""
+        key = ApiKey.SASL_AUTHENTICATE
+        request = SaslAuthenticateRequest(bytes(frame))
+        seen = SeenRequest(
+            self._node_id,
+            session.connection_id,
+            key,
+            _NO_HEADER,
+            _NO_HEADER,
+            None,
+            len(frame),
+            now,
+            request,
+            session.principal,
+        )
+        fault = self._control.on_request(seen, request)
+        context = self._context(0, None, session, fault)
+        serve = handle_of(key)
+        return _TokenExchange(seen, 0, lambda: serve(request, context), request, fault)
+
+    def _admit(self, session: Session, key: int) -> Farewell | None:
+        """What refuses a request that does not belong here while the client authenticates.
+
+        Raises:
+            CloseConnection: It is refused without a word.
+        """
+        from aiokafka_lite.testing.security.authentication import NotAdmitted
+
+        if session.authentication is None:
+            return None
+        try:
+            session.authentication.admit(key)
+        except NotAdmitted as reason:
+            raise CloseConnection(str(reason)) from reason
+        except IllegalSaslStateError as error:
+            refusal: Response = response_class(key)()
+            overwrite_error_codes(refusal, error.errno)
+            return Farewell(refusal)
+        return None
+
+    def _context(
+        self, version: int, client_id: str | None, session: Session, fault: Fault | None
+    ) -> RequestContext:
+        return RequestContext(
+            self._state,
+            self._node_id,
+            version,
+            client_id,
+            session,
+            self._offered,
+            None if fault is None else fault.error_for,
+        )
+
+    def _serves(self, key: int, version: int) -> bool:
+        first, last = self._offered.get(key, (0, -1))
+        return first <= version <= last
+
+    def _limit_fetch(self, request: Request, user: str, client_id: str) -> None:
+        """Ask for no more than a quota can ever allow."""
+        from aiokafka_lite.protocol.messages.fetch import FetchRequest  # rare: import late
+
+        limit = self.throttles.largest_fetch(user, client_id)
+        if limit and isinstance(request, FetchRequest):
+            request.max_bytes = min(request.max_bytes, limit)
+
+    def _refuse(self, header: RequestHeader, seen: SeenRequest) -> Exchange:
+        """What answers a request that is not served: nothing, but for ApiVersions."""
+        key = header.request_api_key
+        if key == ApiKey.API_VERSIONS and key in self._offered:
+            return Exchange(seen, 0, lambda: unsupported_version(self._offered, key))
+        raise CloseConnection(
+            f"{api_name(key)} version {header.request_api_version} is not offered"
+        )

@@ -1,0 +1,1 @@
+"""What several APIs of the embedded broker share."""

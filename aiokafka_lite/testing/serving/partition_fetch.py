@@ -1,0 +1,324 @@
+"""What one fetch request finds in a partition: how much there is, and the partition's answer.
+
+Source: Kafka's `KafkaApis.handleFetchRequest`, `ReplicaManager.readFromLog`,
+`Partition.readRecords`, `DelayedFetch` and `RackAwareReplicaSelector` (KIP-392).
+"""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    NotLeaderForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
+)
+from aiokafka_lite.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.testing.context import RequestContext
+from aiokafka_lite.testing.fetch_sessions import SessionPartition
+from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.topics import Partition, Topic
+
+__all__ = ["REFUSED_UNREAD", "FetchReader", "Look"]
+
+REFUSED_UNREAD: Final = (
+    UnknownTopicOrPartitionError,
+    UnknownTopicIdError,
+    TopicAuthorizationFailedError,
+)
+"""What is found before a log is looked at; such a partition does not cut a wait short."""
+
+_TIMESTAMPS_SINCE: Final = 2  # message format v1
+_WHOLE_FIRST_BATCH_SINCE: Final = 3
+_BATCHES_SINCE: Final = 4
+_ZSTD_SINCE: Final = 10  # KIP-110
+_FOLLOWERS_SINCE: Final = 11  # KIP-392
+_LEADER_HINT_SINCE: Final = 16
+_LEADER_ERRORS: Final = (NotLeaderForPartitionError, FencedLeaderEpochError)
+_READ_COMMITTED: Final = 1
+_CONSUMER: Final = -1
+_RACK_AWARE: Final = "RackAwareReplicaSelector"
+
+
+class Look(NamedTuple):
+    """A partition before it is read.
+
+    Attributes:
+        partition: None if it cannot be read.
+        readable: Bytes that an answer would hold of it.
+        urgent: Waiting for more would not help.
+    """
+
+    partition: Partition | None
+    readable: int
+    urgent: bool
+
+
+class FetchReader:
+    """Looks at partitions, and reads them, for one fetch request.
+
+    Args:
+        request: What is asked.
+        context: By whom, and of which broker.
+    """
+
+    def __init__(self, request: FetchRequest, context: RequestContext) -> None:
+        self._context = context
+        version = context.version
+        replica_id = max(request.replica_id, request.replica_state.replica_id)
+        self.from_follower = replica_id != _CONSUMER
+        self._replica_id = replica_id
+        self._committed = request.isolation_level == _READ_COMMITTED and not self.from_follower
+        self._needs_leader = self.from_follower or version < _FOLLOWERS_SINCE
+        self._rack = "" if self._needs_leader else request.rack_id
+        if self._rack and not context.state.broker_config("replica.selector.class").endswith(
+            _RACK_AWARE
+        ):
+            self._rack = ""
+        self.max_bytes = min(
+            request.max_bytes, context.state.broker_config.integer("fetch.max.bytes")
+        )
+        self._struck = context.is_struck
+        self.begin()
+
+    def begin(self) -> None:
+        """Look or read anew: what was read before does not count, and topics may be others."""
+        self._bytes_left = self.max_bytes
+        self._nothing_read = True
+        self._last: tuple[str, Topic] | None = None  # most partitions follow one of their topic
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Whether a partition's answer may change though nothing changed in the partition."""
+        context = self._context
+        return bool(self._rack) or self._struck or context.state.authorizer is not None
+
+    def look(self, fetched: SessionPartition) -> Look:
+        """What reading a partition would give, counted without reading."""
+        wanted = fetched.wanted
+        try:
+            topic = self._topic(fetched)
+        except REFUSED_UNREAD:
+            return Look(None, 0, self._is_struck(fetched))
+        try:
+            partition = self._replica(topic, fetched)
+            if self._preferred_replica(partition, wanted) >= 0:
+                return Look(partition, 0, True)
+            self._check_epoch(partition, wanted)
+            if self._diverging_epoch(partition, wanted) is not None:
+                return Look(partition, 0, True)
+            self._check_offset(partition, wanted)
+        except BrokerResponseError:
+            return Look(None, 0, True)  # the answer tells which
+        below = partition.last_stable_offset if self._committed else None
+        available = partition.log.available_bytes(wanted.fetch_offset, below)
+        return Look(partition, min(available, max(wanted.partition_max_bytes, 1)), False)
+
+    def read(self, fetched: SessionPartition) -> tuple[PartitionData, Partition | None]:
+        """A partition's part of the answer, and the partition unless it was refused."""
+        wanted = fetched.wanted
+        try:
+            topic = self._topic(fetched)
+        except REFUSED_UNREAD as error:
+            return _refused(wanted.partition, error, []), None
+        try:
+            partition = self._replica(topic, fetched)
+            return self._read(partition, wanted), partition
+        except UnsupportedCompressionTypeError as error:
+            return _refused(wanted.partition, error, []), None
+        except BrokerResponseError as error:
+            refused = _refused(wanted.partition, error, None)
+            if self._context.version >= _LEADER_HINT_SINCE and isinstance(error, _LEADER_ERRORS):
+                refused.current_leader = LeaderIdAndEpoch(*topic.leader_of(wanted.partition))
+            return refused, None
+
+    def _read(self, partition: Partition, wanted: FetchPartition) -> PartitionData:
+        log = partition.log
+        preferred = self._preferred_replica(partition, wanted)
+        self._check_epoch(partition, wanted)
+        diverging = None if preferred >= 0 else self._diverging_epoch(partition, wanted)
+        records: Buffer = b""
+        aborted = None
+        if preferred < 0 and diverging is None:
+            self._check_offset(partition, wanted)
+            max_bytes = max(0, min(wanted.partition_max_bytes, self._bytes_left))
+            records = self._records(partition, wanted, max_bytes)
+            if self._committed:
+                aborted = self._aborted(partition, wanted.fetch_offset, len(records), max_bytes)
+        data = PartitionData(
+            partition_index=wanted.partition,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=aborted,
+            preferred_read_replica=preferred,
+            records=records,
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging
+        return data
+
+    # Which partition it is, and whether it may be read
+
+    def _topic(self, fetched: SessionPartition) -> Topic:
+        """The topic of a partition, if the metadata knows both and the client may read it."""
+        state = self._context.state
+        name, key = fetched.name, fetched.key[0]
+        if name is None and isinstance(key, UUID) and key in state.topics_by_id:
+            name = fetched.name = state.topics_by_id[key].name
+        if name is None:
+            raise UnknownTopicIdError(f"no topic has the id {key}")
+        if self._last is None or self._last[0] != name:
+            self._last = name, self._allowed_topic(name)
+        topic = self._last[1]
+        if not 0 <= fetched.key[1] < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{fetched.key[1]}")
+        return topic
+
+    def _allowed_topic(self, name: str) -> Topic:
+        if not self.from_follower:
+            self._context.authorize(Operation.READ, Resource.TOPIC, name)
+        elif not self._context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            raise TopicAuthorizationFailedError("a follower's fetch needs CLUSTER_ACTION")
+        topic = self._context.state.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name}")
+        return topic
+
+    def _is_struck(self, fetched: SessionPartition) -> bool:
+        """Whether a fault puts an error on a partition."""
+        try:
+            self._context.check(fetched.name, fetched.key[1])
+        except BrokerResponseError:
+            return True
+        return False
+
+    def _replica(self, topic: Topic, fetched: SessionPartition) -> Partition:
+        """The partition, if this broker has a replica of it."""
+        if self._struck:
+            self._context.check(topic.name, fetched.key[1])
+        partition = topic.partitions[fetched.key[1]]
+        node_id = self._context.node_id
+        if node_id not in partition.replicas:
+            raise NotLeaderForPartitionError(f"broker {node_id} has no replica of {partition}")
+        if isinstance(fetched.key[0], UUID) and fetched.key[0] != topic.topic_id:
+            raise InconsistentTopicIdError(f"{topic.name} has the id {topic.topic_id}")
+        if self._context.version < _ZSTD_SINCE and topic.config("compression.type") == "zstd":
+            raise UnsupportedCompressionTypeError(f"Fetch before v{_ZSTD_SINCE} knows no zstd")
+        return partition
+
+    def _check_epoch(self, partition: Partition, wanted: FetchPartition) -> None:
+        partition.check_epoch(wanted.current_leader_epoch)
+        if self._needs_leader and partition.leader != self._context.node_id:
+            raise NotLeaderForPartitionError(f"{self._context.node_id} does not lead {partition}")
+        if self.from_follower and self._replica_id not in partition.replicas:
+            detail = f"{self._replica_id} is no replica of {partition}"
+            if wanted.current_leader_epoch >= 0:
+                raise UnknownLeaderEpochError(detail)
+            raise NotLeaderForPartitionError(detail)
+
+    def _check_offset(self, partition: Partition, wanted: FetchPartition) -> None:
+        log = partition.log
+        if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
+            raise OffsetOutOfRangeError(
+                f"{partition} has no offset {wanted.fetch_offset}, but"
+                f" {log.start_offset} to {log.end_offset}"
+            )
+
+    def _diverging_epoch(
+        self, partition: Partition, wanted: FetchPartition
+    ) -> EpochEndOffset | None:
+        """Where the client's history leaves this log's, if it does (KIP-595)."""
+        if wanted.last_fetched_epoch < 0:
+            return None
+        log = partition.log
+        epoch, end = log.end_of_epoch(wanted.last_fetched_epoch)
+        if epoch < 0 or wanted.fetch_offset < log.start_offset:
+            raise OffsetOutOfRangeError(
+                f"{partition} does not know the epoch {wanted.last_fetched_epoch} that was fetched,"
+                f" or begins after {wanted.fetch_offset}"
+            )
+        if epoch == wanted.last_fetched_epoch and end >= wanted.fetch_offset:
+            return None
+        return EpochEndOffset(epoch=epoch, end_offset=end)
+
+    def _preferred_replica(self, partition: Partition, wanted: FetchPartition) -> int:
+        """A replica in the client's rack that is in sync, unless the leader is there; or -1."""
+        node_id = self._context.node_id
+        if not self._rack or partition.leader != node_id:
+            return -1
+        log, nodes = partition.log, self._context.state.nodes
+        if (
+            nodes[node_id].rack == self._rack
+            or not log.start_offset <= wanted.fetch_offset <= log.end_offset
+        ):
+            return -1
+        near = [
+            replica
+            for replica in partition.isr
+            if nodes[replica].alive and nodes[replica].rack == self._rack
+        ]
+        return max(near, default=-1)  # all have caught up alike, so the id decides
+
+    # The records
+
+    def _records(self, partition: Partition, wanted: FetchPartition, max_bytes: int) -> Buffer:
+        version = self._context.version
+        records: Buffer = partition.log.read(
+            wanted.fetch_offset,
+            max_bytes,
+            at_least_one=self._nothing_read or version < _WHOLE_FIRST_BATCH_SINCE,
+            below=partition.last_stable_offset if self._committed else None,
+        )
+        if version < _BATCHES_SINCE and records:
+            from aiokafka_lite.testing.log.conversion import to_message_set  # rare: import late
+
+            magic = 0 if version < _TIMESTAMPS_SINCE else 1
+            records = to_message_set(records, wanted.fetch_offset, magic)
+            if version < _WHOLE_FIRST_BATCH_SINCE:
+                records = records[:max_bytes]
+        self._bytes_left -= len(records)
+        self._nothing_read = self._nothing_read and not records
+        return records
+
+    def _aborted(
+        self, partition: Partition, offset: int, size: int, max_bytes: int
+    ) -> list[AbortedTransaction] | None:
+        """The aborted transactions that what was read touches; None as it happens in Kafka."""
+        if offset >= partition.last_stable_offset:
+            return []
+        if not size and max_bytes:
+            return None  # there is a batch, but it did not fit
+        end = partition.log.upper_bound(offset, size)
+        found = partition.aborted_between(offset, end)
+        return [AbortedTransaction(producer_id, first) for producer_id, first in found]
+
+
+def _refused(
+    index: int, error: BrokerResponseError, aborted: list[AbortedTransaction] | None
+) -> PartitionData:
+    """`aborted` is empty or null as it happens to be in Kafka."""
+    return PartitionData(
+        partition_index=index,
+        error_code=error.errno,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=aborted,
+        records=b"",
+    )

@@ -1,0 +1,324 @@
+"""Every transactional id of the cluster, and what clients ask of their coordinator.
+
+A request is decided at once and its outcome stored at once, so that no transition is ever pending.
+Markers too are written at once, as far as partitions have a leader; a transaction whose partitions
+have none is found in PrepareCommit or PrepareAbort until they have.
+
+Source: Kafka's `TransactionCoordinator` and `TransactionStateManager`.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from aiokafka_lite.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidRequestError,
+    InvalidTransactionTimeout,
+    ProducerFenced,
+    TransactionAbortableError,
+)
+from aiokafka_lite.testing.clock import Clock
+from aiokafka_lite.testing.coordinator_table import Coordinators
+from aiokafka_lite.testing.storage.journal import Journal
+from aiokafka_lite.testing.transactions.ending import must_end
+from aiokafka_lite.testing.transactions.marking import Marking
+from aiokafka_lite.testing.transactions.offsets_topic import EndOffsets, OffsetSlots
+from aiokafka_lite.testing.transactions.producer_ids import ProducerIds
+from aiokafka_lite.testing.transactions.transaction import (
+    NO_EPOCH,
+    NO_PRODUCER,
+    ProducerIdentity,
+    TopicPartitionKey,
+    Transaction,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.topics import Partition
+
+__all__ = ["Transactions"]
+
+KIND: Final = "transaction"  # in the journal
+EPOCH_BUMPS_SINCE: Final = 2  # transaction.version
+
+
+class Transactions:
+    """All transactional ids, whichever broker coordinates them.
+
+    Args:
+        clock: The time, and the timers that abort what stays open too long.
+        journal: Remembers over a restart.
+        coordinators: Who coordinates what.
+        config: The value of a broker configuration that is a number.
+        version: The finalized `transaction.version`.
+        partition_of: A partition by topic and number; None if there is none.
+        partitions: Every partition.
+        end_offsets: Told of each marker in `__consumer_offsets`.
+
+    Attributes:
+        producer_ids: Gives new ones.
+        offsets: What transactions write into `__consumer_offsets`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        coordinators: Coordinators,
+        config: Callable[[str], int],
+        version: Callable[[], int],
+        partition_of: "Callable[[str, int], Partition | None]",
+        partitions: "Callable[[], Iterable[Partition]]",
+        end_offsets: EndOffsets,
+    ) -> None:
+        self._clock = clock
+        self._journal = journal
+        self._config = config
+        self._version = version
+        self._partitions = partitions
+        self.producer_ids = ProducerIds(journal)
+        self.offsets = OffsetSlots(end_offsets)
+        self._marking = Marking(clock, journal, coordinators, partition_of, self.offsets)
+        self._transactions = {
+            str(name): Transaction.from_json(str(name), value)
+            for (name,), value in journal.entries(KIND)
+        }
+        coordinators.watchers.add(self._on_coordinators_moved)
+
+    def resume(self) -> None:
+        """Go on with what was open when the cluster stopped: its timers run, its markers follow."""
+        for transaction in list(self._transactions.values()):
+            if transaction.state is TransactionState.ONGOING:
+                self._watch_timeout(transaction)
+            elif transaction.state.is_ending:
+                self._mark(transaction)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """The state of an id; None if there is none, or if it expired."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            return None
+        expiration_ms = self._config("transactional.id.expiration.ms")
+        if transaction.is_expired(self._clock.now_ms(), expiration_ms):
+            del self._transactions[transactional_id]
+            self._journal.note(KIND, (transactional_id,), None)
+            return None
+        return transaction
+
+    def all(self) -> Iterable[Transaction]:
+        """Every id that has not expired."""
+        found = (self.get(transactional_id) for transactional_id in list(self._transactions))
+        return [transaction for transaction in found if transaction is not None]
+
+    def expire_producer_id(self, producer_id: int) -> None:
+        """Let every partition forget a producer, as after `producer.id.expiration.ms`.
+
+        Its transactional id, if it has one, stays; so do transactions that are open.
+        """
+        for partition in self._partitions():
+            partition.producers.forget(producer_id)
+
+    # What producers ask
+
+    def check_init(self, transactional_id: str, timeout_ms: int) -> None:
+        """Refuse what no coordinator takes.
+
+        Raises:
+            InvalidRequestError: The id is empty.
+            InvalidTransactionTimeout: Not positive, or above `transaction.max.timeout.ms`.
+        """
+        if not transactional_id:
+            raise InvalidRequestError("a transactional id is not empty")
+        if not 0 < timeout_ms <= self._config("transaction.max.timeout.ms"):
+            raise InvalidTransactionTimeout(f"a transaction may not take {timeout_ms} ms")
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity = NO_PRODUCER
+    ) -> ProducerIdentity:
+        """Give a producer its identity, and fence whoever had the transactional id before.
+
+        Args:
+            transactional_id: The producer's name, checked before.
+            timeout_ms: After which its transactions are aborted, checked before.
+            expected: What it had until now, if it goes on after an error (KIP-360).
+
+        Raises:
+            ProducerFenced: `expected` is over.
+            ConcurrentTransactions: A transaction is open or ending; it is aborted, ask again.
+        """
+        transaction = self.get(transactional_id)
+        if transaction is None:
+            transaction = Transaction(transactional_id, self.producer_ids.take(), timeout_ms)
+            self._transactions[transactional_id] = transaction
+            self._marking.coordinator_epoch(transactional_id)  # counts from here on
+        elif not _may_go_on(transaction, expected):
+            raise ProducerFenced(f"{expected} is no longer the producer of {transactional_id!r}")
+        elif transaction.state.is_ending:
+            raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is ending")
+        elif transaction.state is TransactionState.ONGOING:
+            self._abort(transaction)
+            raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is aborted")
+        self._renew(transaction, timeout_ms, expected)
+        self._note(transaction)
+        return transaction.producer
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Collection[TopicPartitionKey],
+    ) -> None:
+        """Make partitions part of a transaction, which begins if none is open.
+
+        Raises:
+            InvalidRequestError: The id is empty.
+            InvalidProducerIdMapping: It is unknown, or another producer's.
+            ProducerFenced: Another epoch is in force.
+            ConcurrentTransactions: The transaction before is still ending.
+        """
+        transaction = self._checked(transactional_id, producer)
+        is_open = transaction.state is TransactionState.ONGOING
+        if is_open and transaction.partitions.issuperset(partitions):
+            return
+        transaction.add(partitions, self._clock.now_ms())
+        self._note(transaction)
+        if not is_open:
+            self._watch_timeout(transaction)
+
+    def check_partition(
+        self, transactional_id: str, producer: ProducerIdentity, partition: TopicPartitionKey
+    ) -> None:
+        """Refuse what a producer writes outside of its transaction (KIP-890, part 1).
+
+        Raises:
+            TransactionAbortableError: The partition is not part of the transaction.
+            InvalidRequestError, InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions:
+                as for `add_partitions`.
+        """
+        transaction = self._checked(transactional_id, producer)
+        if partition not in transaction.partitions:
+            raise TransactionAbortableError(
+                f"{partition} is not part of the transaction of {transactional_id!r}"
+            )
+
+    def end(
+        self, transactional_id: str, producer: ProducerIdentity, *, committed: bool, bumps: bool
+    ) -> ProducerIdentity:
+        """Commit or abort.
+
+        Args:
+            transactional_id: The producer's name.
+            producer: Who asks.
+            committed: True to commit.
+            bumps: By EndTxn v5 or later, which ends in a new epoch.
+
+        Returns:
+            The identity to go on with; `NO_PRODUCER` if it stays the same.
+
+        Raises:
+            InvalidRequestError: The id is empty.
+            InvalidProducerIdMapping: It is unknown.
+            BrokerResponseError: See `must_end`.
+        """
+        transaction = self._known(transactional_id)
+        if must_end(transaction, producer, committed=committed, bumps=bumps):
+            self._decide(transaction, committed=committed, bumps=bumps)
+        if not bumps:
+            return NO_PRODUCER
+        if transaction.next_producer_id >= 0:  # its markers wait, but it is told already
+            return ProducerIdentity(transaction.next_producer_id, 0)
+        return transaction.producer
+
+    # Inside
+
+    def _known(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise InvalidRequestError("a transactional id is not empty")
+        transaction = self.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMapping(f"there is no transactional id {transactional_id!r}")
+        return transaction
+
+    def _checked(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
+        """The transaction that its producer may write in."""
+        transaction = self._known(transactional_id)
+        if transaction.producer.producer_id != producer.producer_id:
+            raise InvalidProducerIdMapping(f"{transactional_id!r} is not that of {producer}")
+        if transaction.producer.epoch != producer.epoch:
+            raise ProducerFenced(f"{producer} is over: it is {transaction.producer} now")
+        if transaction.state.is_ending:
+            raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is ending")
+        return transaction
+
+    def _renew(self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity) -> None:
+        """Give a transactional id without an open transaction its next epoch or producer id."""
+        now_ms, current = self._clock.now_ms(), transaction.producer
+        is_expected = expected.epoch in (NO_EPOCH, current.epoch)
+        last_epoch = NO_EPOCH if expected == NO_PRODUCER else current.epoch
+        if current.is_exhausted and is_expected:
+            transaction.rotate(self.producer_ids.take(), timeout_ms, last_epoch, now_ms)
+        elif current.epoch == NO_EPOCH or is_expected:
+            transaction.initialize(timeout_ms, last_epoch, now_ms)
+        elif expected.epoch == transaction.last_epoch:
+            transaction.refresh(timeout_ms, now_ms)
+        else:
+            raise ProducerFenced(f"{expected} is over: it is {current} now")
+
+    def _abort(self, transaction: Transaction) -> None:
+        """Abort what its producer did not end, so that it cannot go on with it."""
+        bumps = self._version() >= EPOCH_BUMPS_SINCE
+        if not bumps:
+            transaction.fence()
+        self._decide(transaction, committed=False, bumps=bumps)
+
+    def _decide(self, transaction: Transaction, *, committed: bool, bumps: bool) -> None:
+        transaction.cancel_timer()
+        exhausted = bumps and transaction.producer.is_exhausted
+        transaction.prepare(
+            self._clock.now_ms(),
+            committed=committed,
+            bumps=bumps,
+            next_producer_id=self.producer_ids.take() if exhausted else NO_PRODUCER.producer_id,
+        )
+        self._note(transaction)
+        self._mark(transaction)
+
+    def _on_coordinators_moved(self) -> None:
+        """A new coordinator sends the markers that are missing once more."""
+        for transaction in list(self._transactions.values()):
+            if transaction.state.is_ending:
+                self._mark(transaction)
+
+    def _mark(self, transaction: Transaction) -> None:
+        self._marking.mark(transaction, partial(self._complete, transaction))
+
+    def _complete(self, transaction: Transaction) -> None:
+        transaction.complete(self._clock.now_ms())
+        self._note(transaction)
+
+    def _watch_timeout(self, transaction: Transaction) -> None:
+        if transaction.timer is None:
+            left_ms = transaction.start_ms + transaction.timeout_ms - self._clock.now_ms()
+            transaction.timer = self._clock.call_later(
+                left_ms / 1000, partial(self._on_timeout, transaction)
+            )
+
+    def _on_timeout(self, transaction: Transaction) -> None:
+        transaction.timer = None
+        if transaction.state is TransactionState.ONGOING:
+            self._abort(transaction)
+
+    def _note(self, transaction: Transaction) -> None:
+        self._journal.note(KIND, (transaction.transactional_id,), transaction.to_json())
+
+
+def _may_go_on(transaction: Transaction, expected: ProducerIdentity) -> bool:
+    """Whether it is the producer of now, or one that did not see that it got a new id."""
+    return (
+        expected == NO_PRODUCER
+        or transaction.producer.epoch == NO_EPOCH
+        or expected.producer_id == transaction.producer.producer_id
+        or (expected.producer_id == transaction.previous_producer_id and expected.is_exhausted)
+    )

@@ -1,0 +1,213 @@
+"""The refresh arithmetic: max(0 if needed else time to expiry, time to the end of the backoff)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
+
+EXACT = Backoff(1.0, 8.0, jitter=0.0)
+TRACKED = frozenset({"a", "b", "c"})
+
+
+def schedule(max_age: float = 100.0) -> RefreshSchedule:
+    return RefreshSchedule(max_age, EXACT)
+
+
+def answered(at: float, **unsettled) -> RefreshSchedule:
+    made = schedule()
+    made.take_names(TRACKED)
+    made.on_answer(at, set(unsettled))
+    return made
+
+
+def test_the_first_is_due_at_once_and_asks_for_everything():
+    made = schedule()
+    assert made.time_to_next(0.0) == 0.0
+    assert made.take_names(TRACKED) is None
+    assert made.number == 1
+
+
+def test_none_is_due_while_one_is_under_way():
+    made = schedule()
+    made.take_names(TRACKED)
+    made.request_all()
+    assert made.time_to_next(1000.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("now", "needed", "due_in"),
+    [
+        pytest.param(50.0, False, 100.0, id="fresh: the age"),
+        pytest.param(149.0, False, 1.0, id="nearly expired"),
+        pytest.param(151.0, False, 0.0, id="expired"),
+        pytest.param(50.0, True, 1.0, id="needed: after the backoff"),
+        pytest.param(50.75, True, 0.25, id="needed: what is left of it"),
+        pytest.param(60.0, True, 0.0, id="needed: at once"),
+    ],
+)
+def test_time_to_next(now, needed, due_in):
+    made = answered(at=50.0)
+    if needed:
+        made.request_all()
+    assert made.time_to_next(now) == pytest.approx(due_in)
+
+
+def test_a_short_age_still_waits_for_the_backoff():
+    made = RefreshSchedule(0.0, EXACT)
+    made.take_names(TRACKED)
+    made.on_answer(50.0, set())
+    assert made.time_to_next(50.0) == 1.0
+
+
+def test_a_new_topic_does_not_wait_and_is_asked_for_alone():
+    made = answered(at=50.0)
+    number = made.request_new(["b"])
+    assert made.time_to_next(50.0) == 0.0
+    assert made.take_names(TRACKED) == {"b"}
+    assert made.number > number
+
+
+def test_a_new_topic_waits_while_nobody_answers():
+    made = schedule()
+    made.take_names(TRACKED)
+    made.on_failure(50.0)
+    made.request_new(["b"])
+    assert made.time_to_next(50.0) == 1.0
+    assert made.take_names(TRACKED) is None, "what failed is still needed"
+
+
+def test_some_do_not_renew_the_age_of_everything():
+    made = answered(at=50.0)
+    made.request_new(["b"])
+    made.take_names(TRACKED)
+    made.on_answer(100.0, set())
+    assert made.time_to_next(149.0) == pytest.approx(1.0)
+
+
+def test_failures_grow_the_backoff_and_an_answer_ends_it():
+    made = schedule()
+    pauses = []
+    for _ in range(5):
+        made.take_names(TRACKED)
+        made.on_failure(0.0)
+        pauses.append(made.time_to_next(0.0))
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
+    made.take_names(TRACKED)
+    made.on_answer(0.0, set())
+    made.request_all()
+    assert made.time_to_next(0.0) == 1.0
+
+
+def test_unsettled_topics_are_asked_for_again_alone_and_ever_more_rarely():
+    made = answered(at=0.0, b=True)
+    pauses = [made.time_to_next(0.0)]
+    for _ in range(3):
+        assert made.take_names(TRACKED) == {"b"}
+        made.on_answer(0.0, {"b"})
+        pauses.append(made.time_to_next(0.0))
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
+    made.request_new(["c"])
+    assert made.time_to_next(0.0) == 0.0, "a new topic is not held up by them"
+
+
+def test_no_longer_tracked_is_no_longer_asked_for():
+    made = answered(at=0.0, b=True)
+    assert made.take_names(frozenset({"a"})) == frozenset()
+
+
+def test_who_asks_while_one_is_under_way_gets_the_next():
+    made = schedule()
+    made.take_names(frozenset({"a"}))
+    assert made.request_all() == 1
+    assert made.request_new(["b"]) == 1
+    made.on_answer(0.0, set())
+    assert made.needed
+    made.take_names(TRACKED)
+    assert made.number == 2
+
+
+def test_who_asks_for_what_is_being_asked_for_gets_that_answer():
+    made = schedule()
+    made.take_names(TRACKED)
+    assert made.request_new(["a", "b"]) == 0
+    made.on_answer(0.0, set())
+    assert not made.needed
+
+
+class ScheduleModel(RuleBasedStateMachine):
+    """Nobody is forgotten, nobody gets an answer older than the question, and the pauses hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+        self.schedule = schedule(max_age=20.0)
+        self.told = 0  # number of the last answer
+        self.waiting: list[tuple[int, int, frozenset[str]]] = []  # (number, left so far, names)
+        self.left = 0
+        self.ended_at = -math.inf
+        self.unsettled: set[str] = set()
+        self.asks: frozenset[str] = frozenset()
+
+    @rule(names=st.frozensets(st.sampled_from(sorted(TRACKED)), min_size=1))
+    def somebody_adds(self, names):
+        number = self.schedule.request_new(names)
+        covered = self.schedule.under_way and names <= self.asks
+        assert number == (self.left - 1 if covered else self.left)
+        self.waiting.append((number, self.left, names))
+
+    @rule()
+    def somebody_asks_for_all(self):
+        assert self.schedule.request_all() == self.left
+        self.waiting.append((self.left, self.left, TRACKED))
+
+    @rule(seconds=st.integers(0, 30))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @precondition(lambda self: self.schedule.time_to_next(self.now) <= 0)
+    @rule()
+    def leaves(self):
+        assert not self.schedule.under_way
+        names = self.schedule.take_names(TRACKED)
+        self.asks = TRACKED if names is None else names
+        self.left += 1
+        assert self.schedule.number == self.left
+
+    @precondition(lambda self: self.schedule.under_way)
+    @rule(unsettled=st.sets(st.sampled_from(sorted(TRACKED))))
+    def is_answered(self, unsettled):
+        self.unsettled = unsettled & self.asks
+        self.schedule.on_answer(self.now, self.unsettled)
+        self.told, self.ended_at = self.left, self.now
+        satisfied = [w for w in self.waiting if self.told > w[0]]
+        for _, _, names in satisfied:
+            assert names <= self.asks
+        self.waiting = [w for w in self.waiting if w not in satisfied]
+
+    @precondition(lambda self: self.schedule.under_way)
+    @rule()
+    def fails(self):
+        self.schedule.on_failure(self.now)
+        self.ended_at = self.now
+
+    @invariant()
+    def who_waits_will_be_served(self):
+        due_in = self.schedule.time_to_next(self.now)
+        if self.schedule.under_way:
+            assert due_in == math.inf
+            return
+        if self.waiting or self.unsettled:
+            assert self.schedule.needed
+            assert due_in <= EXACT.maximum
+        assert due_in <= 20.0 + EXACT.maximum
+
+
+ScheduleModel.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestScheduleModel = ScheduleModel.TestCase

@@ -1,0 +1,75 @@
+"""A record that no deserializer can read: raised as it is, its place told, and skipped by seek."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from aiokafka_lite.structs import TopicPartition, UndeserializedRecord
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.consumer.conftest import MakeConsumer
+from tests.unit.consumer.makers import append
+
+TP0 = TopicPartition("orders", 0)
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """Takes no attributes."""
+
+    value: bytes | None
+
+
+def refuse(value: bytes | None) -> bytes | None:
+    if value == b"bad":
+        raise Frozen(value)
+    return value
+
+
+async def test_the_place_is_told_and_seek_skips_it(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, [b"1", b"{", b"3"])
+    async with make("orders", value_deserializer=json.loads) as consumer:
+        assert (await consumer.getone()).value == 1
+        for _ in range(2):  # it stays where it is
+            with pytest.raises(json.JSONDecodeError) as caught:
+                await consumer.getone()
+        bad = UndeserializedRecord.of(caught.value)
+        assert bad == (TP0, 1, "value", b"k1", b"{", 1001, ())
+        (note,) = caught.value.__notes__
+        assert (
+            note == "while deserializing the value of orders-0 offset 1; seek() past it to skip it"
+        )
+        assert await consumer.position(TP0) == 1
+        consumer.seek(bad.topic_partition, bad.offset + 1)
+        assert (await consumer.getone()).value == 3
+
+
+async def test_a_key_is_told_as_it_was_read(cluster: FakeCluster, make: MakeConsumer) -> None:
+    append(cluster, [b"fine"])
+
+    def never(key: bytes | None) -> str:
+        raise LookupError(key)
+
+    async with make("orders", key_deserializer=never) as consumer:
+        with pytest.raises(LookupError) as caught:
+            await consumer.getone()
+        assert UndeserializedRecord.of(caught.value)[2:5] == ("key", b"k0", b"fine")
+
+
+async def test_the_key_is_undone_where_the_value_fails(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, [b"bad"])
+    async with make("orders", key_deserializer=str, value_deserializer=refuse) as consumer:
+        with pytest.raises(Frozen) as caught:
+            await consumer.getone()
+    bad = UndeserializedRecord.of(caught.value)
+    assert (bad.part, bad.key, bad.value) == ("value", b"k0", b"bad")
+    assert "offset 0" in caught.value.__notes__[0]
+
+
+def test_other_errors_have_no_place() -> None:
+    with pytest.raises(LookupError, match="was not raised by"):
+        UndeserializedRecord.of(ValueError("mine"))

@@ -1,0 +1,66 @@
+"""Listeners that hang, fail, or are not there any more when the consumer ends."""
+
+import asyncio
+import logging
+
+import pytest
+
+from aiokafka_lite.consumer.membership.rebalance_listeners import ListenerCalls
+from aiokafka_lite.structs import TopicPartition
+
+SET = {TopicPartition("t", 0)}
+
+
+async def hang(partitions: set[TopicPartition]) -> None:
+    await asyncio.sleep(3600)
+
+
+async def test_one_that_hangs_is_cancelled_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    calls = ListenerCalls("g", loop)
+    telling = asyncio.create_task(calls.tell(hang, SET))
+    await asyncio.sleep(0.01)
+    assert not telling.done()
+    async with asyncio.timeout(30):
+        with caplog.at_level(logging.WARNING):
+            calls.end_by(loop.time() + 0.1)
+            await telling
+            await calls.tell(hang, SET)  # what is left is shared again
+    assert caplog.text.count("was not through when the consumer stopped") == 2
+    assert "failed" not in caplog.text
+
+
+async def test_a_quick_one_is_not_hurried() -> None:
+    calls = ListenerCalls("g", asyncio.get_running_loop())
+    told: list[set[TopicPartition]] = []
+
+    async def listen(partitions: set[TopicPartition]) -> None:
+        await asyncio.sleep(0.01)
+        told.append(partitions)
+
+    calls.end_by(asyncio.get_running_loop().time() + 10)
+    await calls.tell(listen, SET)
+    await calls.tell(told.append, SET)
+    assert told == [SET, SET]
+
+
+async def test_being_cancelled_is_no_mistake_of_the_listener() -> None:
+    calls = ListenerCalls("g", asyncio.get_running_loop())
+    telling = asyncio.create_task(calls.tell(hang, SET))
+    await asyncio.sleep(0)
+    telling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await telling
+
+
+async def test_what_it_awaits_may_be_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    calls = ListenerCalls("g", asyncio.get_running_loop())
+
+    async def listen(partitions: set[TopicPartition]) -> None:
+        inner = asyncio.create_task(asyncio.sleep(3600))
+        inner.cancel()
+        await inner
+
+    with caplog.at_level(logging.ERROR):
+        await calls.tell(listen, SET)
+    assert "CancelledError" in caplog.text

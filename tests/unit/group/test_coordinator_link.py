@@ -1,0 +1,257 @@
+"""The way to the coordinator: connections, versions, time, and who it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.broker import Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.group import coordinator_link as link_module
+from aiokafka_lite.group.coordinator_link import CoordinatorLink
+from aiokafka_lite.group.membership import Send
+from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.group.crew import CrewMember, until
+from tests.unit.group.test_membership_driver import CONFIGS
+
+
+@pytest.fixture
+async def embedded() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=CONFIGS) as embedded:
+        embedded.move_coordinator("g", 0)
+        yield embedded
+
+
+@pytest.fixture
+async def cluster(embedded: FakeCluster) -> AsyncIterator[Cluster]:
+    cluster = Cluster(embedded.bootstrap_servers, ConnectionOptions(), retry_backoff=0.02)
+    await cluster.start()
+    yield cluster
+    await cluster.close(soon())
+
+
+@pytest.fixture
+async def lost_link(cluster: Cluster) -> AsyncIterator[CoordinatorLink]:
+    """It has found nobody yet."""
+    mistakes: list[BaseException] = []
+    tasks = TaskOwner("link", lambda name, error: mistakes.append(error))
+    yield CoordinatorLink(cluster, "g", tasks.spawn)
+    assert not await tasks.close(soon())
+    assert not mistakes
+
+
+@pytest.fixture
+async def link(lost_link: CoordinatorLink) -> CoordinatorLink:
+    await lost_link.find(soon())
+    return lost_link
+
+
+def soon(seconds: float = 10.0) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+def heartbeat(timeout: float = 10.0, oldest: int = 0, *, apart: bool = False) -> Send:
+    return Send(
+        "Heartbeat",
+        HeartbeatRequest,
+        lambda version: HeartbeatRequest("g", 1, "nobody"),
+        timeout,
+        oldest,
+        apart,
+    )
+
+
+async def test_nobody_is_asked_before_somebody_is_found(lost_link: CoordinatorLink) -> None:
+    with pytest.raises(GroupCoordinatorNotAvailableError):
+        await lost_link.ask(heartbeat())
+
+
+async def test_what_is_apart_goes_over_another_connection(
+    cluster: Cluster, link: CoordinatorLink
+) -> None:
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+    assert cluster.broker(0).connected(Purpose.GROUP)
+    assert not cluster.broker(0).connected(Purpose.COMMIT)
+    assert isinstance(await link.ask(heartbeat(apart=True)), HeartbeatResponse)
+    assert cluster.broker(0).connected(Purpose.COMMIT)
+    assert not link.lost
+
+
+async def test_no_answer_in_time_costs_the_connection(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    """What is asked next would wait behind it."""
+    await link.ask(heartbeat())
+    connection = cluster.broker(0).connected(Purpose.GROUP)
+    assert connection is not None
+    embedded.control(ApiKey.HEARTBEAT, drop=True)
+    with pytest.raises(KafkaConnectionError):
+        await link.ask(heartbeat(0.2))
+    assert connection.closed
+    assert link.lost
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_connecting_takes_no_longer_than_the_answer_may(
+    embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    embedded.pause(0)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(KafkaConnectionError, match="not connected within"):
+        await link.ask(heartbeat(0.3))
+    assert asyncio.get_running_loop().time() - began < 5
+    embedded.resume(0)
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_a_version_that_the_coordinator_lacks(link: CoordinatorLink) -> None:
+    with pytest.raises(UnsupportedVersionError, match="Heartbeat"):
+        await link.ask(heartbeat(oldest=99))
+
+
+async def test_a_coordinator_that_is_gone(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    await link.ask(heartbeat())
+    embedded.kill(0)
+    await until(lambda: link.lost)
+    await cluster.refresh(soon())
+    with pytest.raises(KafkaError) as told:
+        await link.ask(heartbeat(1.0))
+    assert told.value.retriable
+    await link.find(soon())
+    assert not link.lost
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_who_was_believed_is_believed_no_more(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    embedded.move_coordinator("g", 2)
+    await link.find(soon())
+    assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 2
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
+    # A commit has met the next move first.
+    cluster.coordinators.set(CoordinatorKind.GROUP, "g", 1)
+    await link.find(soon())
+    assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 1
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
+
+
+async def test_the_old_one_is_not_waited_for(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    """A join may be parked there for minutes, at a broker that will never answer."""
+    fault = embedded.control(ApiKey.HEARTBEAT, drop=True)
+    asking = asyncio.create_task(link.ask(heartbeat(60.0)))
+    await fault.struck()
+    embedded.move_coordinator("g", 1)
+    await link.find(soon())
+    with pytest.raises(KafkaConnectionError, match="coordinates group g no more"):
+        await asyncio.wait_for(asking, 10)
+    assert not link.lost
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_others_are_asked_when_no_answer_comes(
+    embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is frozen says nothing; who has taken its place is known elsewhere."""
+    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.2)
+    await link.ask(heartbeat())
+    searches = embedded.count(ApiKey.FIND_COORDINATOR)
+    embedded.control(ApiKey.HEARTBEAT, drop=True)
+    asking = asyncio.create_task(link.ask(heartbeat(60.0)))
+    await until(lambda: embedded.count(ApiKey.FIND_COORDINATOR) >= searches + 2)
+    assert not asking.done()  # it coordinates still
+    embedded.move_coordinator("g", 1)
+    with pytest.raises(KafkaConnectionError, match="coordinates group g no more"):
+        await asyncio.wait_for(asking, 10)
+    searches = embedded.count(ApiKey.FIND_COORDINATOR)
+    await link.find(soon())
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == searches  # it was told already
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_nobody_knows_better(
+    embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.1)
+    embedded.control(ApiKey.HEARTBEAT, delay=1.0)
+    embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+
+
+async def test_one_who_does_not_wait_any_more_gets_nothing(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    await link.ask(heartbeat())
+    fault = embedded.control(ApiKey.HEARTBEAT, delay=0.2)
+    asking = asyncio.create_task(link.ask(heartbeat()))
+    await fault.struck()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
+    assert not link.lost
+
+
+async def test_it_stays_where_it_was_found_again(
+    cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
+) -> None:
+    fault = embedded.control(ApiKey.HEARTBEAT, delay=0.3)
+    asking = asyncio.create_task(link.ask(heartbeat()))
+    await fault.struck()
+    await link.find(soon())
+    assert isinstance(await asking, HeartbeatResponse)
+
+
+async def test_none_is_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+    embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=15)
+    with pytest.raises(KafkaTimeoutError, match="Coordinator"):
+        await lost_link.find(soon(0.2))
+
+
+async def test_it_may_not_be_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+    embedded.control(ApiKey.FIND_COORDINATOR, error=30)
+    with pytest.raises(GroupAuthorizationFailedError):
+        await lost_link.find(soon())
+
+
+@pytest.mark.parametrize("method", ["ask", "find"])
+async def test_a_mistake_of_ours_is_told_and_leaves_nothing_hanging(
+    embedded: FakeCluster, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Every Send and every search is answered, even by what nobody expects."""
+    original = getattr(CoordinatorLink, method)
+    mistake = ZeroDivisionError("by mistake")
+
+    async def fail(self: CoordinatorLink, *args: object) -> object:
+        monkeypatch.setattr(CoordinatorLink, method, original)
+        raise mistake
+
+    monkeypatch.setattr(CoordinatorLink, method, fail)
+    member = await CrewMember(embedded.bootstrap_servers, "g").start("t")
+    try:
+        await until(lambda: bool(member.failures), lambda: member)
+        assert "ZeroDivisionError" in str(member.failures[0])
+        assert member.mistakes == [mistake]
+        member.mistakes.clear()
+        member.driver.retry()
+        await until(lambda: member.stable, lambda: member)
+    finally:
+        await member.die()

@@ -1,0 +1,15 @@
+"""known: memory of brokers by address."""
+
+from aiokafka_lite.net.api_version_cache import Known, KnownBrokers
+
+
+def test_remembers_and_forgets_by_address() -> None:
+    brokers = KnownBrokers()
+    assert brokers.recall("a", 9092) is None
+    brokers.remember("a", 9092, Known(api_versions=3))
+    brokers.remember("a", 9093, Known(release="0.9"))
+    assert brokers.recall("a", 9092) == Known(3, None)
+    brokers.forget("a", 9092)
+    brokers.forget("b", 1)
+    assert brokers.recall("a", 9092) is None
+    assert brokers.recall("a", 9093) == Known(-1, "0.9")

@@ -1,0 +1,325 @@
+"""`kafka.*` options as arguments of our clients: what is taken, left and refused."""
+
+import inspect
+import logging
+import pickle
+import re
+import ssl
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.kafka_options.client_options import (
+    CONSUMER_OPTIONS,
+    PRODUCER_OPTIONS,
+    consumer_arguments,
+    producer_arguments,
+)
+from aiokafka_lite.spark.kafka_options.jaas import parse_jaas
+from aiokafka_lite.spark.kafka_options.tls import TlsContext
+from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
+from aiokafka_lite.spark.runtime import client_key
+from aiokafka_lite.spark.source_options import ReadOptions
+from aiokafka_lite.spark.task_reading import ReadSettings
+
+KAFKA = {"kafka.bootstrap.servers": "a:1,b:2"}
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" {};'
+READING = {
+    "allow_auto_create_topics": False,
+    "auto_offset_reset": "none",
+    "enable_auto_commit": False,
+}
+
+
+def consumer(**options: str) -> dict[str, object]:
+    """With underscores for dots, as Python's keywords want them."""
+    named = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
+    arguments = consumer_arguments({**KAFKA, **named})
+    return {name: each for name, each in arguments.items() if name not in READING}
+
+
+def producer(**options: str) -> dict[str, object]:
+    named = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
+    return producer_arguments({**KAFKA, **named})
+
+
+def test_nothing_is_reset_committed_or_created_unasked() -> None:
+    arguments = consumer_arguments({**KAFKA, "subscribe": "t"})
+    assert arguments == {"bootstrap_servers": "a:1,b:2", **READING}
+    assert producer_arguments({**KAFKA, "topic": "t"}) == {"bootstrap_servers": "a:1,b:2"}
+
+
+@pytest.mark.parametrize("arguments", [consumer_arguments, producer_arguments])
+def test_the_cluster_has_to_be_told(arguments: object) -> None:
+    assert callable(arguments)
+    with pytest.raises(KafkaConfigurationError, match=r"'kafka.bootstrap.servers' must be spec"):
+        arguments({"subscribe": "t"})
+
+
+def test_every_argument_exists() -> None:
+    for table, face in ((CONSUMER_OPTIONS, AIOKafkaConsumer), (PRODUCER_OPTIONS, AIOKafkaProducer)):
+        assert {name for name, _ in table.values()} <= set(inspect.signature(face).parameters)
+
+
+def test_values_become_what_the_clients_take() -> None:
+    assert consumer(
+        fetch_max_bytes="1000", check_crcs="False", isolation_level="READ_COMMITTED",
+        connections_max_idle_ms="-1", client_rack="r",
+    ) == {
+        "bootstrap_servers": "a:1,b:2", "fetch_max_bytes": 1000, "check_crcs": False,
+        "isolation_level": "read_committed", "connections_max_idle_ms": None, "client_rack": "r",
+    }  # fmt: skip
+    told = producer(acks="-1", compression_type="ZSTD", compression_zstd_level="3", linger_ms="5")
+    del told["bootstrap_servers"]
+    assert told == {
+        "acks": "all", "compression_type": "zstd", "compression_level": 3, "linger_ms": 5
+    }  # fmt: skip
+    assert producer(acks="1")["acks"] == 1
+    assert producer(compression_type="none")["compression_type"] is None
+    assert "compression_level" not in producer(compression_type="lz4", compression_gzip_level="9")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("auto.offset.reset", "Instead set the source option 'startingOffsets'"),
+        ("key.deserializer", "Use DataFrame operations to explicitly deserialize the keys"),
+        ("value.deserializer", "deserialize the values"),
+        ("enable.auto.commit", "is not supported"),
+        ("interceptor.classes", "is not supported"),
+        ("metric.reporters", "Java classes"),
+        ("fetch.max.byte", "did you mean 'kafka.fetch.max.bytes'"),
+        ("nonsense", "Kafka has no consumer option 'nonsense'"),
+    ],
+)
+def test_what_a_reader_refuses(name: str, words: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=re.escape(words)) as error:
+        consumer_arguments({**KAFKA, f"kafka.{name}": "x"})
+    assert f"'{name}'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("key.serializer", "x", "is not supported"),
+        ("value.serializer", "x", "is not supported"),
+        ("partitioner.class", "x", "the column 'partition'"),
+        ("transactional.id", "x", "exactly_once"),
+        ("interceptor.classes", "x", "Java classes"),
+        ("retries", "0", "delivery.timeout.ms"),
+        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only", "use_all_dns_ips"),
+        ("linger.ms", "soon", "'linger.ms' should be a whole number"),
+        ("enable.idempotence", "1", "'enable.idempotence' should be true or false"),
+        ("linger", "1", "did you mean 'kafka.linger.ms'"),
+    ],
+)
+def test_what_a_writer_refuses(name: str, value: str, words: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
+        producer_arguments({**KAFKA, f"kafka.{name}": value})
+
+
+def test_what_means_nothing_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="aiokafka_lite.spark"):
+        assert consumer(session_timeout_ms="1", max_poll_records="5", group_id="g") == consumer()
+        assert producer(retries="3", metadata_max_idle_ms="7") == producer()
+        assert not caplog.records
+        assert consumer(linger_ms="5") == consumer()  # the producer's, in one set for both
+    assert [record.getMessage() for record in caplog.records] == [
+        "Kafka option 'linger.ms' has no effect on a consumer"
+    ]
+
+
+def test_a_wrong_isolation_is_told() -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"isolation.level.*'committed'"):
+        consumer(isolation_level="committed")
+
+
+# SASL
+
+
+def test_user_name_and_password() -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    told = consumer(
+        security_protocol="sasl_plaintext", sasl_mechanism="SCRAM-SHA-512",
+        sasl_jaas_config=f"{module} required\n username='u' password=\"a\\\"b;=\\n\";",
+    )  # fmt: skip
+    assert told["security_protocol"] == "SASL_PLAINTEXT"
+    assert told["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert told["sasl_plain_username"] == "u"
+    assert told["sasl_plain_password"] == 'a"b;=\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "GSSAPI (Kafka's default), and Kerberos is not supported"),
+        ({"sasl_mechanism": "PLAIN"}, "'sasl.jaas.config' must be specified with PLAIN"),
+        ({"sasl_mechanism": "NTLM"}, "should be one of PLAIN"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "should be one of PLAIN"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("")}, "name a 'password'"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("x")[:-1]}, "semicolon"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("x")}, "name=value"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format('x="')}, "not closed"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "a.B maybe x=y;"}, "required"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "a.B required; a.B required;"}, "one lo"),
+        ({"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": PLAIN.format("")}, "needs Scram"),
+        ({"sasl_mechanism": "PLAIN", "sasl_login_class": "x"}, "Java class"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "token.endpoint.url' must be specified"),
+    ],
+)
+def test_what_sasl_refuses(options: dict[str, str], words: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
+        consumer(security_protocol="SASL_PLAINTEXT", **options)
+
+
+def test_no_password_in_what_is_told() -> None:
+    with pytest.raises(KafkaConfigurationError) as error:
+        consumer(
+            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
+            sasl_jaas_config=PLAIN.format('password "hush"'),
+        )  # fmt: skip
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["hush required username=u;", "u=hush;", "hush", "x.Hush maybe;", "hush; hush; hush;"]
+)
+def test_no_password_where_a_login_module_should_be(text: str) -> None:
+    with pytest.raises(KafkaConfigurationError) as error:
+        consumer(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_jaas_config=text)
+    assert "hush" not in str(error.value).lower()
+
+
+@pytest.mark.parametrize(
+    "url", ["me:hush@login", "https://me:hush@login/token", "https://[hush/", "ftp://x/hush", ""]
+)
+def test_an_endpoint_that_is_refused_does_not_show(url: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"token\.endpoint\.url") as error:
+        consumer(
+            security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url=url,
+            sasl_oauthbearer_client_credentials_client_id="me",
+            sasl_oauthbearer_client_credentials_client_secret="hush",
+        )  # fmt: skip
+    assert "hush" not in str(error.value)
+
+
+def test_no_secret_in_what_is_printed(tls_files: tuple[Path, Path]) -> None:
+    """A plan, a settings object in somebody's log, a local variable in a traceback."""
+    cert, key = (each.read_text() for each in tls_files)
+    options = {
+        "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": PLAIN.format('password="hush"'),
+        "kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.certificates": cert,
+        "kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.certificate.chain": cert,
+        "kafka.ssl.keystore.key": key, "kafka.ssl.key.password": "hush",
+    }  # fmt: skip
+    arguments = consumer_arguments({**KAFKA, **options})
+    assert arguments["sasl_plain_password"] == "hush"
+    context = arguments["ssl_context"]
+    assert isinstance(context, TlsContext)
+    assert context.settings.key_password == "hush"
+    login = parse_jaas(options["kafka.sasl.jaas.config"])
+    parsed = ReadOptions.parse({**KAFKA, **options, "subscribe": "t"}, streaming=True)
+    for each in (ReadSettings(arguments), context, context.settings, login, parsed):
+        assert "hush" not in repr(each)
+        assert "PRIVATE KEY" not in repr(each)
+
+
+def test_delegation_tokens_are_refused() -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    with pytest.raises(KafkaConfigurationError, match="delegation token"):
+        consumer(
+            security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256",
+            sasl_jaas_config=f'{module} required username=u password=p tokenauth="true";',
+        )  # fmt: skip
+
+
+def test_tokens_are_asked_for_by_an_equal_client_everywhere() -> None:
+    told = consumer(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="https://login.example/token",
+        sasl_jaas_config=(
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            "clientId=me clientSecret=hush scope=read extension_tenant=t1;"
+        ),
+    )  # fmt: skip
+    provider = told["sasl_oauth_token_provider"]
+    assert isinstance(provider, ClientCredentials)
+    assert provider == ClientCredentials(
+        "https://login.example/token", "me", "hush", "read", (("tenant", "t1"),)
+    )
+    assert provider.extensions() == {"tenant": "t1"}
+    assert pickle.loads(pickle.dumps(provider)) == provider
+    assert "hush" not in repr(provider)
+
+
+# TLS
+
+
+def test_a_context_travels_and_equals_its_like(
+    tls_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cert, key = tls_files
+    both = tmp_path / "both.pem"
+    both.write_text(key.read_text() + cert.read_text())
+    options = {
+        "security_protocol": "SSL", "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": str(cert), "ssl_keystore_type": "pem",
+        "ssl_keystore_location": str(both), "ssl_enabled_protocols": "TLSv1.3",
+    }  # fmt: skip
+    context = consumer(**options)["ssl_context"]
+    assert isinstance(context, TlsContext)
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    there = pickle.loads(pickle.dumps(context))
+    assert there is not context
+    assert there == context
+    assert client_key({"ssl_context": there}) == client_key({"ssl_context": context})
+    assert there.cert_store_stats() == context.cert_store_stats() == {
+        "x509": 1, "crl": 0, "x509_ca": 1
+    }  # fmt: skip
+    options["ssl_endpoint_identification_algorithm"] = ""
+    unchecked = consumer(**options)["ssl_context"]
+    assert isinstance(unchecked, TlsContext)
+    assert not unchecked.check_hostname
+    assert unchecked != context
+
+
+def test_certificates_as_text(tls_files: tuple[Path, Path]) -> None:
+    cert, key = (each.read_text() for each in tls_files)
+    context = consumer(
+        security_protocol="SASL_SSL", sasl_mechanism="PLAIN",
+        sasl_jaas_config=PLAIN.format("password=p"), ssl_truststore_type="PEM",
+        ssl_truststore_certificates=cert, ssl_keystore_type="PEM",
+        ssl_keystore_certificate_chain=cert, ssl_keystore_key=key,
+    )["ssl_context"]  # fmt: skip
+    assert isinstance(context, TlsContext)
+    assert context.cert_store_stats()["x509"] == 1
+    assert pickle.loads(pickle.dumps(context)) == context
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ssl_truststore_location": "/x.jks"}, "Convert the store"),
+        ({"ssl_keystore_type": "PKCS12"}, "Convert the store"),
+        ({"ssl_truststore_type": "PEM", "ssl_truststore_password": "p"}, "cannot be given with"),
+        ({"ssl_truststore_type": "PEM", "ssl_truststore_location": "/none.pem"}, "cannot be used"),
+        ({"ssl_cipher_suites": "X"}, "Java's own"),
+        ({"ssl_enabled_protocols": "TLSv1.1"}, "should name TLSv1.2 and TLSv1.3"),
+        ({"ssl_endpoint_identification_algorithm": "LDAPS"}, "should be 'https'"),
+        ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, "go together"),
+    ],
+)
+def test_what_tls_refuses(options: dict[str, str], words: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
+        consumer(security_protocol="SSL", **options)
+
+
+def test_a_protocol_that_is_none() -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"security.protocol.*'TLS'"):
+        consumer(security_protocol="TLS")

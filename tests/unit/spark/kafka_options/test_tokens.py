@@ -1,0 +1,98 @@
+"""Bearer tokens from an endpoint: asked for once, kept for most of their life."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qs
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
+
+
+class Endpoint(HTTPServer):
+    """Answers what it is told to; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Asked)
+        self.answers: list[tuple[int, bytes]] = []
+        self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/token"
+
+
+class Asked(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked.append((self.headers["Authorization"], parse_qs(body)))
+        status, answer = self.server.answers.pop(0)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Not in a test's output."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def _token(text: str, life: int) -> tuple[int, bytes]:
+    return 200, json.dumps({"access_token": text, "expires_in": life}).encode()
+
+
+async def test_a_token_is_kept_for_its_life(endpoint: Endpoint) -> None:
+    endpoint.answers = [_token("one", 3600)]
+    provider = ClientCredentials(endpoint.url, "me", "p:w", "read write")
+    assert [await provider.token(), await provider.token()] == ["one", "one"]
+    name = base64.b64encode(b"me:p:w").decode()
+    form = {"grant_type": ["client_credentials"], "scope": ["read write"]}
+    assert endpoint.asked == [(f"Basic {name}", form)]
+
+
+async def test_a_token_that_has_ended_is_asked_for_again(endpoint: Endpoint) -> None:
+    endpoint.answers = [_token("one", 0), _token("two", 0)]
+    provider = ClientCredentials(endpoint.url, "me", "secret")
+    assert [await provider.token(), await provider.token()] == ["one", "two"]
+    assert "scope" not in endpoint.asked[0][1]
+
+
+@pytest.mark.parametrize(
+    "answer", [(401, b"{}"), (200, b"no json"), (200, b"{}"), (200, b'{"access_token": 7}')]
+)
+async def test_what_is_no_token_is_told(endpoint: Endpoint, answer: tuple[int, bytes]) -> None:
+    endpoint.answers = [answer]
+    with pytest.raises(AuthenticationFailedError, match="No token from http"):
+        await ClientCredentials(endpoint.url, "me", "secret").token()
+
+
+async def test_an_endpoint_that_is_not_there() -> None:
+    with pytest.raises(AuthenticationFailedError, match="No token"):
+        await ClientCredentials("http://127.0.0.1:9/token", "me", "secret").token()
+
+
+async def test_no_secret_in_the_error_of_a_token(endpoint: Endpoint) -> None:
+    endpoint.answers = [(401, b"hush")]
+    asked = ClientCredentials(f"{endpoint.url}?key=hush", "me", "hush")
+    with pytest.raises(AuthenticationFailedError, match="No token from http") as refused:
+        await asked.token()
+    assert "hush" not in f"{refused.value!r} {asked!r} {refused.value.__cause__!r}"
+
+
+async def test_a_secret_that_is_no_text_is_not_shown() -> None:
+    asked = ClientCredentials("http://127.0.0.1:9/token", "me", "hush\udc80")
+    with pytest.raises(AuthenticationFailedError, match="cannot be encoded") as refused:
+        await asked.token()
+    assert "hush" not in repr(refused.value)
+    assert refused.value.__cause__ is None
