@@ -265,6 +265,7 @@ class TransactionMachine:
         """
         if self._under_way is not None or now < self._retry_at:
             return None
+        self._retry_at = 0.0  # over, even if nothing is left to ask: it must wake nobody again
         step = self._wanted(drained)
         if step is not None and step.place not in self._found:
             step = FindCoordinator(step.place)

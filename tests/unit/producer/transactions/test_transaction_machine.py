@@ -368,6 +368,19 @@ def test_the_first_add_of_a_transaction_is_soon_asked_again() -> None:
     assert machine.next_wakeup() == 0.1, "that is no transaction before"
 
 
+def test_a_pause_that_is_over_wakes_nobody_again_though_nothing_is_left_to_ask() -> None:
+    """Its driver would look again at once, and again: a busy loop until the application aborts."""
+    machine, step = at_add_partitions()
+    machine.on_error(step, KafkaConnectionError("lost"), 0.0)
+    assert machine.next_wakeup() == 0.1
+    machine.on_batch_failed(MessageSizeTooLargeError(), numbered=False)
+    assert machine.state is S.ABORTABLE_ERROR
+    assert machine.next_step(0.05, drained=False) is None
+    assert machine.next_wakeup() == 0.1, "not over yet"
+    assert machine.next_step(0.1, drained=False) is None
+    assert machine.next_wakeup() is None
+
+
 def test_the_topics_that_are_refused_are_named() -> None:
     machine = machine_at()
     machine.begin()
