@@ -341,7 +341,9 @@ class ExactlyOnce:
             async with asyncio.timeout(patience):
                 await self._through.wait()
         except TimeoutError:
-            log.warning("A batch was not through in %g s: it will be aborted", patience)
+            log.warning(
+                "A batch was not completed within %g s; its transaction will be aborted", patience
+            )
 
     # Its transaction
 
@@ -410,7 +412,7 @@ class ExactlyOnce:
         if not passes or self._machine.state is not _S.READY:
             raise error
         self._failures += 1
-        log.warning("A transaction was aborted, its records are read again: %s", error)
+        log.warning("A transaction was aborted; its records will be read again: %s", error)
         await asyncio.sleep(self._backoff.delay(self._failures))
 
     # One loop after the other
@@ -445,7 +447,7 @@ class ExactlyOnce:
         try:
             await self._settle(patiently=False)
         except KafkaError as error:
-            log.warning("A transaction is left to be ended: %s", error)
+            log.warning("A transaction could not be ended: %s", error)
         self._through.set()  # whatever is left, nobody works at it
         self._leave()
 

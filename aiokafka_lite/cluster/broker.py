@@ -242,7 +242,7 @@ class Broker:
             return
         except Exception as error:
             self._failed(purpose, outcome, KafkaConnectionError(f"{self}: {error!r}"), started)
-            raise  # a mistake of ours: the tasks' owner tells it
+            raise  # a bug: the owner of the tasks reports it
         self._failures = 0
         self.next_attempt_at = 0.0
         self._keep(purpose, connection, started)

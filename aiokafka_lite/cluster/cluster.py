@@ -484,7 +484,7 @@ class Cluster:
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an answer that makes no sense, or a mistake of ours
-                log.exception("%s: the metadata of %s cannot be read", self._name, broker)
+                log.exception("%s: cannot decode the metadata from %s", self._name, broker)
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return

@@ -281,7 +281,7 @@ async def call(
                 await asyncio.sleep(pause)
     except TimeoutError:
         why = f": {last}" if last else ""
-        raise KafkaTimeoutError(f"{_name(request)} was not done in time{why}") from last
+        raise KafkaTimeoutError(f"{_name(request)} timed out{why}") from last
 
 
 def _name(request: RequestOf[ResponseT] | PerVersion[ResponseT]) -> str:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from inspect import signature
 from types import TracebackType
-from typing import Self
+from typing import Never, Self
 
 from aiokafka_lite import _arguments, _fork
 from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
@@ -194,7 +194,7 @@ class AIOKafkaConsumer(BulkCalls):
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         bootstrap_timeout_ms: float | None = None,
-        **unknown: object,
+        **unknown: Never,
     ) -> None:
         self._closed = True  # nothing to warn about before all is made
         _arguments.refuse_unknown(

@@ -40,7 +40,9 @@ class Interceptors:
                     raise TypeError(f"on_consume() should return a list of records, not {changed}")
                 records = changed
             except Exception:
-                log.exception("on_consume() of %r failed: the records go on", interceptor)
+                log.exception(
+                    "on_consume() of %r failed; the records are delivered unchanged", interceptor
+                )
         return list(records)  # who keeps theirs may change it at any moment
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -272,7 +272,7 @@ class ConsumerCore:
         try:
             await self.resolver.wait(list(self.positions), self.loop.time() + patience)
         except KafkaTimeoutError as error:
-            log.warning("Started all the same: %s", error)
+            log.warning("The consumer started before all positions were known: %s", error)
 
     async def stop(self) -> None:
         """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""

@@ -126,7 +126,11 @@ class ClassAssignor:
         assigned = self._assignor.assign(self._cluster, told)
         strangers = assigned.keys() - told.keys()
         if strangers:
-            log.warning("%s has assigned to %s, who are no members", self.name, sorted(strangers))
+            log.warning(
+                "The assignor %s assigned partitions to unknown members %s",
+                self.name,
+                sorted(strangers),
+            )
         nothing = ConsumerProtocolMemberAssignment(0, [], b"")
         return {member_id: _encoded(assigned.get(member_id, nothing)) for member_id in told}
 

@@ -136,7 +136,7 @@ class CoordinatorLink:
                 cluster.coordinators.set(CoordinatorKind.GROUP, self._group_id, node.node_id)
                 self._leave(broker)
         except KafkaError as error:
-            log.debug("Nobody tells who coordinates group %s: %s", self._group_id, error)
+            log.debug("Coordinator lookup failed for group %s: %s", self._group_id, error)
         finally:
             self._doubting = False
 

@@ -355,7 +355,7 @@ class GroupDriver:
                 while not holds() and not self._ended:
                     await self._moved.wait()
         except TimeoutError:
-            log.warning("Group %s was not left in time", self._options.group_id)
+            log.warning("Leaving group %s did not complete in time", self._options.group_id)
         return holds()
 
     # --- its children
@@ -367,7 +367,7 @@ class GroupDriver:
             self.membership.on_error(step.kind, error, self._now)
         except Exception as error:
             self.membership.on_error(step.kind, _mistake(f"{step.kind} failed", error), self._now)
-            raise  # a mistake of ours: the tasks' owner tells it
+            raise  # a bug: the owner of the tasks reports it
         else:
             self.membership.on_response(step.kind, response, self._now)
         finally:

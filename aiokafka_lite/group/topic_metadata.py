@@ -98,7 +98,7 @@ class Briefing:
             try:
                 layouts = await self._by_id(wanted)
             except KafkaError as error:
-                log.warning("The names of assigned topics are not known yet: %s", error)
+                log.warning("The names of assigned topics are unknown; retrying: %s", error)
             else:
                 for name in layouts:
                     self._cluster.add_topic(name)

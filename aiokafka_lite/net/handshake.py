@@ -157,7 +157,7 @@ async def find_versions(
         return await _negotiate(channel, options, FIRST_ASKED, min(patience, PATIENCE))
     except KafkaConnectionError:
         log.info(
-            "%s: %s does not know ApiVersions and is taken for Kafka %s",
+            "%s: %s does not support ApiVersions; assuming Kafka %s",
             options.client_id,
             channel,
             release,

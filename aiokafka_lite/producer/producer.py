@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Never, Self
 
 from aiokafka_lite import _arguments, _fork
 from aiokafka_lite._arguments import INT64, milliseconds, seconds
@@ -174,7 +174,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         sasl_kerberos_service_name: str | None = "kafka",
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
-        **unknown: object,
+        **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
             unknown, AIOKafkaProducer.__init__.__kwdefaults__ or (), AIOKafkaProducer.__name__

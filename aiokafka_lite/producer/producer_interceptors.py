@@ -49,7 +49,7 @@ class Interceptors:
                     raise TypeError(f"on_send() should return a ProducerRecord, not {changed!r}")
                 record = changed
             except Exception:
-                log.exception("on_send() of %r failed: the record goes on as it was", interceptor)
+                log.exception("on_send() of %r failed; the record is sent unchanged", interceptor)
         try:
             result = self._append(*record)
         except BaseException as error:

@@ -340,5 +340,5 @@ async def test_a_listener_that_is_cut_short_is_told_as_that(
     await consumer.stop()
     told = [record for record in caplog.records if record.name.endswith("consumer.listeners")]
     assert [record.levelname for record in told] == ["WARNING"]
-    assert "was not through when the consumer stopped" in told[0].getMessage()
+    assert "had not returned when the consumer stopped" in told[0].getMessage()
     assert told[0].exc_info is None

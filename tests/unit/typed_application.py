@@ -90,3 +90,9 @@ async def main() -> None:
             async with exactly_once(consumer, producer) as parts:
                 async for part in parts:
                     print([record.value for record in part])
+
+
+def misspell_an_option() -> None:
+    """mypy rejects an argument that does not exist; the ignore would be an error otherwise."""
+    AIOKafkaProducer(lingerms=5)  # type: ignore[arg-type]
+    AIOKafkaConsumer("orders", groupid="kitchen")  # type: ignore[arg-type]

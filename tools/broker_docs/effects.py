@@ -13,8 +13,8 @@ __all__ = ["broker_configs_read", "topic_configs_read"]
 
 TESTING = Path(__file__).resolve().parents[2] / "aiokafka_lite" / "testing"
 TABLES = {
-    *("alterations.py", "broker_changes.py", "broker_configs.py", "broker_table.py"),
-    *("configs.py", "describe_configs.py", "group_configs.py"),
+    *("config_alterations.py", "broker_changes.py", "broker_configs.py", "broker_table.py"),
+    *("topic_configs.py", "describe_configs.py", "group_configs.py"),
 }
 """They name configurations because there are such."""
 

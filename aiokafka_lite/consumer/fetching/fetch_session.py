@@ -356,7 +356,7 @@ class FetchSession:
                 # Java takes such an answer for a mistake. What is there may be taken, but not
                 # that the broker remembers the others: the session is closed with the next fetch.
                 missing = len(self.asked) - answered
-                log.info("A full fetch was not answered about %d partitions", missing)
+                log.info("A full fetch response left out %d partitions", missing)
 
 
 def _version(latest: int, *, nameless: bool) -> int:

@@ -186,7 +186,9 @@ class Answers:
             self._fail(state, kind({state.tp: offset}), stays=True)
             return True
         if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
-            log.info("Fetching %s from broker %s: %s; trying again", state.tp, node, kind.__name__)
+            log.info(
+                "Fetching %s from broker %s failed: %s; retrying", state.tp, node, kind.__name__
+            )
             refresh = True
             if kind is errors.UnknownLeaderEpochError:
                 # An epoch that the broker does not know yet is newer than what metadata it would
@@ -196,7 +198,7 @@ class Answers:
             self._placing.retry_later(state, refresh=refresh)
             return False
         if kind is errors.UnknownError:
-            log.warning("Fetching %s from broker %s: unknown server error", state.tp, node)
+            log.warning("Fetching %s from broker %s failed: unknown server error", state.tp, node)
             self._placing.retry_later(state, refresh=False)
             return False
         about: object = f"fetching {state.tp} at offset {offset}"

@@ -69,7 +69,8 @@ class ListenerCalls:
             if not limit.expired():
                 raise  # its own
             log.warning(
-                "A listener of group %s was not through when the consumer stopped", self._group_id
+                "A rebalance listener of group %s had not returned when the consumer stopped",
+                self._group_id,
             )
 
     def _deadline(self) -> float | None:

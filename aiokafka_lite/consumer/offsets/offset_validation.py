@@ -234,7 +234,7 @@ class Validation:
             except KafkaError as error:
                 if self.closed:
                     return
-                log.info("Positions were not validated at broker %s: %s", node, error)
+                log.info("Validating positions at broker %s failed: %s", node, error)
                 if not error.retriable:
                     for each in group:
                         if self._counts(each):
@@ -266,7 +266,7 @@ class Validation:
             except UnsupportedVersionError:
                 confirmed = set(doubted)  # it cannot say anything against it
             except KafkaError as error:
-                log.info("Broker %s was not asked for topic ids: %s", node, error)
+                log.info("Requesting topic ids from broker %s failed: %s", node, error)
                 confirmed = set()
             else:
                 confirmed = _confirmed(doubted, response, node)
@@ -278,7 +278,7 @@ class Validation:
                     continue  # it is settled
                 if state in confirmed and state.rival_id == rival:
                     state.on_rival_confirmed()
-                    log.info("Topic %s was deleted and made again", state.tp.topic)
+                    log.info("Topic %s was deleted and created again", state.tp.topic)
                     self._on_moved(state)
                 else:
                     pause = True
@@ -318,7 +318,9 @@ class Validation:
                 tp = TopicPartition(topic.topic, told.partition)
                 asked = open_.get(tp)
                 if asked is None:
-                    log.warning("Told of the leader epochs of %s, which was not asked for", tp)
+                    log.warning(
+                        "A broker reported a leader epoch of %s, which was not requested", tp
+                    )
                 elif told.error_code:
                     self._on_error(asked, for_code(told.error_code)(tp.topic))
                 else:
@@ -368,7 +370,7 @@ class Validation:
         position = state.position
         policy = self._options.auto_offset_reset
         where = "there is another log" if end is None else f"the log was cut at offset {end}"
-        log.warning("%s stands at offset %s, but %s", state.tp, position, where)
+        log.warning("The position of %s is %s, but %s", state.tp, position, where)
         if policy is OffsetReset.NONE:
             offsets: dict[tuple[str, int], int] = {state.tp: -1 if position is None else position}
             divergent: dict[tuple[str, int], int] = {} if end is None else {state.tp: end}

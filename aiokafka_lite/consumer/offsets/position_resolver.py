@@ -403,7 +403,7 @@ class PositionResolver:
             if self.closed:
                 return
             if error.retriable or isinstance(error, _OUT_OF_GROUP):
-                log.info("The committed offsets are not known: %s; trying again", error)
+                log.info("Fetching committed offsets failed: %s; retrying", error)
                 await asyncio.sleep(self._cluster.retry_backoff.delay(1))
             else:
                 for state, generation in wanted:

@@ -464,7 +464,7 @@ class ConsumerMembership:
             self._on_fatal(error)
 
     def _on_fenced(self, error: KafkaError) -> None:
-        logger.warning("%s is a member no more, and joins again: %s", self, error)
+        logger.warning("%s lost its membership; rejoining: %s", self, error)
         self._standing.known = False
         if self._state in IN_GROUP:
             self._end_membership()
@@ -542,7 +542,9 @@ class ConsumerMembership:
             self._pace.hasten()
 
     def _on_poll_expired(self) -> None:
-        logger.warning("%s leaves until the next poll: there was none for too long", self)
+        logger.warning(
+            "%s leaves the group until the next poll: max_poll_interval_ms was exceeded", self
+        )
         self._parts.abandon()
         self._stale = True
         self._standing.plan_farewell(None)

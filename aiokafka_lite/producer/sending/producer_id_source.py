@@ -96,11 +96,11 @@ class IdSource:
             response = await call(self._cluster, request, ANY, deadline, check=_check)
         except KafkaTimeoutError as error:
             self.last_error = error
-            log.warning("%s gets no producer id yet: %s", self._name, error)
+            log.warning("%s could not get a producer id; retrying: %s", self._name, error)
         except KafkaProtocolError as error:
             # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
             self.last_error = error
-            log.warning("%s gets no producer id yet: %s", self._name, error)
+            log.warning("%s could not get a producer id; retrying: %s", self._name, error)
             await asyncio.sleep(self._options.retry_backoff.delay(1))
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more

@@ -170,7 +170,7 @@ class Sender:
                 for outbox in list(self._outboxes.values()):
                     await outbox.drain()
         except TimeoutError:
-            log.warning("%s stops with records undelivered: its time is over", self._name)
+            log.warning("%s stopped with undelivered records: the stop timeout expired", self._name)
         finally:
             self.abort()
         await self._tasks.close(max(deadline, self._loop.time() + 1))
@@ -447,7 +447,7 @@ class Sender:
 
     def _tell_lost(self, error: BaseException) -> None:
         log.error(
-            "%s lost %d batch(es) that nobody awaited; the last: %s",
+            "%s lost %d batch(es) whose acks were not awaited; last error: %s",
             self._name,
             self._unlogged,
             error,

@@ -112,7 +112,7 @@ class TransactionalSender(Sender):
         try:
             await self.transactions.close(deadline)
         except KafkaError as error:
-            log.warning("%s stops with its transaction open: %s", self._name, error)
+            log.warning("%s stopped with its transaction open: %s", self._name, error)
         except asyncio.CancelledError:
             self.abort()
             raise

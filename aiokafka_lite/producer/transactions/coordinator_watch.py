@@ -86,7 +86,7 @@ class SilenceWatch:
             deadline = self._loop.time() + _FIND_FOR
             found = (await find_coordinator(self._cluster, key, kind, deadline)).node_id
         except KafkaError as error:
-            log.debug("Nobody tells who coordinates %r: %s", key, error)
+            log.debug("Coordinator lookup failed for transactional id %r: %s", key, error)
             found = node_id
         if found != node_id and not answer.done():
             told = f"broker {node_id} keeps silent, and {found} coordinates {key!r} now"

@@ -332,7 +332,7 @@ class TransactionMachine:
             case EndTransaction():
                 self._on_ended(answer)
             case FindCoordinator():
-                raise TypeError("on_found tells of a coordinator")
+                raise TypeError("on_found reports a coordinator")
 
     def on_error(self, step: Step, error: KafkaError, now: float) -> None:
         """Nobody answered, or the answer cannot be read."""

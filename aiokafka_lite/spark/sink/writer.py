@@ -337,7 +337,7 @@ def _is_uuid(text: str) -> bool:
 def _check(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     written = _written(messages)
     if len(written) != len(messages):
-        raise IllegalStateError(f"{len(messages) - len(written)} tasks have told nothing")
+        raise IllegalStateError(f"{len(messages) - len(written)} tasks did not report a result")
     # A producer is the client that keeps no metadata of topics nobody asked for.
     with _lent(options.producer) as producer:
         runtime.call(check_marks(producer.client, written))

@@ -25,7 +25,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupRespo
         context.check()
         told = (request.protocol_type, request.protocol_name)
         if context.version >= _PROTOCOL_SINCE and None in told:
-            raise InconsistentGroupProtocolError("the protocol's type and name have to be told")
+            raise InconsistentGroupProtocolError("the protocol type and name are required")
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         group = context.group(request.group_id)
         if group is None or group.is_empty:

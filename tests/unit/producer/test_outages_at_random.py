@@ -151,7 +151,7 @@ class Outages(RuleBasedStateMachine):
                 await ack
             except DeliveryTimeoutError as error:
                 took = self.loop.time() - appended
-                own = "were not acknowledged" in str(error)  # not the end of its transaction
+                own = "their transaction failed" not in str(error)
                 if own and self.ample and took < DELIVERY / 2 - SWEEP - ROUNDING:
                     self.broken.append(f"a record was given {took:.2f} s: {error}")
                 raise

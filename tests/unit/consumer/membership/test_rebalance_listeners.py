@@ -26,7 +26,7 @@ async def test_one_that_hangs_is_cancelled_at_the_end(caplog: pytest.LogCaptureF
             calls.end_by(loop.time() + 0.1)
             await telling
             await calls.tell(hang, SET)  # what is left is shared again
-    assert caplog.text.count("was not through when the consumer stopped") == 2
+    assert caplog.text.count("had not returned when the consumer stopped") == 2
     assert "failed" not in caplog.text
 
 
