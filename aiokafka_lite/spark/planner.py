@@ -26,6 +26,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.spark.cluster_view import ClusterView
 from aiokafka_lite.spark.data_loss import SourceStateError, report_data_loss
 from aiokafka_lite.spark.limits import AtEnd, AtOffsets, AtTime, AtTimes, Limit, is_earliest
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.partition_offsets import (
     EARLIEST,
     LATEST,
@@ -37,7 +38,6 @@ from aiokafka_lite.spark.partition_offsets import (
     split,
 )
 from aiokafka_lite.spark.runtime import lease
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Planner", "tasks"]

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.source_options import ReadOptions, check_readable, includes_headers
+from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_headers
 
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
 

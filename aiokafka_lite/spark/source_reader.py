@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from aiokafka_lite.spark.filters import Bounds, bounds
 from aiokafka_lite.spark.notices import warn_of_pure_build
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.spark.planner import Planner, tasks
 from aiokafka_lite.spark.runtime import call
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.spark.task_reading import ReadSettings, read_ranges
 
 if TYPE_CHECKING:

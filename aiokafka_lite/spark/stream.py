@@ -37,6 +37,7 @@ from pyspark.sql.streaming.datasource import (
 
 from aiokafka_lite.spark.data_loss import SourceStateError
 from aiokafka_lite.spark.notices import warn_of_pure_build
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.partition_offsets import (
     Journal,
     Offsets,
@@ -48,7 +49,6 @@ from aiokafka_lite.spark.partition_offsets import (
 )
 from aiokafka_lite.spark.planner import Planner, tasks
 from aiokafka_lite.spark.runtime import call
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.spark.source_reader import KafkaPartition, read_partition, settings
 from aiokafka_lite.structs import TopicPartition
 

@@ -8,7 +8,7 @@ from typing import Final
 from aiokafka_lite.spark.kafka_options import client_options
 from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, SASL_REFUSED
 from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TLS_REFUSED
-from aiokafka_lite.spark.source_options import TABLE, Option
+from aiokafka_lite.spark.options import TABLE, Option
 from aiokafka_lite.spark.write_options import WRITE_OPTIONS
 
 __all__ = ["TABLES"]

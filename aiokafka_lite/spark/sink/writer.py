@@ -30,6 +30,7 @@ from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.spark import runtime
 from aiokafka_lite.spark.kafka_options.client_options import PREFIX
 from aiokafka_lite.spark.notices import warn_of_pure_tasks
+from aiokafka_lite.spark.options import TABLE
 from aiokafka_lite.spark.sink.exactly_once import (
     Marker,
     Place,
@@ -39,7 +40,6 @@ from aiokafka_lite.spark.sink.exactly_once import (
     check_marks,
 )
 from aiokafka_lite.spark.sink.rows import RowDigest, RowSender, topic_of
-from aiokafka_lite.spark.source_options import TABLE
 from aiokafka_lite.spark.write_options import Schema, WriteOptions
 
 if TYPE_CHECKING:

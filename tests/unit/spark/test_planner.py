@@ -17,10 +17,10 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.spark import planner as module
 from aiokafka_lite.spark.cluster_view import ClusterView
 from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.partition_offsets import OffsetRange
 from aiokafka_lite.spark.planner import Planner, tasks
 from aiokafka_lite.spark.runtime import call, close_idle
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 

@@ -233,7 +233,7 @@ def test_the_module_can_be_imported_whatever_is_broken() -> None:
 import sys
 class Broken:
     def find_spec(self, name, path=None, target=None):
-        if name == "aiokafka_lite.spark.source_options":
+        if name == "aiokafka_lite.spark.options":
             raise AttributeError("_ARRAY_API not found")
 sys.meta_path.insert(0, Broken())
 import pyspark_aiokafka_lite as module

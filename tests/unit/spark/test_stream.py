@@ -17,9 +17,9 @@ from pyspark.sql.streaming.datasource import (
 
 from aiokafka_lite.spark import stream as module
 from aiokafka_lite.spark.data_loss import DataLossError, SourceStateError
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.partition_offsets import Journal, OffsetRange, from_journal
 from aiokafka_lite.spark.runtime import close_idle
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.spark.source_reader import KafkaPartition
 from aiokafka_lite.spark.stream import StreamReader
 from aiokafka_lite.testing import FakeCluster

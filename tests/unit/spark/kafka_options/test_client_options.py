@@ -20,8 +20,8 @@ from aiokafka_lite.spark.kafka_options.client_options import (
 from aiokafka_lite.spark.kafka_options.jaas import parse_jaas
 from aiokafka_lite.spark.kafka_options.tls import TlsContext
 from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
+from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.runtime import client_key
-from aiokafka_lite.spark.source_options import ReadOptions
 from aiokafka_lite.spark.task_reading import ReadSettings
 
 KAFKA = {"kafka.bootstrap.servers": "a:1,b:2"}

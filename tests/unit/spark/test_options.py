@@ -9,9 +9,9 @@ import pytest
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.spark.data_loss import SourceStateError
 from aiokafka_lite.spark.limits import AtEnd, AtOffsets, AtTime, AtTimes
+from aiokafka_lite.spark.options import TABLE, ReadOptions, includes_headers
 from aiokafka_lite.spark.partition_offsets import EARLIEST, LATEST, SpecificOffsets
 from aiokafka_lite.spark.selection import Selection, java_pattern
-from aiokafka_lite.spark.source_options import TABLE, ReadOptions, includes_headers
 from aiokafka_lite.structs import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "k:9092"}
