@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.cli import main
-from aiokafka_lite.cli import run_broker as broker
+from aiokafka_lite.cli import broker, main
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
