@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HOME_OF: Final = {
     "KafkaLiteDataSource": "source",
-    "ProgressListener": "listener",
+    "ProgressListener": "progress_listener",
     "register": "source",
 }
 
