@@ -1,8 +1,8 @@
-"""The producer: memory, accumulator, sender, and the face.
+"""The producer: public class, batching, sending and transactions.
 
-A record's way: `producer` (the face) -> `accumulator` (its batch, made of `memory`) -> the
-`outbox` of the broker that leads its partition -> `sender`, which asks `outcomes` and
-`idempotence` what the broker's answer means -> the record's `Ack`.
+A record's path: `producer` (public class) -> `batching.accumulator` (its batch, held in
+`batching.buffer_memory`) -> the `sending.outbox` of its partition's leader -> `sending.sender`,
+which interprets the broker's answer with `produce_errors` and `idempotence` -> the record's `Ack`.
 """
 
 from aiokafka_lite.producer.producer import AIOKafkaProducer

@@ -1,18 +1,18 @@
 """`send` and `send_and_wait`, which run for every record: the readable specification.
 
-Both append at once and return an object that asyncio takes for a coroutine (`create_task`,
-`gather`, `wait_for` and `iscoroutine` do), though nothing of it is left to run: a coroutine a
-record would cost as much as appending it. A record whose object is not awaited is sent like any
-other. What went wrong comes out of the await, as it does out of a coroutine.
+Both append at once and return an object that asyncio accepts as a coroutine (`create_task`,
+`gather`, `wait_for`, `iscoroutine`), although it has nothing left to run: a real coroutine per
+record would cost as much as appending it. A record is sent even if its object is not awaited.
+Errors are raised by the await, as with a coroutine.
 
 Non-obvious:
-- Only a call in the producer's running loop appends. Any other one (in another thread, for
+- Only a call in the producer's running loop appends. Any other call (in another thread, for
   `run_coroutine_threadsafe`, or before the loop runs, for `run_until_complete`) returns a coroutine
   that appends when it is awaited in that loop, and raises when it is awaited in another.
-- The native build reads the loop's `_thread_id` where it has one: asking asyncio for the running
+- The native build reads the loop's `_thread_id` if it has one: asking asyncio for the running
   loop would cost a system call for every record (Python 3.11).
-- What has to wait (for memory, for the topic) or failed is a real coroutine, and tells as one if
-  it is never awaited.
+- A call that must wait (for memory, for the topic) or that failed returns a real coroutine, which
+  warns if it is never awaited.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["Sends", "Sent", "Stored", "mark_as_coroutine_function"]
 
 
 def mark_as_coroutine_function(function: Callable[..., object]) -> None:
-    """Have asyncio (and so mocks) take a function for one that was defined with `async def`."""
+    """Make asyncio (and so mocks) treat a function as if it was defined with `async def`."""
     mark = getattr(inspect, "markcoroutinefunction", None)  # from Python 3.12 on
     if mark is not None:
         mark(function)
@@ -38,7 +38,7 @@ def mark_as_coroutine_function(function: Callable[..., object]) -> None:
 
 
 class Sent(Coroutine[Any, Any, Ack]):
-    """What `send` returns: its await gives the record's ack, without a pause."""
+    """The result of `send`: awaiting it returns the record's ack without suspending."""
 
     __slots__ = ("_ack",)
 
@@ -69,7 +69,7 @@ class Sent(Coroutine[Any, Any, Ack]):
 
 
 class Stored(Coroutine[Any, Any, Acknowledged]):
-    """What `send_and_wait` returns: its await ends when the record's does."""
+    """The result of `send_and_wait`: awaiting it waits for the record's outcome."""
 
     __slots__ = ("_ack", "_wait")
 
@@ -102,7 +102,7 @@ class Stored(Coroutine[Any, Any, Acknowledged]):
 
 
 def raise_thrown(kind: Any, value: Any, traceback: TracebackType | None) -> None:
-    """Raise what was thrown into something that has no frame to catch it."""
+    """Raise an exception that was thrown into an object without a frame to catch it."""
     if value is None:
         value = kind() if isinstance(kind, type) else kind
     if traceback is not None:
@@ -111,11 +111,11 @@ def raise_thrown(kind: Any, value: Any, traceback: TracebackType | None) -> None
 
 
 class Sends:
-    """The two calls of a producer's face that are made for every record.
+    """The two producer methods that are called for every record.
 
     Args:
-        core: Where the records go, and in which loop.
-        append: What is called in place of `core.append`, if something stands before it.
+        core: Accepts the records; its loop is the producer's.
+        append: Called instead of `core.append`, if given.
     """
 
     def __init__(
@@ -155,37 +155,38 @@ class Sends:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Coroutine[Any, Any, Ack]:
-        """Append a record to its batch; wait only for memory, or to learn about the topic.
+        """Append a record to its batch; wait only for memory or the topic's metadata.
 
-        The record is appended by the call itself, unless it has to wait: then it is lost if
-        nobody awaits it, with the usual warning. All that is raised comes out of the await. A
-        call in another thread, or while the producer's event loop does not run, does nothing before
+        The call itself appends the record, unless it has to wait. In that case the record is lost
+        if the result is never awaited, with the usual warning. Errors are raised by the await. A
+        call in another thread, or while the producer's event loop does not run, does nothing until
         it is awaited in that loop.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             value: Bytes, or what `value_serializer` takes. None is a tombstone.
-            key: Bytes, or what `key_serializer` takes; records of a key go to one partition.
-            partition: Its number; by default the partitioner chooses.
+            key: Bytes, or what `key_serializer` takes; records with equal keys go to one partition.
+            partition: The partition's number; by default the partitioner chooses.
             timestamp_ms: Milliseconds since the epoch; by default now.
             headers: (str, bytes or None) pairs.
 
         Returns:
-            An awaitable, and a future to asyncio, of the `RecordMetadata`.
+            An ack: an awaitable, future-like object whose result is the `RecordMetadata`.
 
         Raises:
-            KafkaTimeoutError: No memory, or no topic, within `max_block_ms`.
-            MessageSizeTooLargeError: The record is larger than `max_request_size`; or than
+            KafkaTimeoutError: No memory or no topic metadata was available within `max_block_ms`.
+            MessageSizeTooLargeError: The record is larger than `max_request_size`, or than
                 all of `buffer_memory`. Nothing was buffered.
-            TopicAuthorizationFailedError: The broker's answer.
-            InvalidTopicError: Likewise; at once for a name that no request can carry.
+            TopicAuthorizationFailedError: The broker denied access to the topic.
+            InvalidTopicError: The broker refused the name; or no request can carry it, in which
+                case no request is sent.
             ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started; or this is awaited in another event loop than the
-                producer's.
-            TypeError: A key or value that is not bytes (after its serializer), or another argument
-                of a wrong type; it is named.
-            IllegalArgumentError: (a ValueError) the topic has no such partition, a timestamp out
-                of range, or a header's name that is no UTF-8.
+            IllegalStateError: The producer was not started, or this is awaited in another event
+                loop than the producer's.
+            TypeError: A key or value is not bytes (after its serializer), or another argument
+                has the wrong type; the message names it.
+            IllegalArgumentError: (a ValueError) The topic has no such partition, a timestamp is
+                out of range, or a header's name is not valid UTF-8.
 
         Cancellation: a record that still waits is not sent; one in its batch is delivered.
         """
@@ -209,12 +210,12 @@ class Sends:
         """Send a record and wait until it is acknowledged; see `send`.
 
         Returns:
-            Where it was stored; None with `acks=0`.
+            The record's `RecordMetadata`; None with `acks=0`.
 
         Raises:
-            DeliveryTimeoutError: It was not acknowledged within `delivery_timeout_ms`; the
-                message tells whether it may have been stored.
-            KafkaError: The broker refused it.
+            DeliveryTimeoutError: The record was not acknowledged within `delivery_timeout_ms`;
+                the message says whether it may have been stored.
+            KafkaError: The broker refused the record.
 
         Cancellation: stops the wait, never the delivery.
         """
@@ -228,30 +229,30 @@ class Sends:
             return Stored(result)
         return self._send_blocked_and_wait(result)
 
-    # What is rare, and the face's
+    # Rare cases, which the public class implements
 
     def _check_home(self) -> None:
-        """Raise unless the producer may be used here."""
+        """Raise unless this is the producer's own process and event loop."""
         raise NotImplementedError
 
     def _send_blocked(self, blocked: Blocked) -> Coroutine[Any, Any, Ack]:
-        """Wait for what a record lacks, until it is in a batch."""
+        """Wait for the memory or topic that a record lacks, until it is in a batch."""
         raise NotImplementedError
 
     def _send_blocked_and_wait(self, blocked: Blocked) -> Coroutine[Any, Any, Acknowledged]:
-        """And until it is acknowledged."""
+        """Like `_send_blocked`, then wait until the record is acknowledged."""
         raise NotImplementedError
 
     def _send_later(self, *fields: Any) -> Coroutine[Any, Any, Ack]:
-        """`send`, when it is awaited."""
+        """Call `send` when awaited."""
         raise NotImplementedError
 
     def _send_and_wait_later(self, *fields: Any) -> Coroutine[Any, Any, Acknowledged]:
-        """`send_and_wait`, when it is awaited."""
+        """Call `send_and_wait` when awaited."""
         raise NotImplementedError
 
     def _refuse(self, error: Exception) -> Coroutine[Any, Any, Any]:
-        """Raise an error when it is awaited."""
+        """Raise the error when awaited."""
         raise NotImplementedError
 
 

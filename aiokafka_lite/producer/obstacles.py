@@ -1,4 +1,4 @@
-"""What keeps records from being sent, for the errors of those that ran out of time waiting."""
+"""Reasons why records cannot be sent, for the messages of timeout errors."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -9,22 +9,22 @@ _MOST: Final = 3  # different obstacles that one message names
 
 
 class Obstacle(NamedTuple):
-    """What a partition's records wait for."""
+    """The reason why a partition's records wait."""
 
     what: str
     """A clause that stands by itself, such as "broker 0 cannot be reached"."""
     cause: BaseException | None = None
-    """The last error that the wait comes from; None if there was none yet."""
+    """The last error that causes the wait; None if there was none yet."""
 
     def __str__(self) -> str:
         return self.what if self.cause is None else f"{self.what}: {self.cause}"
 
 
 def why_memory_is_short(obstacles: Iterable[Obstacle | None]) -> str:
-    """Why no memory comes free.
+    """Explain why no memory is released.
 
     Args:
-        obstacles: Of each partition that holds records; None for one that is being sent to.
+        obstacles: The obstacle of each partition with records; None if it can be sent to.
     """
     found: dict[str, None] = {}  # in order, each once
     partitions = blocked = 0

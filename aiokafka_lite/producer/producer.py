@@ -1,7 +1,7 @@
-"""The producer's face: aiokafka's `AIOKafkaProducer`, and what Kafka has beyond it.
+"""The public producer: aiokafka's `AIOKafkaProducer`, and the features of Kafka it lacks.
 
-This module checks the arguments and tells the life of the whole; records are taken by `Records`
-and delivered by the `Sender`, in transactions by way of `TransactionCalls`.
+This module checks the arguments, and starts and stops the producer. `Records` accepts records,
+the `Sender` delivers them, and `TransactionCalls` adds transactions.
 """
 
 import asyncio
@@ -40,93 +40,96 @@ _numbers = itertools.count(1)
 class AIOKafkaProducer(Records, TransactionCalls):
     """Publishes records to Kafka.
 
-    Records go into batches in memory and come back as acks: `await send(...)` returns as soon as
-    the record is in its batch, with an awaitable of where it was stored; `send_and_wait` returns
-    that. Batches are sent in the background, several at a time, in order for each partition.
+    `await send(...)` returns as soon as the record is in its batch, with an ack: an awaitable of
+    the record's `RecordMetadata`. `send_and_wait` returns that metadata. Batches are sent in the
+    background, several at a time, in order for each partition.
 
-    A record is never lost silently: its ack raises the error. A failed batch whose acks nobody
-    awaits is logged as an error by the logger `aiokafka_lite.producer.sending.sender`, at most one
-    line a second.
+    A record is never lost silently: its ack raises the error. A failed batch whose acks are not
+    awaited is logged as an error by the logger `aiokafka_lite.producer.sending.sender`, at most
+    one line a second.
 
     Args:
-        bootstrap_servers: "host:port", several of them with commas or as a list. Not all brokers
-            need be named.
+        bootstrap_servers: "host:port" of one or more brokers, comma-separated or as a list. Not
+            every broker has to be listed.
         client_id: Name of this client in the brokers' logs and quotas.
-        acks: 0: none, results are None; 1: the leader's; "all" (or -1), the default: of all
-            in-sync replicas.
-        enable_idempotence: Each record is stored once and in order however often a batch has to
-            be sent. The default is True where `acks` ("all") and
-            `max_in_flight_requests_per_connection` (at most 5) allow it; a contradiction with an
-            explicit True is an error. A cluster that gives no producer ids (before Kafka 0.11, or
-            for want of IDEMPOTENT_WRITE) fails every record of an explicit True; a default of
-            True does without, with a warning in the log.
-            Without idempotence, a batch that is sent again may be stored twice, and a partition
+        acks: 0: do not wait for the broker, results are None; 1: wait for the leader; "all" (or
+            -1), the default: wait for all in-sync replicas.
+        enable_idempotence: Each record is stored once and in order, however often its batch is
+            sent. The default is True if `acks` ("all") and
+            `max_in_flight_requests_per_connection` (at most 5) allow it; an explicit True that
+            contradicts them is an error. If the cluster assigns no producer ids (before Kafka
+            0.11, or IDEMPOTENT_WRITE is missing), every record fails with an explicit True; by
+            default, the producer logs a warning and works without idempotence.
+            Without idempotence, a batch that is retried may be stored twice, and a partition
             has one batch in flight at a time.
-        key_serializer: Called with each key (None too); gives bytes or None. None: keys are bytes.
+        key_serializer: Called with each key, None included; returns bytes or None. By default
+            keys must be bytes.
         value_serializer: Likewise for values.
         compression_type: "gzip", "snappy", "lz4", "zstd" or None.
         compression_level: Of gzip (1 to 9), lz4 or zstd; None is the codec's default.
-        max_batch_size: Bytes of a batch before compression. A larger record goes alone.
-        linger_ms: How long a batch waits for more records. 0 waits for nothing; batches still
+        max_batch_size: Bytes of a batch before compression. A larger record gets its own batch.
+        linger_ms: How long a batch waits for more records. With 0 it does not wait; batches still
             form behind the requests in flight.
-        partitioner: Called with (key bytes, all partitions, available partitions), gives one of
-            them. The default is Java's: murmur2 of the key; without a key, one partition until
-            a batch's worth of records went there (KIP-794).
-        interceptors: `aiokafka_lite.abc.ProducerInterceptor` objects: they see, and may change,
-            each record before it is serialized, and hear of its outcome, in this order.
-        partitioner_ignore_keys: The default partitioner treats all records like those without.
-        partitioner_adaptive_partitioning_enable: The default partitioner gives less to partitions
-            where batches pile up.
-        partitioner_availability_timeout_ms: It avoids partitions whose broker has taken nothing
-            for so long; 0 avoids none.
+        partitioner: Called with (key bytes, all partitions, available partitions); returns one of
+            them. The default is Java's: murmur2 of the key; records without a key go to one
+            partition until it has received a batch's worth of them (KIP-794).
+        interceptors: `aiokafka_lite.abc.ProducerInterceptor` objects, called in this order. They
+            may change each record before it is serialized, and receive its outcome.
+        partitioner_ignore_keys: The default partitioner ignores the keys.
+        partitioner_adaptive_partitioning_enable: The default partitioner sends less to partitions
+            whose batches pile up.
+        partitioner_availability_timeout_ms: The default partitioner avoids partitions whose
+            broker was unresponsive this long; 0 disables this.
         max_request_size: Bytes of a request, and so of a record.
-        metadata_max_age_ms: Good metadata is refreshed after this time.
+        metadata_max_age_ms: Metadata is refreshed after this time.
         request_timeout_ms: A request without an answer in this time fails its connection.
-        retry_backoff_ms: Pause before a batch is sent again, 1 at least; doubles up to
+        retry_backoff_ms: Pause before a batch is retried, at least 1; doubles up to
             `retry_backoff_max_ms`.
         delivery_timeout_ms: From a batch's first record to its outcome. After that the batch fails
             with DeliveryTimeoutError, which says whether it may have been stored and what it
-            waited for. A record that joins a batch later has less time, as in Java; but a batch
-            that waits to be sent takes no records after half of its time, while half of
-            `buffer_memory` is free. The default is 120,000, or more if `linger_ms` and
-            `request_timeout_ms` together are more.
+            waited for. A record that joins a batch later has less time, as in Java. A batch that
+            waits to be sent takes no more records after half of its time, while half of
+            `buffer_memory` is free. The default is 120,000, or the sum of `linger_ms` and
+            `request_timeout_ms` if that is more.
         buffer_memory: Bytes of all batches together; `send` waits when they are used up.
-        max_block_ms: How long `send` waits for memory, or to learn about a topic.
-        max_in_flight_requests_per_connection: Requests without an answer, a broker.
+        max_block_ms: How long `send` waits for memory or for a topic's metadata.
+        max_in_flight_requests_per_connection: Unanswered requests per broker.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
-        connections_max_idle_ms: Connections without traffic are closed after this; None: never.
-        bootstrap_timeout_ms: How long `start` and `async with` go on trying to reach a first
-            broker, for a service that may come up before its Kafka does. By default each address
+        ssl_context: The TLS context; required with "SSL" and "SASL_SSL".
+        connections_max_idle_ms: Idle connections are closed after this time; None: never.
+        bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
+            broker, for a service that may start before its Kafka does. By default each address
             is tried once, and a failure is raised at once.
-        retry_backoff_max_ms: Bound of the pauses that begin with `retry_backoff_ms`; a lower one
-            is the pause (KIP-580).
+        retry_backoff_max_ms: Upper bound of the pauses that begin with `retry_backoff_ms`. If it
+            is lower than `retry_backoff_ms`, every pause has this length (KIP-580).
         reconnect_backoff_ms, reconnect_backoff_max_ms: Likewise for the pauses between attempts
             to connect to a broker.
         socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
             TLS included.
-        send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 leaves them to
-            the operating system.
+        send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
+            operating system's default.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not there yet).
+            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not supported yet).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
-        sasl_oauth_token_provider: For OAUTHBEARER; asked at each connection and renewal.
+        sasl_oauth_token_provider: For OAUTHBEARER; called at each authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
-        transactional_id: Name of this producer in its transactions; records are sent in
-            transactions only (`begin_transaction`). Starting fences whoever has the same name, and
-            aborts what they left open. Implies idempotence; an explicit False is an error.
-        transaction_timeout_ms: After which the cluster aborts a transaction that was not ended.
-        loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
-        api_version: Deprecated by aiokafka, without effect.
+        transactional_id: Identifies this producer in its transactions; records can be sent in
+            transactions only (`begin_transaction`). `start` fences other producers with the same
+            id and aborts their open transaction. Implies idempotence; an explicit False is an
+            error.
+        transaction_timeout_ms: The cluster aborts a transaction that stays open longer than this.
+        loop: Deprecated by aiokafka: the event loop, if the producer is created outside of it.
+        api_version: Deprecated by aiokafka; has no effect.
 
     Raises:
-        KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
-        TypeError: An argument of a wrong type, or one that does not exist (the nearest is named).
+        KafkaConfigurationError: (a ValueError) A value is out of range, or two values contradict
+            each other.
+        TypeError: An argument has the wrong type or does not exist (the nearest name is given).
         RuntimeError: There is no running event loop, and no `loop`.
     """
 
     _closed: bool | None = None  # None until the constructor has completed
-    _entered_in_vain = False  # the last `async with` could not start
+    _entered_in_vain = False  # True if the last `async with` failed to start
 
     def __init__(
         self,
@@ -254,19 +257,19 @@ class AIOKafkaProducer(Records, TransactionCalls):
         self._chain = interceptors
         self._make_sender()
         self._starting = False  # or started
-        self._ended = asyncio.Event()  # set when `stop` is through
+        self._ended = asyncio.Event()  # set when `stop` is done
         self._closed = False
         _fork.watch(self)
 
     def _on_forked(self) -> None:
-        """This process is a forked child (see `_fork`)."""
+        """Close the producer in a forked child (see `_fork`)."""
         self._closed = True
         self._ended = asyncio.Event()
         self._ended.set()  # a stop in the child has nothing to do
         self._forked = self._accumulator.refusal = _fork.forked_error("producer")
 
     def _make_sender(self) -> None:
-        """Make what delivers records; once more after a start that failed while it was in use."""
+        """Create the sender; again after a `start` that failed once the sender was running."""
         if self._options.transactional_id is None:
             sender = Sender(self._cluster, self._options, self._name, self._loop)
         else:
@@ -282,23 +285,23 @@ class AIOKafkaProducer(Records, TransactionCalls):
         super().__init__(sender, self._chain)
         self._accumulator.refusal = IllegalStateError("the producer is not started")
 
-    # Life
+    # Lifecycle
 
     async def start(self) -> None:
-        """Connect to the cluster; with a `transactional_id`, get its producer id, too.
+        """Connect to the cluster; with a `transactional_id`, also get a producer id.
 
-        After a failure, or a cancellation, it can be called again.
+        It can be called again after it failed or was cancelled.
 
         Raises:
             KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
                 that time.
-            TransactionalIdAuthorizationFailed: The `transactional_id` is not allowed.
-            KafkaTimeoutError: It was not to be had within `max_block_ms`.
-            KafkaError: It was refused for another reason.
+            TransactionalIdAuthorizationFailed: The principal may not use the `transactional_id`.
+            KafkaTimeoutError: No producer id was assigned within `max_block_ms`.
+            KafkaError: The producer id was refused for another reason.
             ProducerClosed: The producer was stopped.
-            IllegalStateError: It is started already, or this is another event loop.
+            IllegalStateError: The producer is already started, or belongs to another event loop.
 
-        Cancellation: closes what was opened.
+        Cancellation: closes all connections.
         """
         self._check_home()
         if self._closed:
@@ -319,7 +322,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         except BaseException:
             if not self._closed:
                 self._starting = False
-                if self._cluster.started:  # the failure came after that: begin anew as a whole
+                if self._cluster.started:  # the failure came later: start over completely
                     self._sender.abort()
                     self._cluster.reset()
                     self._make_sender()
@@ -327,26 +330,28 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
     @cached_property
     def client(self) -> AIOKafkaClient:
-        """The producer's connections to the cluster: its metadata, and single requests."""
+        """A client that shares the producer's connections and metadata."""
         return AIOKafkaClient.of(self._cluster, self._options.request_timeout, self._loop)
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then close. Idempotent; also after `start` raised. A call
-        during another one waits for its end.
+        """Deliver the records that were sent, then close the producer.
 
-        What other threads handed over by `send_threadsafe` before is sent first; in a transaction
-        only where it does not have to wait. Until then `send` still takes records.
+        Idempotent, and safe to call after `start` raised. A call during another one waits for
+        that one to finish.
+
+        Records from earlier calls of `send_threadsafe` are sent first; a transactional producer
+        sends only those that do not have to wait. Until then `send` still accepts records.
 
         Args:
-            timeout: Seconds to deliver in; what is not acknowledged then fails with
-                ProducerClosed. None gives each record what is left of its own
+            timeout: Seconds for the delivery; records not acknowledged by then fail with
+                ProducerClosed. None gives each record the rest of its own
                 `delivery_timeout_ms`.
 
         Raises:
-            TypeError, ValueError: `timeout` is no number; nothing was stopped.
+            TypeError, ValueError: `timeout` is not a valid number; nothing was stopped.
             IllegalStateError: This is not the producer's event loop; nothing was stopped.
 
-        Cancellation: closes at once; what is not acknowledged fails with ProducerClosed.
+        Cancellation: closes at once; records not yet acknowledged fail with ProducerClosed.
         """
         if timeout is None:
             timeout = self._options.delivery_timeout + self._options.request_timeout
@@ -361,7 +366,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         now = self._loop.time()
         deadline = now + timeout
         try:
-            # A transaction that is still open will be aborted: nothing is worth waiting for.
+            # An open transaction will be aborted, so its records are not worth waiting for.
             await self._hand_over.close(deadline if self._transactions is None else now)
             await self._sender.close(deadline)
         except BaseException:
@@ -382,7 +387,7 @@ class AIOKafkaProducer(Records, TransactionCalls):
         try:
             await self.start()
         except BaseException:
-            # Nothing is open. It may be entered again, or dropped without a stop.
+            # Nothing is open: the producer may be entered again, or dropped without `stop`.
             self._entered_in_vain = not self._starting
             raise
         return self
@@ -423,7 +428,7 @@ def _checked(interceptors: object) -> tuple[ProducerInterceptor, ...]:
 
 
 def _number(value: object) -> float:
-    """For a sum only: what is no number is refused by its own name later."""
+    """Return a number for the sum; a value of another type is refused later, by name."""
     return value if isinstance(value, int | float) else 0.0
 
 

@@ -1,6 +1,6 @@
-"""Interceptors around `append`: they see each record before it is serialized, and its outcome.
+"""Calls the interceptors with each record before it is serialized, and with its outcome.
 
-A producer without interceptors does not know this module's `append` at all.
+A producer without interceptors never calls this module's `append`.
 """
 
 import logging
@@ -17,11 +17,11 @@ log: Final = logging.getLogger(__name__)
 
 
 class Interceptors:
-    """A chain, in the order given; what one raises is logged and stops neither record nor chain.
+    """A chain of interceptors; an exception in one is logged and stops neither record nor chain.
 
     Args:
-        chain: The application's.
-        append: What takes the record in the end.
+        chain: The application's interceptors, in the order of their calls.
+        append: Takes the record at the end of the chain.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Interceptors:
         timestamp_ms: int | None,
         headers: Any,
     ) -> Ack | Blocked:
-        """What the accumulator's `append` does, with what the chain made of the record."""
+        """Pass the record through the chain, then call the accumulator's `append` with it."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         for interceptor in self._chain:
             try:
@@ -60,11 +60,11 @@ class Interceptors:
         return result
 
     def follow(self, ack: Ack) -> None:
-        """Tell the chain what becomes of a record that is in its batch now."""
+        """Report the outcome of a batched record to the chain, once it is known."""
         ack.add_done_callback(self._on_done)
 
     def tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        """Tell the chain what became of a record."""
+        """Report a record's outcome to the chain."""
         for interceptor in self._chain:
             try:
                 interceptor.on_acknowledgement(metadata, error)
@@ -72,7 +72,7 @@ class Interceptors:
                 log.exception("on_acknowledgement() of %r failed", interceptor)
 
     def close(self) -> None:
-        """The producer is closed."""
+        """Close each interceptor; the producer is closed."""
         for interceptor in self._chain:
             try:
                 interceptor.close()
@@ -81,16 +81,16 @@ class Interceptors:
 
 
 class _OnDone:
-    """What `Interceptors.follow` adds to an ack."""
+    """The callback that `Interceptors.follow` adds to an ack."""
 
     looks_on = True
-    """Nobody waits for the record by it: the log reports a lost record all the same."""
+    """It does not count as waiting for the record, so a lost record is still logged."""
 
     def __init__(self, interceptors: Interceptors) -> None:
         self._interceptors = interceptors
 
     def __call__(self, ack: Ack) -> None:
         if ack.cancelled():
-            return  # the application stopped waiting; nothing is known of the record
+            return  # the application stopped waiting; the outcome is unknown
         error = ack.exception()
         self._interceptors.tell(ack.result() if error is None else None, error)

@@ -1,4 +1,4 @@
-"""What a producer can be told, checked once: public names and milliseconds in, seconds inside."""
+"""Producer options, checked once: public names and milliseconds in, seconds inside."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from aiokafka_lite.record.compression import Compression, check_level
 __all__ = ["ProducerOptions"]
 
 RETRY_BACKOFF_MIN: Final = 0.001
-"""Seconds. Zero would never grow: whatever lasts would be asked about as fast as it is answered."""
+"""Seconds. A pause of zero never grows, so a lasting error would be retried without a pause."""
 
 Partitioner = Callable[[bytes | None, list[int], list[int]], int]
 
@@ -32,16 +32,16 @@ class ProducerOptions:
     """Options of a producer. Durations are seconds, sizes are bytes.
 
     Raises:
-        KafkaConfigurationError: (a ValueError) a value out of its range, or two that contradict
-            one another.
-        TypeError: A value of the wrong type.
+        KafkaConfigurationError: (a ValueError) A value is out of range, or two values contradict
+            each other.
+        TypeError: A value has the wrong type.
     """
 
     acks: int
-    """0: none; 1: the leader's; -1: of all in-sync replicas."""
+    """0: none; 1: the leader's; -1: those of all in-sync replicas."""
     idempotent: bool
     idempotence_required: bool
-    """Asked for by name: without producer ids, nothing may be sent."""
+    """True if idempotence was requested explicitly: nothing is sent without a producer id."""
     linger: float
     max_batch_size: int
     max_request_size: int
@@ -50,19 +50,19 @@ class ProducerOptions:
     max_block: float
     buffer_memory: int
     max_in_flight: int
-    """Requests in flight a broker."""
+    """Requests in flight per broker."""
     retry_backoff: Backoff
     compression: Compression
     compression_level: int | None
     key_serializer: Callable[[Any], Any] | None
     value_serializer: Callable[[Any], Any] | None
     partitioner: Partitioner | None
-    """None: murmur2 of the key, else sticky."""
+    """None: murmur2 of the key, or sticky without a key."""
     ignore_keys: bool
     adaptive: bool
-    """Stick to partitions that have fewer batches waiting."""
+    """Prefer partitions with fewer waiting batches."""
     availability_timeout: float
-    """How long a broker may take nothing before its partitions are avoided; 0: for ever."""
+    """How long a broker may be unresponsive before its partitions are avoided; 0: for ever."""
     transactional_id: str | None = None
 
     @classmethod
@@ -91,8 +91,11 @@ class ProducerOptions:
         partitioner_availability_timeout_ms: float,
         transactional_id: str | None = None,
     ) -> "ProducerOptions":
-        """Options from the public arguments. `enable_idempotence=None` is the default: on, if
-        nothing that was asked for contradicts it."""
+        """Create options from the public arguments.
+
+        With `enable_idempotence=None` (the default) idempotence is on unless another option
+        contradicts it.
+        """
         level = _acks(acks)
         if transactional_id is not None:
             wire_string("transactional_id", transactional_id)
@@ -178,7 +181,7 @@ def _acks(acks: object) -> int:
 
 
 def _idempotent(wanted: bool | None, acks: int, in_flight: int) -> bool:
-    """As in Java: a contradiction turns the default off, and is an error with an explicit True."""
+    """Decide as Java does: a contradiction turns the default off, but fails an explicit True."""
     if wanted is not None:
         flag("enable_idempotence", wanted)
     if wanted is False:

@@ -1,4 +1,4 @@
-"""The part of the producer's face that takes records, and waits where they cannot be taken yet."""
+"""The producer's send methods, which wait if a record cannot be appended yet."""
 
 import asyncio
 import copy
@@ -36,19 +36,19 @@ _REMEDY: Final = (
 )
 
 _BREATH: Final = 1000
-"""Records after which `send_many` lets the loop do other things: well under a millisecond."""
+"""Records after which `send_many` yields to the event loop: well under a millisecond."""
 
 
 class Records(Sends):
-    """Takes records for a sender.
+    """Accepts records and passes them to the sender.
 
     Args:
-        sender: Delivers them.
-        interceptors: See each record, and its outcome.
+        sender: Delivers the records.
+        interceptors: Called with each record and its outcome.
     """
 
     _closed: bool | None
-    _forked: IllegalStateError | None = None  # in a forked child: what each use of it raises
+    _forked: IllegalStateError | None = None  # in a forked child: raised by every call
     _cluster: Cluster
     _loop: asyncio.AbstractEventLoop
     _options: ProducerOptions
@@ -75,16 +75,16 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Ack:
-        """Append a record to its batch now, or not at all; otherwise as `send`.
+        """Append a record to its batch at once, or raise; otherwise like `send`.
 
-        For callbacks, and for whoever would rather drop a record than wait.
+        For callbacks, and for applications that drop a record rather than wait.
 
         Raises:
-            BufferExhaustedError: There is no memory free for it.
-            KafkaTimeoutError: Nothing is known of the topic, or of the partition, yet. It is being
-                looked up: try again, or await `partitions_for` first.
-            IllegalStateError: It is called in another event loop than the producer's, or in another
-                thread: there, call `send_threadsafe`.
+            BufferExhaustedError: There is no free memory for the record.
+            KafkaTimeoutError: The topic or the partition is not known yet. It is being looked up:
+                try again, or await `partitions_for` first.
+            IllegalStateError: The call is made in another event loop than the producer's, or in
+                another thread: call `send_threadsafe` there.
         """
         result = self._append_here(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(result, Ack):
@@ -97,9 +97,9 @@ class Records(Sends):
             raise
 
     def _send_blocked_now(self, result: Blocked) -> Ack:
-        """Append a record that was blocked a moment ago, or say what it lacks."""
+        """Append a record that was just blocked, or raise an error that says what it lacks."""
         accumulator, topic = self._accumulator, result.topic
-        accumulator.size_for(result.key, result.value, result.headers)  # if ever it can be sent
+        accumulator.size_for(result.key, result.value, result.headers)  # raises if it is too large
         known = self._cluster.metadata.topics.get(topic)
         if result.queue is None and known is not None and known.partitions:
             accumulator.adopt(topic, known.partitions, known.topic_id)
@@ -129,25 +129,25 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> list[Ack]:
-        """Append many records, in order: `send` for each of them, without its cost.
+        """Append many records, in order: like `send` for each, at a lower cost.
 
         Args:
-            topic: Its name.
-            values: Of the records; any iterable, read as memory allows.
-            keys: Of the records, as many as there are values; None for none.
-            partition: Of all of them; by default the partitioner chooses for each.
-            timestamp_ms: Of all of them; by default now.
-            headers: Of all of them.
+            topic: The topic's name.
+            values: The records' values; any iterable, consumed as memory allows.
+            keys: The records' keys, as many as there are values; None for no keys.
+            partition: The partition of all records; by default the partitioner chooses for each.
+            timestamp_ms: The timestamp of all records; by default now.
+            headers: The headers of all records.
 
         Returns:
             An ack for each record, in order.
 
         Raises:
-            Whatever `send` raises, at the first record that it would raise for; and ValueError
-            where there are more values than keys, or fewer. The records before are sent: their
-            acks are the error's attribute `sent`.
+            Any error of `send`, at the first record that causes it; and ValueError if there are
+            more values than keys, or fewer. The records before it are sent: the error's
+            attribute `sent` holds their acks.
 
-        Cancellation: as `send`; the records before are sent.
+        Cancellation: as for `send`; the records before are sent.
         """
         self._check_home()
         acks: list[Ack] = []
@@ -178,54 +178,57 @@ class Records(Sends):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Future[Acknowledged]:
-        """Send a record from any thread; otherwise as `send_and_wait`.
+        """Send a record from any thread; otherwise like `send_and_wait`.
 
-        The records of a thread keep their order. Serializers and the partitioner run in the
-        producer's own loop.
+        The records of one thread keep their order. Serializers and the partitioner run in the
+        producer's event loop.
 
         Returns:
-            A `concurrent.futures.Future` of the `RecordMetadata`. It fails with whatever
-            `send_and_wait` would raise; with ProducerClosed, if the producer was stopped before the
-            call, or its event loop is closed before the outcome. Cancelling it in time keeps the
-            record from being sent.
+            A `concurrent.futures.Future` of the `RecordMetadata`. It fails with any error of
+            `send_and_wait`, and with ProducerClosed if the producer was stopped before the call
+            or its event loop is closed before the outcome is known. Cancelling the future before
+            the loop has taken the record keeps it from being sent.
 
         Raises:
-            KafkaTimeoutError: 10,000 records have been waiting to be taken for `max_block_ms`.
-            BufferExhaustedError: They have, and this is the thread of the producer's own loop.
+            KafkaTimeoutError: 10,000 records were waiting for the loop, for `max_block_ms`.
+            BufferExhaustedError: 10,000 records are waiting, and this is the loop's own thread.
             ProducerClosed: The producer's event loop is closed.
-            IllegalStateError: This process is a forked child of the producer's.
+            IllegalStateError: This process is a forked child of the producer's process.
         """
         self._check_process()
         return self._hand_over.put((topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
-        """A batch to fill by hand, for `send_batch`; `max_batch_size` is its limit."""
+        """Create a batch for `send_batch`, to be filled by the application.
+
+        Its limit is `max_batch_size`.
+        """
         options = self._options
         return BatchBuilder(
             options.max_batch_size, options.key_serializer, options.value_serializer
         )
 
     async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> Ack:
-        """Send a batch made by `create_batch`, behind what was sent to its partition before.
+        """Send a batch made by `create_batch`, after the earlier records of its partition.
 
-        The batch is closed by it and can be sent once only.
+        This closes the batch, which can be sent only once.
 
         Args:
-            batch: At least one record.
-            topic: Its name.
-            partition: Its number.
+            batch: The batch, with at least one record.
+            topic: The topic's name.
+            partition: The partition's number.
 
         Returns:
-            An awaitable of the `RecordMetadata` of its first record; the others lie behind it.
-            It fails with MessageSizeTooLargeError where the broker finds the batch too large:
-            unlike batches of single records it is stored as a whole, or not.
+            An awaitable of the `RecordMetadata` of the first record; the others follow it.
+            It fails with MessageSizeTooLargeError if the batch is too large for the broker:
+            unlike batches that the producer fills, it is stored as a whole or not at all.
 
         Raises:
-            IllegalArgumentError: (a ValueError) the batch is empty or was sent before, or there is
-                no such partition.
+            IllegalArgumentError: (a ValueError) The batch is empty or was sent before, or the
+                topic has no such partition.
             MessageSizeTooLargeError: It is larger than `max_request_size` or `buffer_memory`.
-            TypeError: It is no batch of `create_batch`.
-            KafkaTimeoutError, ProducerClosed, IllegalStateError: As `send`.
+            TypeError: It was not made by `create_batch`.
+            KafkaTimeoutError, ProducerClosed, IllegalStateError: As for `send`.
 
         Cancellation: a batch that still waits is not sent, and may be sent again.
         """
@@ -248,10 +251,10 @@ class Records(Sends):
             raise
 
     async def flush(self) -> None:
-        """Wait until every record sent before this call, `send_threadsafe` included, has its
-        outcome, good or bad.
+        """Wait until every record sent before this call is stored or has failed.
 
-        Batches that linger leave at once. Errors are the acks' to tell.
+        This includes records of `send_threadsafe`. Lingering batches are sent at once. The acks
+        raise the errors; `flush` does not.
 
         Raises:
             IllegalStateError: This is another event loop, or a forked child of the process.
@@ -264,24 +267,24 @@ class Records(Sends):
         await self._sender.flush()
 
     def metrics(self) -> dict[str, float | None]:
-        """What the producer did and holds, under Kafka's names (`record-send-total`, ...).
+        """Return the producer's metrics under Kafka's names (`record-send-total`, ...).
 
-        Times are in milliseconds, sizes in bytes, rates a second. Averages and rates are of the
-        last half minute to minute; `-total` counts from the start. An average or a maximum is None
+        Times are in milliseconds, sizes in bytes, rates per second. Averages and rates cover the
+        last 30 to 60 seconds; `-total` counts from the start. An average or a maximum is None
         if nothing was measured (Java's is NaN), so the dict is valid JSON.
-        `waiting-threads` are coroutines here: those that wait for memory.
+        `waiting-threads` counts the coroutines that wait for memory.
         """
         return self._sender.metric_values()
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Numbers of a topic's partitions, waiting for the topic to be known.
+        """Return the numbers of a topic's partitions; wait until the topic is known.
 
         Raises:
-            KafkaTimeoutError: It was not known within `max_block_ms`.
-            InvalidTopicError: No request can carry the name, or the broker says so.
-            TypeError: It is no str.
+            KafkaTimeoutError: The topic was not known within `max_block_ms`.
+            InvalidTopicError: No request can carry the name, or the broker refused it.
+            TypeError: The name is not a str.
             ProducerClosed: The producer was stopped.
-            IllegalStateError: It was not started.
+            IllegalStateError: The producer was not started.
         """
         self._check_home()
         _arguments.topic_name(topic)
@@ -289,7 +292,7 @@ class Records(Sends):
         deadline = self._loop.time() + self._options.max_block
         return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
 
-    # What `Sends` leaves to its heir
+    # Hooks of `Sends`
 
     async def _send_blocked(self, blocked: Blocked) -> Ack:
         interceptors = self._interceptors
@@ -328,7 +331,7 @@ class Records(Sends):
         deadline = self._loop.time() + self._options.max_block
         accumulator = self._accumulator
         transaction = accumulator.transaction
-        if blocked.queue is None:  # refuse at once what would be refused once the topic is known
+        if blocked.queue is None:  # fail at once if the record would fail once the topic is known
             _arguments.topic_name(blocked.topic)
             accumulator.size_for(blocked.key, blocked.value, blocked.headers)
         while True:
@@ -353,7 +356,7 @@ class Records(Sends):
             raise copy.copy(refusal)
 
     async def _learn(self, topic: str, partition: int | None, deadline: float) -> None:
-        """Learn about a topic, and about a partition that was not there before."""
+        """Look up a topic, and refresh it once if the partition is not known."""
         partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
         if partition is not None and partition not in partitions:
             await self._unless_closed(self._cluster.refresh(deadline))
@@ -366,7 +369,7 @@ class Records(Sends):
         self._accumulator.adopt(topic, partitions, None if known is None else known.topic_id)
 
     async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
-        """Await the cluster; its being closed under the call means that the producer is."""
+        """Await a call to the cluster; raise ProducerClosed if `stop` closes the cluster."""
         try:
             return await waiting
         except IllegalStateError:

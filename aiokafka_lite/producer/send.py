@@ -1,4 +1,4 @@
-"""`send` and `send_and_wait`: native, or the twin."""
+"""`send` and `send_and_wait`: the native module or its Python twin."""
 
 from typing import TYPE_CHECKING
 

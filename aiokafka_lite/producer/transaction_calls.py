@@ -1,7 +1,4 @@
-"""The part of the producer's face that is about transactions.
-
-A base class of `AIOKafkaProducer`, apart only to keep both readable.
-"""
+"""The producer's transaction methods, as a base class of `AIOKafkaProducer`."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,15 +19,17 @@ _S = TransactionState
 
 
 class TransactionCalls:
-    """Begins and ends transactions: records of several partitions, and offsets of a group, that
-    consumers with `isolation_level="read_committed"` see all or none.
+    """Begins and ends transactions.
 
-    What may be wrong is of three kinds. What passes is tried again inside. After most of the rest
-    the transaction has to be aborted, and the producer goes on: until then every call raises the
-    same error again, but `abort_transaction`. After the others, such as `ProducerFenced`,
-    every call raises the error, `abort_transaction` too: stop this producer; what it left open,
-    its successor with the same `transactional_id` aborts, or the cluster does after
-    `transaction_timeout_ms`.
+    A transaction holds records of several partitions, and offsets of groups. Consumers with
+    `isolation_level="read_committed"` see all of it or nothing.
+
+    There are three kinds of errors. Retriable ones are retried internally. After an abortable
+    error the transaction must be aborted: until then every call except `abort_transaction` raises
+    the same error, and afterwards the producer can be used again. After a fatal error, such as
+    `ProducerFenced`, every call raises it, `abort_transaction` included: stop this producer. Its
+    open transaction is aborted by the next producer with the same `transactional_id`, or by the
+    cluster after `transaction_timeout_ms`.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -38,57 +37,59 @@ class TransactionCalls:
     _transactions: TransactionDriver | None = None
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction: records may be sent now. Nothing is asked of the cluster yet.
+        """Begin a transaction, so that records can be sent. Sends no request.
 
         Raises:
-            IllegalOperation: There is no `transactional_id`; or a transaction is open, or being
+            IllegalOperation: There is no `transactional_id`, or a transaction is open or being
                 ended.
             IllegalStateError: The producer was not started.
             ProducerClosed: The producer was stopped.
-            ProducerFenced: Another producer has its `transactional_id`: stop this one.
-            KafkaError: What the transaction before has to be aborted for; or what is wrong for
-                good.
+            ProducerFenced: Another producer took over the `transactional_id`: stop this one.
+            KafkaError: The previous transaction failed and must be aborted; or a fatal error.
         """
         self._driver().begin()
 
     async def commit_transaction(self) -> None:
-        """Send all that was sent in the transaction, and commit it. A record of `send_threadsafe`
-        that still waits for its topic, or for memory, is not part of it: its future fails.
+        """Deliver the transaction's records, then commit it.
+
+        A record of `send_threadsafe` that still waits for its topic or for memory is not part of
+        the transaction: its future fails.
 
         Raises:
-            IllegalOperation: There is no `transactional_id`; or no transaction is open.
-            ProducerFenced: Another producer has its `transactional_id`, or the transaction took
-                longer than `transaction_timeout_ms`: stop this one.
-            KafkaTimeoutError: Not done within `max_block_ms`. The commit goes on; call this
-                again to wait on.
-            KafkaError: A record could not be stored, or offsets not be sent, ...: the transaction
-                can only be aborted. Or what is wrong for good: `abort_transaction` tells.
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            ProducerFenced: Another producer took over the `transactional_id`, or the transaction
+                took longer than `transaction_timeout_ms`: stop this one.
+            KafkaTimeoutError: The commit takes longer than `max_block_ms`. It continues; call
+                this again to wait for it.
+            KafkaError: A record could not be stored, or offsets could not be sent: abort the
+                transaction. Or a fatal error, which `abort_transaction` raises too.
 
-        Cancellation: stops the wait; the commit goes on.
+        Cancellation: stops the wait; the commit continues.
         """
         driver = self._driver()
         self._take_handed_over()
         await driver.commit(self._deadline())
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction. Records that wait to be sent are not: their acks raise
-        TransactionAbortedError.
+        """Abort the transaction.
+
+        Records that still wait to be sent are dropped: their acks raise TransactionAbortedError.
 
         Raises:
-            IllegalOperation: There is no `transactional_id`; or no transaction is open.
-            KafkaTimeoutError: Not done within `max_block_ms`. The abort goes on; call this again
-                to wait on.
-            KafkaError: The producer is at its end, such as ProducerFenced: stop it.
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            KafkaTimeoutError: The abort takes longer than `max_block_ms`. It continues; call this
+                again to wait for it.
+            KafkaError: A fatal error, such as ProducerFenced: stop the producer.
 
-        Cancellation: stops the wait; the abort goes on.
+        Cancellation: stops the wait; the abort continues.
         """
         await self._driver().abort(self._deadline())
 
     def transaction(self) -> "TransactionContext":
-        """A transaction as a context: `async with producer.transaction(): ...`.
+        """Return a transaction as a context manager: `async with producer.transaction(): ...`.
 
-        It is committed at the end. An exception aborts it and goes on, one of the commit's own
-        too; but where the producer is at its end (it was fenced), nothing is left to abort.
+        It commits at the end. An exception, one of the commit included, aborts the transaction
+        and propagates. After a fatal error (the producer was fenced) there is nothing to abort.
         """
         return TransactionContext(self)
 
@@ -97,30 +98,31 @@ class TransactionCalls:
         offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata],
         group_id: str | GroupMetadata,
     ) -> None:
-        """Commit a group's offsets with the transaction: how far what is sent in it was made from.
-        What lingers is sent along.
+        """Commit a group's offsets with the transaction: those its output was computed from.
+
+        Lingering batches are sent at once.
 
         Args:
-            offsets: By partition the offset of the next record to read; with (offset, metadata)
-                any text of yours.
-            group_id: What `AIOKafkaConsumer.group_metadata()` gives: then a consumer that has lost
-                its partitions to another one is refused (KIP-447). Or the group's name, which
-                refuses nobody.
+            offsets: For each partition, the offset of the next record to read; or a tuple (offset,
+                metadata) with any text.
+            group_id: The result of `AIOKafkaConsumer.group_metadata()`: the group then refuses a
+                consumer that has lost its partitions (KIP-447). Or the group's name, with which
+                no consumer is refused.
 
         Raises:
-            IllegalOperation: There is no `transactional_id`; or no transaction is open.
-            ValueError: The group is neither; or `offsets` is no such dict, or empty.
-            TypeError: A key is no TopicPartition, or metadata no str.
-            CommitFailedError: The consumer has lost its place in the group; or it gave up one of
-                the partitions, or read it again from the committed offset, after the read that the
-                offsets are of: abort.
-            GroupAuthorizationFailedError: Not allowed: abort.
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            ValueError: `group_id` is neither; or `offsets` is not such a dict, or is empty.
+            TypeError: A key is not a TopicPartition, or metadata is not a str.
+            CommitFailedError: The consumer is no longer a member of the group; or, since the read
+                that the offsets belong to, it gave up one of the partitions or read it again from
+                the committed offset: abort.
+            GroupAuthorizationFailedError: The principal may not use the group: abort.
             FencedInstanceIdError: Another process has the consumer's `group_instance_id`: abort.
-            KafkaTimeoutError: Not done within `max_block_ms`; it goes on, and a commit waits for
-                it.
-            KafkaError: What the transaction can only be aborted for; or what is wrong for good.
+            KafkaTimeoutError: The request takes longer than `max_block_ms`. It continues, and a
+                commit waits for it.
+            KafkaError: An error after which the transaction must be aborted; or a fatal error.
 
-        Cancellation: stops the wait; the offsets belong to the transaction.
+        Cancellation: stops the wait; the offsets stay part of the transaction.
         """
         driver = self._driver()
         driver.machine.check_open("send offsets")
@@ -138,11 +140,11 @@ class TransactionCalls:
         return self._loop.time() + self._options.max_block
 
     def _check_home(self) -> None:
-        """Raise unless the producer may be used here."""
+        """Raise unless this is the producer's own process and event loop."""
         raise NotImplementedError
 
     def _take_handed_over(self) -> None:
-        """Take the records that other threads handed over, as far as they need not wait."""
+        """Append the records that other threads handed over, up to the first that must wait."""
         raise NotImplementedError
 
     def _check_open(self) -> None:
@@ -154,7 +156,7 @@ class TransactionContext:
     """One transaction, begun and ended by `async with`.
 
     Args:
-        producer: Whose.
+        producer: The producer of the transaction.
     """
 
     def __init__(self, producer: TransactionCalls) -> None:
@@ -176,11 +178,11 @@ class TransactionContext:
         try:
             await self._producer.commit_transaction()
         except KafkaError:
-            await self._abort()  # aiokafka leaves that to be done
+            await self._abort()  # aiokafka leaves the transaction open here
             raise
 
     async def _abort(self) -> None:
-        """Abort, if there is something to abort."""
+        """Abort the transaction, if one is open."""
         driver = self._producer._transactions
         state = None if driver is None else driver.machine.state
         if state is _S.IN_TRANSACTION or state is _S.ABORTABLE_ERROR:

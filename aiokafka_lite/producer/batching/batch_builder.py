@@ -1,4 +1,4 @@
-"""Batches that an application fills itself: aiokafka's `BatchBuilder`."""
+"""aiokafka's `BatchBuilder`: batches that the application fills itself."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,25 +12,25 @@ __all__ = ["AppendedRecord", "BatchBuilder"]
 
 
 class AppendedRecord(NamedTuple):
-    """A record in a batch that was not sent yet."""
+    """A record in a batch that has not been sent."""
 
     offset: int
-    """Its index in the batch."""
+    """The record's index in the batch."""
     size: int
-    """Bytes that it takes there, before compression."""
+    """Bytes that the record takes in the batch, before compression."""
     timestamp: int
     """Milliseconds since the epoch."""
     crc: None = None
-    """Kept for aiokafka's sake: a v2 batch has one checksum for all."""
+    """Always None, for compatibility with aiokafka: a v2 batch has one checksum for all records."""
 
 
 class BatchBuilder:
-    """Made by `AIOKafkaProducer.create_batch`, sent by its `send_batch`.
+    """A batch made by `AIOKafkaProducer.create_batch` and sent by its `send_batch`.
 
     Args:
-        limit: Bytes that it may have, before compression; a first record is taken in any case.
-        key_serializer: The producer's.
-        value_serializer: The producer's.
+        limit: Maximum bytes before compression; the first record is accepted in any case.
+        key_serializer: The producer's key serializer.
+        value_serializer: The producer's value serializer.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class BatchBuilder:
             headers: (str, bytes or None) pairs.
 
         Returns:
-            Where it is in the batch; None when the batch has no room for it, or is closed: it
-            was not added.
+            The appended record. None if the batch has no room for it or is closed: the record was
+            not added.
 
         Raises:
-            TypeError: A field of a wrong type. Nothing was added.
-            IllegalArgumentError: (a ValueError) a timestamp out of range.
+            TypeError: A field has the wrong type. Nothing was added.
+            IllegalArgumentError: (a ValueError) The timestamp is out of range.
         """
         if self._closed:
             return None
@@ -89,26 +89,26 @@ class BatchBuilder:
         return AppendedRecord(index, self._builder.size - before, timestamp)
 
     def close(self) -> None:
-        """Take no more records; a full batch, and one that was sent, is closed by itself."""
+        """Accept no more records; a full batch and a sent batch are closed automatically."""
         self._closed = True
 
     def closed(self) -> bool:
-        """Whether it takes no more records."""
+        """True if the batch accepts no more records."""
         return self._closed
 
     def size(self) -> int:
-        """Bytes so far, before compression, the batch's header included."""
+        """Return the bytes so far, before compression, the batch's header included."""
         return self._builder.size
 
     def record_count(self) -> int:
-        """Records so far."""
+        """Return the number of records so far."""
         return self._builder.count
 
     def take(self) -> RecordBatchBuilder:
-        """What is sent; for the producer.
+        """Return the builder to send; for the producer.
 
         Raises:
-            IllegalArgumentError: There is nothing in it, or it was sent before.
+            IllegalArgumentError: The batch is empty or was sent before.
         """
         if self._sent:
             raise IllegalArgumentError("the batch was sent before")
@@ -118,7 +118,7 @@ class BatchBuilder:
         return self._builder
 
     def give_back(self) -> None:
-        """It was not sent after all, and may be sent again; for the producer."""
+        """Allow the batch to be sent again, because it was not sent; for the producer."""
         self._sent = False
 
     def __repr__(self) -> str:
