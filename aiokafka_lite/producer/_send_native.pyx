@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Native ``send`` and ``send_and_wait``. Their specification is the twin beside this module."""
+"""Native ``send`` and ``send_and_wait``. The Python twin is their specification."""
 
 cimport cython
 from cpython.object cimport PyObject

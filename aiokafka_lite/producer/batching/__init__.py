@@ -1,1 +1,1 @@
-"""Batches: from `send` to a batch that is ready, with its memory and its acks."""
+"""Batching: from `send` to a batch that is ready to be sent, with its memory and its acks."""

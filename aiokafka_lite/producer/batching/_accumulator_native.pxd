@@ -1,4 +1,4 @@
-# What a native caller of ``AppendCore.append`` may cimport: the same, without a Python call.
+# For native callers of ``AppendCore.append``: the same, without a Python call.
 from libc.stdint cimport int64_t
 
 from aiokafka_lite.producer.batching._ack_native cimport ProducerBatch
@@ -36,7 +36,7 @@ cdef class AppendCore:
     cdef object _partitioner
     cdef bint _ignore_keys
 
-    # The record's Ack, or the Blocked that it is.
+    # Returns the record's Ack, or a Blocked.
     cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers)
     cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers)
     cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, key, value, headers)

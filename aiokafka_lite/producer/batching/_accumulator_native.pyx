@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: wraparound=False, initializedcheck=False
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Native ``send -> partition -> append -> ack``. Its specification is the twin beside this module."""
+"""Native ``send -> partition -> append -> ack``. The Python twin is its specification."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -81,7 +81,7 @@ cdef inline int64_t hash_of(object key) except? -1:
 
 
 cdef inline Py_ssize_t number_of(object partition) except -1:
-    """A partition's number; Python says what is wrong with one that is none."""
+    """Return a partition's number; for an invalid one, the Python function raises the error."""
     cdef int overflow = 0
     cdef Py_ssize_t number
     if PyLong_CheckExact(partition):
@@ -143,7 +143,7 @@ cdef class AppendCore:
     __doc__ = _TwinCore.__doc__
 
     def __cinit__(self, *_, **__):
-        self.topics = {}  # even where no `__init__` follows: it is looked into without a check
+        self.topics = {}  # set even if `__init__` is not called: it is read without a check
 
     def __init__(self, loop, key_serializer, value_serializer, partitioner, bint ignore_keys=False):
         self.loop = loop
@@ -170,7 +170,7 @@ cdef class AppendCore:
                 timestamp_ms = as_timestamp(timestamp_ms)
             timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
             if overflow or timestamp < 0:
-                as_timestamp(timestamp_ms)  # which tells what is wrong
+                as_timestamp(timestamp_ms)  # raises the error
         if headers is not None and may_act(headers):
             check_headers(headers)
             headers = inert(headers)
@@ -192,7 +192,7 @@ cdef class AppendCore:
             if partition is not None:
                 partition = partition_number(partition)
             return Blocked(topic, partition, None, timestamp, key, value, headers)
-        topic_queues = <TopicQueues?><object>found  # the dict is open to Python
+        topic_queues = <TopicQueues?><object>found  # Python code can change the dict
         if partition is not None:
             number = number_of(partition)
         elif self._partitioner is not None:

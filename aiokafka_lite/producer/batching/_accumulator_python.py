@@ -1,11 +1,11 @@
 """`send -> partition -> append -> ack` in one call: the readable specification.
 
-`AppendCore` is the part of the accumulator that runs for every record; what runs for every batch
-(taking memory, readiness, draining) is `accumulator.Accumulator`, Python in both builds.
+`AppendCore` is the part of the accumulator that runs for every record. `_batches_python.BatchCore`
+runs for every batch (memory, readiness, draining).
 
-Partitions are chosen as Java chooses them: an explicit one; else murmur2 of the key over all
-partitions; else, without a key, the topic's sticky partition, to which records go until a batch's
-worth of them went there (KIP-480, KIP-794), so that batches fill up before the next one is begun.
+Partitions are chosen as in Java: the explicit one; otherwise murmur2 of the key over all
+partitions; without a key, the topic's sticky partition, until it has received a batch's worth of
+records (KIP-480, KIP-794), so that a batch fills up before the next one is begun.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Blocked:
-    """A record that could not be appended yet, with its serializers already run.
+    """A serialized record that could not be appended yet.
 
-    Either nothing is known of its topic (or of the partition it names), or there is no memory for
-    the batch it would open.
+    Either its topic (or its explicit partition) is not known, or there is no memory for the batch
+    that it would open.
     """
 
     __slots__ = ("headers", "key", "partition", "queue", "timestamp", "topic", "value")
@@ -48,8 +48,8 @@ class Blocked:
         headers: Any,
     ) -> None:
         self.topic = topic
-        self.partition = partition  # None: chosen when it is appended
-        self.queue = queue  # None: its topic or partition is not known
+        self.partition = partition  # None: chosen when the record is appended
+        self.queue = queue  # None: the topic or partition is not known
         self.timestamp = timestamp
         self.key = key
         self.value = value
@@ -57,7 +57,7 @@ class Blocked:
 
 
 class PartitionQueue:
-    """The batches of one partition, oldest first: in flight, then waiting, the last maybe open."""
+    """The batches of one partition, oldest first: in flight, then waiting. The last may be open."""
 
     __slots__ = (
         "in_flight",
@@ -76,10 +76,10 @@ class PartitionQueue:
         self.open: ProducerBatch | None = None  # takes records; always the last of `waiting`
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: deque[ProducerBatch] = deque()
-        # The sender's own:
-        self.outbox: Any = None  # of the broker that leads the partition, None while none does
-        self.placed_at = 0  # the sender's count of metadata changes that was true for; 0: never
-        self.listed = False  # in its outbox' ready list
+        # Owned by the sender:
+        self.outbox: Any = None  # of the partition's leader, None while there is no leader
+        self.placed_at = 0  # the sender's count of metadata changes when `outbox` was set; 0: never
+        self.listed = False  # in its outbox's ready list
         self.muted_until = 0.0  # loop time before which nothing is sent, after a failure
         self.sequences: Any = None  # idempotence.Sequences, None without idempotence
 
@@ -89,7 +89,7 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """One topic's partition queues by number, and the partition that keyless records stick to."""
+    """One topic's partition queues by number, and its sticky partition for keyless records."""
 
     __slots__ = ("_turn", "available", "produced", "queues", "sticky", "topic")
 
@@ -98,18 +98,18 @@ class TopicQueues:
         self.queues: list[PartitionQueue] = []
         self.available: list[int] = []  # partitions that have a leader
         self.produced = 0  # bytes of batches that left the sticky partition before they were full
-        self._turn = turn  # where the rotation starts: random, so that producers spread
+        self._turn = turn  # start of the rotation: random, so that producers spread out
         self.grow(partitions)
         self.sticky = self.queues[0]
         self.move_on()
 
     def grow(self, partitions: int) -> None:
-        """Make queues up to a number of partitions; there are never fewer than before."""
+        """Create queues up to a number of partitions; never removes any."""
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
 
     def move_on(self) -> PartitionQueue:
-        """Let keyless records stick to the next partition that has a leader."""
+        """Make the next partition that has a leader the sticky one."""
         self._turn += 1
         candidates: Sequence[int] = self.available or range(len(self.queues))
         chosen = candidates[self._turn % len(candidates)]
@@ -119,15 +119,15 @@ class TopicQueues:
         return self.sticky
 
     def stick_to(self, queue: PartitionQueue) -> None:
-        """Let keyless records stick to this partition."""
+        """Make this partition the sticky one."""
         self.sticky = queue
 
 
 def _hash(key: object) -> int:
-    """murmur2 of a serialized key.
+    """Return murmur2 of a serialized key.
 
     Raises:
-        TypeError: It is not bytes.
+        TypeError: The key is not bytes.
     """
     if not isinstance(key, bytes | bytearray | memoryview):
         raise TypeError(
@@ -146,11 +146,11 @@ class AppendCore:
     """Appends records to the open batch of their partition.
 
     Args:
-        loop: Whose acks these are.
-        key_serializer: Called with every key (None too), or None to take bytes as they are.
+        loop: The producer's event loop.
+        key_serializer: Called with every key, None included; None: keys are bytes already.
         value_serializer: Likewise for values.
-        partitioner: Called as aiokafka calls it, or None for Java's choice.
-        ignore_keys: Records with a key stick to a partition like those without.
+        partitioner: Called as aiokafka calls it; None: Java's choice.
+        ignore_keys: Treat records with a key like those without.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class AppendCore:
         timestamp_ms: int | None,
         headers: Any,
     ) -> Ack | Blocked:
-        """Append one record; its Ack, or what has to be waited for.
+        """Append one record; return its Ack, or a Blocked if it has to wait.
 
         Raises:
-            TypeError: A topic, key, value, header, partition or timestamp of a wrong type.
-            IllegalArgumentError: A negative partition or timestamp.
+            TypeError: A topic, key, value, header, partition or timestamp has the wrong type.
+            IllegalArgumentError: The partition or the timestamp is negative.
             MessageSizeTooLargeError: The record will never fit; nothing was changed.
         """
         if self.refusal is not None:
@@ -205,7 +205,7 @@ class AppendCore:
     def append_serialized(
         self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any
     ) -> Ack | Blocked:
-        """What `append` does after the serializers; also how a blocked record tries again."""
+        """Append a serialized record, in `append` or when a blocked record is retried."""
         topic_queues = self.topics.get(topic)
         if topic_queues is None:
             if partition is not None:
@@ -255,7 +255,7 @@ class AppendCore:
         return self.open_batch(queue, timestamp, key, value, headers)
 
     def _ask(self, partitioner: Partitioner, topic_queues: TopicQueues, key: Any) -> int:
-        """Ask the application's partitioner; it may keep or change the lists it is given."""
+        """Call the application's partitioner with copies, which it may keep or change."""
         everyone = list(range(len(topic_queues.queues)))
         chosen = as_int(partitioner(key, everyone, list(topic_queues.available)))
         if not 0 <= chosen < len(topic_queues.queues):
@@ -265,15 +265,15 @@ class AppendCore:
         return chosen
 
     def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
-        """The partition to stick to, now that the sticky one has no batch open."""
+        """Return the sticky partition for the next batch, because the current one has none open."""
         raise NotImplementedError
 
     def close_batch(self, queue: PartitionQueue) -> None:
-        """The open batch is full: it takes no more records and may leave at once."""
+        """Close the open batch, which is full; it may be sent at once."""
         raise NotImplementedError
 
     def open_batch(
         self, queue: PartitionQueue, timestamp: int, key: Any, value: Any, headers: Any
     ) -> Ack | None:
-        """Begin a batch with a record; its Ack, or None: there is no memory for it now."""
+        """Begin a batch with a record; return its Ack, or None if no memory is free."""
         raise NotImplementedError

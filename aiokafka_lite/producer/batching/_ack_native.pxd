@@ -1,4 +1,4 @@
-# What the native accumulator cimports: a batch's state as C fields, and append without a Python call.
+# For the native accumulator: a batch's state as C fields, and append without a Python call.
 from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lite.record._batch_native cimport BatchBuilder
@@ -29,7 +29,7 @@ cdef class ProducerBatch:
     cdef list _waiters
     cdef list _watchers
 
-    # The record's Ack, or None when the batch has no room for it.
+    # Returns the record's Ack, or None if the batch has no room for it.
     cdef append_record(self, int64_t timestamp, object key, object value, object headers)
     cdef _resolve(self, int state, list woken=*)
     cdef Py_ssize_t _settled(self) except -1

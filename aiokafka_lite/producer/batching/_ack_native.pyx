@@ -1,11 +1,11 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: wraparound=False, initializedcheck=False
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Native batches and acks. Their specification is the twin beside this module.
+"""Native batches and acks. The Python twin is their specification.
 
-Ack and Wait are outside the garbage collector: a million acks that an application holds cost it
-nothing. The price: a cycle through one of them is only freed by its batch's outcome, which always
-comes.
+The garbage collector does not track Ack and Wait, so a million acks that an application holds
+cost it nothing. In return, a cycle through one of them is freed only by its batch's outcome, which
+always comes.
 """
 
 cimport cython
@@ -57,7 +57,7 @@ cdef object InvalidStateError = asyncio.InvalidStateError
 
 
 cdef int run(object context, object callback, object target) except -1:
-    """``context.run(callback, target)``, without the call's machinery."""
+    """``context.run(callback, target)``, without the overhead of the call."""
     PyContext_Enter(context)
     try:
         callback(target)
@@ -368,7 +368,7 @@ cdef class Wait:
         return self
 
     cdef _step(self, bint *stops):
-        """The record's outcome, and that the wait is over; or what the task waits on meanwhile."""
+        """Return the record's outcome and set ``stops``, or return the future to wait on."""
         cdef Ack ack = self.ack
         stops[0] = ack._cancelled or ack._batch.state != PENDING
         if stops[0]:
@@ -463,7 +463,7 @@ cdef class Wait:
 
 
 cdef int send_to_wait(PyObject *wait, PyObject *_, PyObject **result) except -1:
-    """A step of an await, as the interpreter and asyncio's tasks ask for it (``am_send``)."""
+    """One step of an await, as the interpreter and asyncio's tasks call it (``am_send``)."""
     cdef bint stops
     step = (<Wait>wait)._step(&stops)
     Py_INCREF(step)

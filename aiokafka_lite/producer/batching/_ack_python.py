@@ -1,24 +1,24 @@
-"""Batches that share one outcome, and the acks of their records: the readable specification.
+"""Batches with one shared outcome, and the acks of their records: the readable specification.
 
-A `ProducerBatch` is a batch from its first record to its outcome. An `Ack` is one record's
-share of it: (batch, index, timestamp). asyncio takes an Ack for a future, as it is, without a task
-around it, but it is far lighter: nothing is stored for a record whose ack nobody awaits but the Ack
-itself, and resolving a batch touches only those that are awaited.
+A `ProducerBatch` is a batch from its first record to its outcome. An `Ack` stands for one of its
+records: (batch, index, timestamp). asyncio accepts an Ack as a future, without a task around it,
+but it is far lighter: a record whose ack is not awaited stores nothing but the Ack itself, and
+resolving a batch touches only the acks that are awaited.
 
 Non-obvious:
-- `await ack` hands the task a `Wait` of its own, not the Ack. Cancelling the task cancels that
-  Wait: no other waiter of the record, and never its delivery, is touched. `ack.cancel()` is a
-  future's: it ends this Ack, for all who wait on it; the record is delivered all the same.
+- `await ack` gives the task its own `Wait`, not the Ack. Cancelling the task cancels that Wait:
+  it affects no other waiter of the record, and never the delivery. `ack.cancel()` works as for a
+  future: it cancels this Ack for all its waiters; the record is still delivered.
 - A resolved batch wakes all its waiters from one loop callback, each in its own context, in the
-  order they came. Callbacks never run inside the call that resolves the batch.
-- A batch lets go of its builder, and so of the pool's buffer, when it is resolved: an Ack that an
-  application keeps pins some words, not the buffer.
-- The native Ack and Wait are unknown to the garbage collector. That is safe because every batch is
-  resolved in the end (acked, failed, timed out, or failed by closing), which cuts all cycles; so
-  one who stopped waiting stays in the batch's list, without a callback, until then.
-- The records' outcome is kept as plain fields; a RecordMetadata is made when someone asks.
-- A batch that a broker finds too large goes on in pieces, one after the other, and is resolved with
-  the last of them. Its Acks do not notice: each finds its piece's outcome by its index.
+  order in which they began to wait. Callbacks never run inside the call that resolves the batch.
+- A resolved batch drops its builder, and with it the pool's buffer: an Ack that an application
+  keeps holds a few words, not the buffer.
+- The garbage collector does not track the native Ack and Wait. That is safe because every batch is
+  resolved in the end (acked, failed, timed out, or failed by closing), which breaks all cycles.
+  Therefore a waiter that was cancelled stays in the batch's list, without a callback, until then.
+- The records' outcome is stored as plain fields; a RecordMetadata is created when it is asked for.
+- A batch that is too large for the broker is sent in pieces, one after the other, and is resolved
+  with the last of them. Each of its Acks finds its piece's outcome by its index.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from aiokafka_lite.structs import Acknowledged, RecordMetadata, TopicPartition
 __all__ = ["Ack", "ProducerBatch", "Wait"]
 
 if TYPE_CHECKING:
-    # An Ack is a future to asyncio, but for `isinstance`: so `asyncio.wait` may be given it, and
-    # an application may call it a Future in its annotations.
+    # asyncio accepts an Ack as a future, except in `isinstance` checks. So an application may
+    # pass it to `asyncio.wait` and annotate it as a Future.
     _Future = asyncio.Future[Acknowledged]
 else:
     _Future = object
 
 PENDING: Final = 0  # not acknowledged yet: open, waiting, or in flight
-ACKED: Final = 1  # stored; the broker told where
-UNCONFIRMED: Final = 2  # written to the socket with acks=0; nobody will ever tell
-FAILED: Final = 3  # `error` tells whether it may have been stored
-IN_PIECES: Final = 4  # each of `pieces` tells what became of it
+ACKED: Final = 1  # stored; the broker returned the offset
+UNCONFIRMED: Final = 2  # written to the socket with acks=0; the outcome stays unknown
+FAILED: Final = 3  # `error` says whether it may have been stored
+IN_PIECES: Final = 4  # each of `pieces` has its own outcome
 
 
 class Piece(NamedTuple):
-    """What became of one piece of a batch."""
+    """The outcome of one piece of a batch."""
 
     end: int
-    """Index in the batch of the first record after it."""
+    """Index in the batch of the first record after the piece."""
     base_offset: int
     log_append_time: int
     log_start_offset: int
@@ -57,10 +57,10 @@ class Piece(NamedTuple):
 
 
 class ProducerBatch:
-    """The records that go to one partition together, and their one outcome.
+    """The records that are sent to one partition together, and their shared outcome.
 
-    The first block of attributes is the delivery's state and belongs to the accumulator and the
-    sender; the outcome below is written once, by `acknowledge`, `confirm_sent` or `fail`.
+    The first block of attributes is the state of the delivery, owned by the accumulator and the
+    sender. The outcome below is written once, by `acknowledge`, `confirm_sent` or `fail`.
     """
 
     __slots__ = (
@@ -101,17 +101,17 @@ class ProducerBatch:
         self.topic_partition = topic_partition
         self.builder: Any = builder  # BatchBuilder, until the batch is resolved
         self.rest: list[Any] = []  # builders of the pieces to send after it
-        self.pieces: list[Piece] | None = None  # None: it goes in one piece
+        self.pieces: list[Piece] | None = None  # None: the batch was not split
         self.buffer = buffer  # the pool's, to be given back when the batch is resolved
         self.created = created  # loop time; delivery_timeout_ms and linger_ms count from here
-        self.due = False  # lingered long enough, or must not linger: leaves though not full
+        self.due = False  # lingered long enough, or must not linger: sent even if not full
         self.size = 0  # bytes on the wire, known when sealed
         self.payload: Any = None  # the sealed bytes, while they may have to be sent (again)
-        self.compressing = False  # on another thread, for now
+        self.compressing = False  # True while another thread compresses it
         self.attempts = 0  # how often it was sent
         self.may_be_stored = False  # an attempt ended without a clear answer
-        self.last_error: BaseException | None = None  # of an attempt
-        self.producer: Any = None  # (id, epoch) its sequence belongs to, None without idempotence
+        self.last_error: BaseException | None = None  # of the last attempt that failed
+        self.producer: Any = None  # (id, epoch) of its sequence, None without idempotence
         self.base_sequence = -1
         self.state = PENDING
         self.base_offset = -1
@@ -122,24 +122,24 @@ class ProducerBatch:
         self._watchers: list[Callable[[ProducerBatch], object]] | None = None
 
     def append(self, timestamp: int, key: Any, value: Any, headers: Any) -> "Ack | None":
-        """Add a record; its Ack, or None when the batch has no room for it."""
+        """Add a record; return its Ack, or None if the batch has no room for it."""
         index = self.builder.append(timestamp, key, value, headers)
         if index < 0:
             return None
         return Ack(self, index, timestamp)
 
     def ack(self, index: int, timestamp: int) -> "Ack":
-        """The Ack of a record that is already in the batch."""
+        """Return the Ack of a record that is already in the batch."""
         return Ack(self, index, timestamp)
 
     @property
     def count(self) -> int:
-        """Records in it, while it has no outcome."""
+        """The records in the batch; only valid before its outcome."""
         return int(self.builder.count)
 
     @property
     def remaining(self) -> int:
-        """Records in it, and in the pieces after it."""
+        """The records in the batch and in the pieces after it."""
         return self.count + sum(int(builder.count) for builder in self.rest)
 
     @property
@@ -148,15 +148,18 @@ class ProducerBatch:
 
     @property
     def awaited(self) -> bool:
-        """Whether anybody waits for one of its records. A callback whose attribute `looks_on` is
-        true does not count: it follows a record that nobody may be waiting for."""
+        """True if one of the batch's records is awaited or has a callback.
+
+        A callback whose attribute `looks_on` is true does not count: it observes a record that
+        may have no waiter.
+        """
         return any(
             wait.callback is not None and not getattr(wait.callback, "looks_on", False)
             for wait in self._waiters or ()
         )
 
     def watch(self, watcher: "Callable[[ProducerBatch], object]") -> None:
-        """Call back inside the call that resolves the batch (for the producer's own use)."""
+        """Call `watcher` inside the call that resolves the batch (for the producer itself)."""
         if self._watchers is None:
             self._watchers = []
         self._watchers.append(watcher)
@@ -168,11 +171,11 @@ class ProducerBatch:
         log_start_offset: int,
         woken: "list[ProducerBatch] | None" = None,
     ) -> None:
-        """The broker has stored the batch, from `base_offset` on (-1: it does not tell where).
+        """The broker has stored the batch from `base_offset` on (-1: the offset is unknown).
 
         Args:
-            woken: Gets the batch, if anybody waits: whoever calls does the waking. None: the loop
-                does.
+            woken: The batch is appended to it if it has waiters, and the caller must wake them.
+                None: the loop wakes them.
         """
         self.base_offset = base_offset
         self.log_append_time = log_append_time
@@ -180,11 +183,11 @@ class ProducerBatch:
         self._resolve(ACKED, woken)
 
     def confirm_sent(self) -> None:
-        """The batch was handed to the socket, and acks=0 asks for no more."""
+        """The batch was written to the socket, which completes it with acks=0."""
         self._resolve(UNCONFIRMED)
 
     def fail(self, error: BaseException) -> None:
-        """The batch will not be sent again, nor what is left of its pieces."""
+        """Fail the batch, or the rest of its pieces; nothing of it is sent again."""
         if self.pieces is not None:
             self.pieces.append(Piece(self._settled + self.remaining, -1, -1, -1, error))
             self._resolve(IN_PIECES)
@@ -193,7 +196,7 @@ class ProducerBatch:
         self._resolve(FAILED)
 
     def split(self, builders: list[Any]) -> None:
-        """Go on in these pieces, instead of the present one and the rest."""
+        """Replace the current piece and the rest by these pieces."""
         self.builder, *self.rest = builders
         self.payload = None
         if self.pieces is None:
@@ -206,7 +209,7 @@ class ProducerBatch:
         log_start_offset: int,
         error: BaseException | None = None,
     ) -> bool:
-        """The present piece has its outcome; whether there is another one, which is next."""
+        """Record the current piece's outcome; return True if there is another piece to send."""
         if self.pieces is None:
             raise RuntimeError("the batch goes in one piece")
         end = self._settled + self.count
@@ -220,11 +223,11 @@ class ProducerBatch:
 
     @property
     def _settled(self) -> int:
-        """Records whose piece has its outcome."""
+        """The number of records whose piece has its outcome."""
         return self.pieces[-1].end if self.pieces else 0
 
     def wake(self) -> None:
-        """Wake those who wait: to be called by the event loop, with nothing half done around it."""
+        """Wake the waiters. Call this from the event loop, when all state is consistent."""
         if self._waiters is not None:
             self._wake(self._waiters, 0)
 
@@ -245,7 +248,7 @@ class ProducerBatch:
             watcher(self)
 
     def _wake(self, waiters: "list[Wait]", start: int) -> None:
-        """Run the waiters' callbacks, as the loop would run a handle for each."""
+        """Run the waiters' callbacks as the loop would run a handle for each."""
         self._waiters = None
         for position in range(start, len(waiters)):
             callback, context, target = waiters[position].release()
@@ -268,14 +271,14 @@ class ProducerBatch:
 
 
 class Ack(_Future):
-    """The acknowledgement of one record: awaitable, and a future to asyncio.
+    """The acknowledgement of one record: awaitable, and accepted by asyncio as a future.
 
-    `await ack` (or `result()` once `done()`) gives the `RecordMetadata`: topic, partition,
-    offset, and the timestamp the record has on the broker. With `acks=0` it gives None.
+    `await ack` (or `result()` once `done()`) returns the `RecordMetadata`: topic, partition,
+    offset, and the timestamp that the record has on the broker. With `acks=0` it returns None.
 
     Raises:
-        KafkaError: The record was not acknowledged; a `DeliveryTimeoutError` tells whether it may
-            have been stored nevertheless. Each call raises a fresh copy.
+        KafkaError: The record was not acknowledged; a `DeliveryTimeoutError` says whether it may
+            have been stored nevertheless. Each call raises a new copy.
 
     Cancellation: stops the wait, never the delivery.
     """
@@ -286,7 +289,7 @@ class Ack(_Future):
         self._batch = batch
         self._index = index
         self._stamp = timestamp
-        self._first: Wait | None = None  # a chain of those who wait for this very record
+        self._first: Wait | None = None  # the chain of this record's waiters
         self._cancelled = False
         self._asyncio_future_blocking = False
 
@@ -296,7 +299,7 @@ class Ack(_Future):
 
     @property
     def _cancel_message(self) -> None:
-        return None  # asyncio.gather() asks for it
+        return None  # asyncio.gather() reads it
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._batch.loop
@@ -341,7 +344,7 @@ class Ack(_Future):
         return fresh(batch.error) if batch.state == FAILED else None
 
     def cancel(self, msg: object = None) -> bool:
-        """Stop all waits for this record; it is delivered all the same."""
+        """Cancel all waits for this record; it is still delivered."""
         if self.done():
             return False
         self._cancelled = True
@@ -350,7 +353,7 @@ class Ack(_Future):
         while wait is not None:
             chain.append(wait)
             wait = wait.following
-        for wait in reversed(chain):  # the first one to wait is called first
+        for wait in reversed(chain):  # the first waiter is called first
             wait.following = None
             wait.call_soon()
         return True
@@ -388,9 +391,9 @@ class Ack(_Future):
 
 
 class Wait(Generator[Any, Any, Acknowledged]):
-    """One waiter of one record: what `await ack` iterates, what its task waits on, its callback.
+    """One waiter of one record: the iterator of `await ack`, and the callback to wake.
 
-    To the task it is the future that it sleeps on, so the task's cancellation ends here.
+    It is the future on which the awaiting task sleeps, so it absorbs the task's cancellation.
     """
 
     __slots__ = (
@@ -407,13 +410,13 @@ class Wait(Generator[Any, Any, Acknowledged]):
 
     def __init__(self, ack: Ack, by_task: bool) -> None:
         self.ack = ack
-        self.by_task = by_task  # else: made by Ack.add_done_callback
+        self.by_task = by_task  # False: made by Ack.add_done_callback
         self.callback: Callable[[Any], object] | None = None
         self.context: contextvars.Context | None = None
         self.following: Wait | None = None  # the next of the same record
         self._cancelled = False
         self._yielded = False
-        self._enlisted = False  # in its batch's list, and its ack's chain
+        self._enlisted = False  # in its batch's list and its ack's chain
         self._asyncio_future_blocking = False
 
     def __iter__(self) -> "Wait":
@@ -439,7 +442,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
         raise value
 
     def close(self) -> None:
-        """Nothing is held that would have to be closed."""
+        """Do nothing: there is nothing to close."""
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self.ack._batch.loop
@@ -451,7 +454,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
         return self._cancelled or self.ack.cancelled()
 
     def result(self) -> None:
-        """What a waking task asks for; the outcome itself comes from `__next__`."""
+        """Called by the task that wakes up; `__next__` returns the outcome itself."""
         if self.cancelled():
             raise asyncio.CancelledError
 
@@ -488,7 +491,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
     def release(
         self,
     ) -> tuple[Callable[[Any], object] | None, contextvars.Context | None, "Ack | Wait"]:
-        """What is to be called, where, with what; after this the waiter holds none of it."""
+        """Drop the callback and return it with its context and its argument."""
         callback, context = self.callback, self.context
         self.callback = self.context = self.following = self.ack._first = None
         return callback, context, self if self.by_task else self.ack
@@ -503,7 +506,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
 
 
 def fresh(error: BaseException | None) -> BaseException:
-    """A copy to raise: one exception raised for every record would pile up all their tracebacks."""
+    """Copy an error to raise it: one exception for all records would collect their tracebacks."""
     if error is None:
         raise RuntimeError("a failed batch has an error")
     duplicate = copy.copy(error)
@@ -512,7 +515,7 @@ def fresh(error: BaseException | None) -> BaseException:
 
 
 def piece_of(batch: Any, index: int) -> tuple[int, Piece]:
-    """The piece that a record went in: the index of its first record, and its outcome."""
+    """Return the piece of a record: the index of the piece's first record, and its outcome."""
     start = 0
     for piece in batch.pieces:
         if index < piece.end:
@@ -522,7 +525,7 @@ def piece_of(batch: Any, index: int) -> tuple[int, Piece]:
 
 
 def outcome_in_pieces(batch: Any, index: int, timestamp: int) -> RecordMetadata:
-    """What `Ack.result` gives, or raises, for a record of a batch that went in pieces."""
+    """Return or raise the result of `Ack.result` for a record of a batch sent in pieces."""
     start, piece = piece_of(batch, index)
     if piece.error is not None:
         raise fresh(piece.error)

@@ -1,4 +1,4 @@
-# How a native awaitable gives its result to the one who awaits it, at the least cost.
+# Returns a native awaitable's result to its awaiter, at the least cost.
 from cpython.object cimport PyObject
 
 cdef extern from *:

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""What runs once for every batch. Its specification is the twin beside this module."""
+"""Native code that runs once for every batch. The Python twin is its specification."""
 
 from cpython.bytearray cimport PyByteArray_GET_SIZE
 from libc.math cimport INFINITY, nextafter
@@ -37,7 +37,7 @@ cdef class BatchCore(AppendCore):
     cdef public dict _numberings
     cdef double _newest
     cdef Py_ssize_t _unnumbered_window
-    # Of the options, as C:
+    # Options, as C values:
     cdef double _linger
     cdef Py_ssize_t _most  # bytes of a record's batch
     cdef Py_ssize_t _poolable
@@ -95,7 +95,7 @@ cdef class BatchCore(AppendCore):
         if buffer is None:
             size = HEADER + record_size_upper_bound(key, value, headers)
             if size > self._most:
-                self.memory_for(size)  # which says which limit it is
+                self.memory_for(size)  # raises an error that names the limit
             buffer = self.pool.try_take(max(size, self._poolable))
             if buffer is None:
                 return None
@@ -314,7 +314,7 @@ cdef class BatchCore(AppendCore):
         if buffer is not None:
             self.pool.give(buffer)
 
-    # What is left to the heir
+    # Hooks for the subclass
 
     leave_sticky = _Twin.leave_sticky
     compress_elsewhere = _Twin.compress_elsewhere

@@ -1,8 +1,9 @@
-"""What runs once for every batch, from its first record to its outcome: the readable specification.
+"""Code that runs once per batch, from its first record to its outcome: the readable specification.
 
-`BatchCore` opens batches, says which partition may send one, hands them out in order, and takes
-what the broker stored. What is rare about batches (splits, failures, threads that compress) is
-`accumulator.Accumulator`, which heirs this; small batches cost more than their records otherwise.
+`BatchCore` opens batches, decides which partitions may send one, hands them out in order, and
+resolves those the broker stored. Rare events (splits, failures, compression in a thread) are left
+to `accumulator.Accumulator`, which subclasses this. Without a native twin, a small batch would
+cost more than its records.
 """
 
 import asyncio
@@ -31,22 +32,22 @@ HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
 
 
 class BatchCore(AppendCore):
-    """The ordinary life of one producer's batches.
+    """The common path of one producer's batches.
 
     Args:
-        loop: Whose acks these are.
-        options: The producer's.
-        pool: Where the batches' memory comes from.
-        identity: The producer's, for the batches' sequence numbers.
+        loop: The producer's event loop.
+        options: The producer's options.
+        pool: Provides the batches' memory.
+        identity: The producer's identity, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
-        on_opened: The same, for a batch that was just begun: it may be sent inside this call.
+        on_opened: Likewise for a batch that was just begun; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
-        on_held: Called when a batch is held while `watched` is False; `watched` is True then.
+        on_held: Called when a queue holds a batch and `watched` was False; it is True by then.
 
     Attributes:
-        active: Queues that hold a batch: waiting, or in flight. Only `hold` adds to it.
-        watched: Whether a timer looks at `active` for batches that are overdue. The owner of that
-            timer clears it, and only while `active` is empty.
+        active: Queues that hold a batch, waiting or in flight. Only `hold` adds to it.
+        watched: True if a timer checks `active` for overdue batches. The owner of that timer
+            clears it, and only while `active` is empty.
     """
 
     def __init__(
@@ -78,18 +79,18 @@ class BatchCore(AppendCore):
         self._on_held = on_held
         self._granted: bytearray | None = None  # memory for the batch that is opened next
         self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
-        # Numberings of forgotten partitions. The brokers remember them: numbers that began again
-        # would be taken for batches that came a second time, and answered without being stored.
+        # Numberings of forgotten partitions. The brokers remember them: if the numbers began again,
+        # the brokers would treat the batches as duplicates, and acknowledge but not store them.
         self._numberings: dict[TopicPartition, Sequences] = {}
         self._newest = 0.0  # loop time of the newest batch
-        # Without numbers, a second batch in flight could overtake one that is sent again. With
-        # acks=0 nothing is ever sent again.
+        # Without numbers, a second batch in flight could overtake one that is retried. With
+        # acks=0 nothing is ever retried.
         self._unnumbered_window = options.max_in_flight if options.acks == 0 else 1
 
     # Records in
 
     def size_for(self, key: Any, value: Any, headers: Any) -> int:
-        """Bytes of memory that a batch begun by this record takes.
+        """Return the bytes of memory for a batch that this record begins.
 
         Raises:
             MessageSizeTooLargeError: The record can never be sent.
@@ -97,10 +98,10 @@ class BatchCore(AppendCore):
         return self.memory_for(HEADER_SIZE + record_size_upper_bound(key, value, headers))
 
     def memory_for(self, size: int) -> int:
-        """Bytes of memory that a batch of so many bytes takes.
+        """Return the bytes of memory for a batch of `size` bytes.
 
         Raises:
-            MessageSizeTooLargeError: It can never be sent.
+            MessageSizeTooLargeError: The batch can never be sent.
         """
         limit = self._options.max_request_size
         if size > limit:
@@ -123,11 +124,11 @@ class BatchCore(AppendCore):
         value: Any,
         headers: Any,
     ) -> Ack | None:
-        """Begin a batch with a record; its Ack, or None: there is no memory for it now.
+        """Begin a batch with a record; return its Ack, or None if no memory is free.
 
         Raises:
             MessageSizeTooLargeError: The record can never be sent.
-            TypeError: Of a key, value or header; the memory is given back.
+            TypeError: A key, value or header has the wrong type; the memory is given back.
         """
         buffer, self._granted = self._granted, None
         if buffer is None:
@@ -159,10 +160,10 @@ class BatchCore(AppendCore):
         return ack
 
     def hold(self, queue: PartitionQueue) -> None:
-        """A queue holds a batch.
+        """Add a queue that holds a batch to `active`.
 
-        This is the one way into `active`, so that no batch is held without a timer that finds it
-        once it is overdue: whatever keeps it from being sent, and whatever else forgets it.
+        Nothing else adds to `active`, so a timer finds every batch once it is overdue, whatever
+        keeps it from being sent.
         """
         self.active.add(queue)
         if not self.watched:
@@ -170,9 +171,9 @@ class BatchCore(AppendCore):
             self._on_held()
 
     def next_time(self) -> float:
-        """The loop's time, for a batch that begins.
+        """Return the loop's time for a new batch.
 
-        Batches are told apart by their age (see `put_back`), so no two may be equally old; the
+        Batches are ordered by their age (see `put_back`), so no two may be equally old; the
         clock of some event loops ticks in milliseconds.
         """
         now = self.loop.time()
@@ -182,10 +183,10 @@ class BatchCore(AppendCore):
         return now
 
     def next_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
-        """The partition to stick to, now that the sticky one has no batch open (KIP-794).
+        """Return the sticky partition for the next batch (KIP-794).
 
-        The same, until a batch's worth of bytes went there: how often batches leave early depends
-        on the broker, and a slow one must not be given more for it.
+        It stays the same until it has received a batch's worth of bytes. How often batches leave
+        early depends on the broker, and a slow broker must not receive more because of it.
         """
         sticky = topic_queues.sticky
         if not sticky.waiting and topic_queues.produced < self._options.max_batch_size:
@@ -193,12 +194,12 @@ class BatchCore(AppendCore):
         return self.leave_sticky(topic_queues)
 
     def close_batch(self, queue: PartitionQueue) -> None:
-        """The open batch is full: it takes no more records and may leave at once."""
+        """Close the open batch, which is full; it may be sent at once."""
         queue.open = None
         self._on_ready(queue)
 
     def cut_short(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The open batch leaves before it is full."""
+        """Close the open batch before it is full."""
         queue.open = None
         topic_queues = self.topics.get(queue.topic_partition.topic)
         if topic_queues is not None and topic_queues.sticky is queue:
@@ -213,7 +214,7 @@ class BatchCore(AppendCore):
 
         Args:
             ready: Partitions that may have something to send, each `listed`. Those that have
-                more, or found no room, are left in it.
+                more batches, or whose batch did not fit, stay in it.
             now: Loop time.
         """
         parts: list[tuple[PartitionQueue, ProducerBatch]] = []
@@ -229,7 +230,7 @@ class BatchCore(AppendCore):
                 if compressed and self.compress_elsewhere(queue):
                     continue
                 batch = self.seal(queue)
-            except Exception as error:  # such as a codec's library: this batch alone fails
+            except Exception as error:  # of a codec's library, for example: only this batch fails
                 self.on_unsendable(queue, queue.waiting[0], error)
                 more.append(queue)
                 continue
@@ -248,7 +249,7 @@ class BatchCore(AppendCore):
         return parts
 
     def sendable(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the first waiting batch of a partition may be sent at this moment."""
+        """True if the first waiting batch of a partition may be sent now."""
         if not queue.waiting or now < queue.muted_until or not self.identity.settled:
             return False
         batch = queue.waiting[0]
@@ -258,14 +259,14 @@ class BatchCore(AppendCore):
             return True
         if not self.identity.numbering:
             return len(queue.in_flight) < self._unnumbered_window
-        # A batch that is sent again goes alone, so that those behind it cannot be refused for it.
+        # A retried batch is sent alone, so that the batches behind it are not refused for its sake.
         sequences = queue.sequences
         if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
             return False
         return len(queue.in_flight) < self._options.max_in_flight
 
     def seal(self, queue: PartitionQueue) -> ProducerBatch:
-        """Close the first waiting batch of a partition and make its bytes; it stays where it is."""
+        """Close the first waiting batch of a partition and serialize it; it stays in the queue."""
         batch = queue.waiting[0]
         if batch is queue.open:
             self.cut_short(queue, batch)
@@ -284,14 +285,14 @@ class BatchCore(AppendCore):
         return batch
 
     def _number(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Give the batch a number of the partition's present numbering; whether it had none."""
+        """Number the batch in the partition's current numbering; True if its number is new."""
         sequences = queue.sequences
         if sequences is None:
             kept = self._numberings.pop(queue.topic_partition, None)
             sequences = queue.sequences = kept or Sequences(self.identity)
         if sequences.stale:
             if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
-                return False  # the id changed for another partition's sake: ask under the old one
+                return False  # the id changed because of another partition: retry under the old one
             sequences.restart()
         if batch.producer == sequences.stamp:
             return False
@@ -300,7 +301,7 @@ class BatchCore(AppendCore):
         return True
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """Move the first waiting batch, which is sealed, to those in flight."""
+        """Move the first waiting batch, which must be sealed, to those in flight."""
         batch = queue.waiting.popleft()
         batch.attempts += 1
         queue.in_flight.append(batch)
@@ -309,7 +310,7 @@ class BatchCore(AppendCore):
     # Outcomes
 
     def land(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch is no longer in flight: its request was answered, or never will be."""
+        """Take a batch out of flight: its request was answered, or never will be."""
         queue.in_flight.remove(batch)
         self.maybe_idle(queue)
 
@@ -327,7 +328,7 @@ class BatchCore(AppendCore):
         log_start_offset: int,
         woken: list[ProducerBatch],
     ) -> None:
-        """The broker answered that it stored a batch in flight. See `acknowledge`."""
+        """The broker stored a batch in flight. See `acknowledge`."""
         self.land(queue, batch)
         if batch.producer is not None:
             queue.sequences.on_stored(batch.producer, batch.base_sequence)
@@ -345,11 +346,11 @@ class BatchCore(AppendCore):
         log_start_offset: int,
         woken: list[ProducerBatch] | None = None,
     ) -> None:
-        """The broker stored it; its memory is free. If it goes in pieces, the next one is next.
+        """Resolve a stored batch and free its memory; if it is in pieces, settle the current piece.
 
         Args:
-            woken: Gets the batch, if those who wait for it are to be woken: by whoever calls, as
-                soon as nothing is half done. None: the loop wakes them in its next pass.
+            woken: The batch is appended to it if it has waiters. The caller must wake them as
+                soon as all state is consistent. None: the loop wakes them in its next iteration.
         """
         if batch.pieces is not None:
             self.settle_piece(queue, batch, base_offset, log_append_time, log_start_offset)
@@ -359,20 +360,20 @@ class BatchCore(AppendCore):
         if buffer is not None:
             self.pool.give(buffer)
 
-    # What is left to the heir
+    # Hooks for the subclass
 
     def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
-        """Stick to another partition, which is returned."""
+        """Stick to another partition and return it."""
         raise NotImplementedError
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Have another thread compress the first waiting batch; whether it does."""
+        """Compress the first waiting batch in a thread if it is large; True if that was begun."""
         raise NotImplementedError
 
     def on_unsendable(
         self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
     ) -> None:
-        """The first waiting batch cannot be put into bytes."""
+        """The first waiting batch cannot be serialized."""
         raise NotImplementedError
 
     def settle_piece(

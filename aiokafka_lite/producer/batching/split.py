@@ -1,4 +1,4 @@
-"""Taking a batch apart that a broker finds too large (KIP-126). Rare, so in plain Python."""
+"""Splits a batch that is too large for the broker (KIP-126). Rare, so in plain Python."""
 
 from collections.abc import Iterable
 
@@ -14,10 +14,10 @@ _AT_ONCE = 1000  # records decoded at a time
 def pieces(
     builders: Iterable[BatchBuilder], topic_partition: TopicPartition, limit: int
 ) -> list[BatchBuilder]:
-    """The records of some builders in new ones, each at most `limit` bytes, in their order.
+    """Copy the records of some builders, in order, into new ones of at most `limit` bytes each.
 
-    A record that alone is larger gets a builder of its own. What was sealed before is not valid
-    any more.
+    A larger record gets a builder of its own. Sealed bytes of the old builders are no longer
+    valid.
     """
     made = [BatchBuilder(limit)]
     for builder in builders:

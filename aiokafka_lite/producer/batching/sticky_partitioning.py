@@ -1,7 +1,7 @@
-"""Which partition records without a key go to, once they leave the one they stuck to (KIP-794).
+"""Chooses the next sticky partition for records without a key (KIP-794).
 
-Java weighs all partitions by their queues; here three are compared, so that the cost does not grow
-with their number: what a broker is slow to take piles up, and gets less.
+Java weighs all partitions by the length of their queues. Here three are compared, so that the cost
+does not grow with their number. Batches of a slow broker pile up, so its partitions get less.
 """
 
 import math
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["stick_to_the_least_pressed"]
 
 CANDIDATES: Final = 3
-"""Partitions compared before one is stuck to."""
+"""Partitions that are compared for each choice."""
 
 
 def stick_to_the_least_pressed(
     topic_queues: "TopicQueues", now: float, availability_timeout: float
 ) -> "PartitionQueue":
-    """Move on to the next partition in turn, or to one of two others with fewer batches waiting.
+    """Stick to the next partition in turn, or to one of two others with fewer waiting batches.
 
     Args:
         now: Loop time.
-        availability_timeout: Seconds that a broker may take nothing before its partitions are
+        availability_timeout: Seconds that a broker may be unresponsive before its partitions are
             avoided; 0: for ever.
     """
     chosen = topic_queues.move_on()
@@ -33,7 +33,7 @@ def stick_to_the_least_pressed(
         if not found:
             break
         numbers = topic_queues.available or range(len(topic_queues.queues))
-        # A third of what random.choice costs; its bias is of no account here.
+        # A third of the cost of random.choice; the bias does not matter here.
         other = topic_queues.queues[numbers[int(random.random() * len(numbers))]]
         pressure = _pressure(other, now, availability_timeout)
         if pressure < found:
@@ -43,7 +43,7 @@ def stick_to_the_least_pressed(
 
 
 def _pressure(queue: "PartitionQueue", now: float, availability_timeout: float) -> float:
-    """Batches that wait in a partition; infinite where its broker takes nothing any more."""
+    """Return a partition's waiting batches; infinity if its broker is unresponsive."""
     if availability_timeout and queue.outbox is not None:
         stalled: float = queue.outbox.stalled_for(now)
         if stalled > availability_timeout:
