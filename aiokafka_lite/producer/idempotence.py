@@ -1,31 +1,31 @@
-"""Who a producer is to the brokers, and the numbers of its batches (KIP-98, KIP-360): sans-IO.
+"""The producer's id and epoch, and its sequence numbers (KIP-98, KIP-360): sans-IO.
 
-A broker remembers the last five batches of a producer id in each partition. A batch that comes a
-second time is answered as it was the first time, and one that leaves a gap is refused; so a batch
-may be sent again whenever its outcome is not known, with several in flight, and every record is
-stored once and in order.
+A broker remembers the last five batches of a producer id in each partition. It answers a duplicate
+as it answered the original, and refuses a batch that leaves a gap. So a batch may be retried
+whenever its outcome is unknown, with several in flight, and every record is stored once and in
+order.
 
-`ProducerIdentity` is the producer's: no id yet, an id, or none wanted. `Sequences` is one
-partition's: under which (id, epoch) it numbers its batches, and the next number.
+`ProducerIdentity` belongs to the producer: no id yet, an id, or none wanted. `Sequences` belongs to
+one partition: the (id, epoch) under which it numbers its batches, and the next number.
 
 Non-obvious:
 - A batch gets its number when it is first sent, and keeps it through every retry. It is numbered
-  anew only after the broker has refused it for certain, never while it may be stored.
-- A batch that was given up (its delivery timed out) may leave a gap, or not: it may be stored. The
-  batches behind it keep their numbers and find out. Only when the broker refuses the oldest batch
-  not yet acknowledged is the gap a fact; then the partition's epoch is bumped, which also fences
-  whatever of the old epoch is still on its way, and numbers start at 0 again.
-- A new numbering begins only while nothing of the partition is in flight, and goes one batch at a
-  time until the broker has stored the first: a broker that knows nothing of a producer id takes
+  again only after the broker has definitely refused it, never while it may be stored.
+- A batch that was given up (its delivery timed out) may be stored, or may leave a gap. The batches
+  behind it keep their numbers. The gap is certain only when the broker refuses the oldest
+  unacknowledged batch. Then the partition's epoch is bumped, which also fences batches of the old
+  epoch that are still on their way, and numbers start at 0 again.
+- A new numbering begins only while nothing of the partition is in flight, and sends one batch at a
+  time until the broker has stored the first. A broker that does not know a producer id accepts
   any first number, so a second batch in flight could overtake a first one that was refused. The
-  same where a topic was deleted and made again: no batch follows those that were meant for the old
-  one before they have landed, and then they go one at a time. Brokers that add a partition to a
-  transaction themselves remember the lowest number they were shown by then, and refuse a later one
+  same applies if a topic was deleted and recreated: batches for the old topic must land before any
+  batch follows, and then batches are sent one at a time. Brokers that add a partition to a
+  transaction themselves remember the lowest number they have received, and refuse a later one
   that comes first (KIP-890): there the batches of a transaction need not wait.
-- Epochs are bumped a partition at a time: a broker keeps (id, epoch, sequence) for each partition
-  alone and does not compare partitions. When an epoch runs out the producer asks for a new id.
-- A transactional producer's epoch is its coordinator's to bump, for all partitions together. The
-  partitions written to under the old one are told to begin anew when nothing of them is in flight.
+- Epochs are bumped per partition: a broker keeps (id, epoch, sequence) for each partition
+  and does not compare partitions. When an epoch runs out the producer requests a new id.
+- Only the coordinator bumps a transactional producer's epoch, for all partitions together. The
+  partitions written under the old one begin a new numbering when nothing of them is in flight.
 """
 
 from enum import Enum
@@ -42,13 +42,13 @@ __all__ = [
     "checked_stamp",
 ]
 
-IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker can tell duplicates of
+IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker remembers, to detect duplicates
 LAST_SEQUENCE: Final = 0x7FFFFFFF
 _LAST_EPOCH: Final = 0x7FFF
 
 
 def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
-    """The producer id and epoch that a broker assigned.
+    """Return the producer id and epoch that a broker assigned.
 
     Raises:
         KafkaProtocolError: One of them is negative. Brokers do not deduplicate batches that carry
@@ -62,29 +62,29 @@ def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
 
 
 class IdentityState(Enum):
-    """What is known of the producer id."""
+    """State of the producer id."""
 
-    OFF = "off"  # none wanted, or the cluster gives none: batches carry no numbers
-    WANTED = "wanted"  # asked for; nothing is sent before it is there
+    OFF = "off"  # not wanted, or not available from the cluster: batches carry no numbers
+    WANTED = "wanted"  # requested; nothing is sent before it is assigned
     KNOWN = "known"
 
 
 class ProducerIdentity:
-    """The producer's id, and since when it is valid.
+    """The producer's id and epoch.
 
     Args:
-        wanted: Whether the producer is idempotent.
+        wanted: True if the producer is idempotent.
 
     Attributes:
-        state: What is known of it.
-        settled: Whether batches may be sent: there is an id, or there need be none.
-        numbering: Whether batches carry numbers.
+        state: State of the id.
+        settled: True if batches may be sent: there is an id, or none is needed.
+        numbering: True if batches carry numbers.
     """
 
     transactional = False
-    """Ids and epochs come from a transaction coordinator, and from nowhere else."""
+    """True if ids and epochs come only from a transaction coordinator."""
     implicit = False
-    """A batch makes its partition part of the open transaction (KIP-890, part 2)."""
+    """True if a batch adds its partition to the open transaction (KIP-890, part 2)."""
 
     def __init__(self, wanted: bool) -> None:
         self._become(IdentityState.WANTED if wanted else IdentityState.OFF)
@@ -92,30 +92,30 @@ class ProducerIdentity:
         self.epoch = -1
 
     def _become(self, state: IdentityState) -> None:
-        # Attributes, not properties: every batch asks several times.
+        # Attributes, not properties: they are read several times per batch.
         self.state = state
         self.settled = state is not IdentityState.WANTED
         self.numbering = state is IdentityState.KNOWN
 
     def on_assigned(self, producer_id: int, epoch: int) -> None:
-        """The cluster gave an id (InitProducerId)."""
+        """The cluster assigned an id (InitProducerId)."""
         if self.state is IdentityState.WANTED:
             self.producer_id = producer_id
             self.epoch = epoch
             self._become(IdentityState.KNOWN)
 
     def on_unavailable(self) -> None:
-        """The cluster gives no ids: go on without."""
+        """The cluster assigns no ids: continue without one."""
         self._become(IdentityState.OFF)
 
     def renew(self) -> None:
-        """The id is of no more use (its epochs ran out, or a broker disowns it): get another."""
+        """Request another id: its epochs ran out, or a broker rejects it."""
         if self.state is IdentityState.KNOWN:
             self._become(IdentityState.WANTED)
 
 
 class TransactionalIdentity(ProducerIdentity):
-    """The identity of a transactional producer: its coordinator gives it, again and again."""
+    """The identity of a transactional producer, assigned and renewed by its coordinator."""
 
     transactional = True
 
@@ -124,16 +124,16 @@ class TransactionalIdentity(ProducerIdentity):
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Producer id and epoch; -1 both before there are any."""
+        """Producer id and epoch; both are -1 before they are assigned."""
         return self.producer_id, self.epoch
 
     def take(self, stamp: tuple[int, int]) -> None:
-        """The coordinator gave an id, or a new epoch."""
+        """The coordinator assigned an id or a new epoch."""
         self.producer_id, self.epoch = stamp
         self._become(IdentityState.KNOWN)
 
     def renew(self) -> None:
-        """Nobody but the coordinator can do that."""
+        """Raise, because only the coordinator can renew the id."""
         raise IllegalStateError("a transactional producer keeps its id until it is given another")
 
 
@@ -141,7 +141,7 @@ class Sequences:
     """The numbering of one partition's batches.
 
     Args:
-        identity: The producer's.
+        identity: The producer's identity.
     """
 
     __slots__ = ("_doubted_until", "_identity", "broken", "confirmed", "next_sequence", "stamp")
@@ -149,13 +149,13 @@ class Sequences:
     def __init__(self, identity: ProducerIdentity) -> None:
         self._identity = identity
         self.stamp = (identity.producer_id, identity.epoch)
-        """(producer id, epoch) under which batches are numbered now."""
+        """The (producer id, epoch) of the current numbering."""
         self.next_sequence = 0
         self.broken = False
-        """The broker refused the oldest number: a new numbering must begin."""
+        """True if the broker refused the oldest number: a new numbering must begin."""
         self.confirmed = identity.implicit
-        """The broker has stored a batch of this numbering, or refuses any that overtakes it."""
-        self._doubted_until = 0  # the first number that the partition of now alone can have got
+        """True if the broker has stored a batch of this numbering, or refuses gaps by itself."""
+        self._doubted_until = 0  # the first number that only the current topic can have received
 
     @property
     def producer_id(self) -> int:
@@ -167,11 +167,11 @@ class Sequences:
 
     @property
     def stale(self) -> bool:
-        """A new numbering is to begin, as soon as nothing is in flight."""
+        """True if a new numbering must begin as soon as nothing is in flight."""
         return self.broken or self.stamp[0] != self._identity.producer_id
 
     def take(self, count: int) -> int:
-        """The number of the next batch, of `count` records."""
+        """Return the number of the next batch, which has `count` records."""
         base = self.next_sequence
         self.next_sequence = (base + count) & LAST_SEQUENCE  # wraps to 0, as the broker's does
         return base
@@ -190,12 +190,12 @@ class Sequences:
         self._doubted_until = 0
 
     def doubt(self) -> None:
-        """The partition may be another of the same name by now, that knows nothing of this."""
+        """Note that the topic may have been recreated, without knowledge of this numbering."""
         self.confirmed = False
         self._doubted_until = self.next_sequence
 
     def on_stored(self, stamp: tuple[int, int], sequence: int) -> None:
-        """The broker has stored a batch that was numbered so, under `stamp`."""
+        """The broker has stored the batch with this sequence number under `stamp`."""
         if not self.confirmed and stamp == self.stamp:
             self.confirmed = (sequence - self._doubted_until) & LAST_SEQUENCE <= LAST_SEQUENCE // 2
 
@@ -203,4 +203,4 @@ class Sequences:
         """The broker refused the oldest batch of this numbering that has no outcome yet."""
         self.broken = True
         if self.epoch == _LAST_EPOCH:
-            self._identity.renew()  # and nothing is sent before the new id is there
+            self._identity.renew()  # nothing is sent before the new id is assigned

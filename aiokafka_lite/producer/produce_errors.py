@@ -1,7 +1,7 @@
-"""What an answer to a produce request means for a batch: sans-IO, one function, one table of tests.
+"""Decides what an error of a produce request means for a batch: sans-IO, one function.
 
-The broker answers a code for each partition of a request; a lost connection, or a response that
-cannot be read, answers for all of them. Either way the sender asks `verdict` what to do.
+The broker returns a code for each partition of a request; a lost connection or an unreadable
+response concerns all of them. In both cases the sender calls `verdict`.
 """
 
 from enum import Enum
@@ -36,15 +36,15 @@ __all__ = [
 
 
 class Verdict(Enum):
-    """What becomes of a batch that came back with an error."""
+    """What to do with a batch whose request ended in an error."""
 
-    STORED = "stored"  # it was stored before: where, the broker has forgotten
+    STORED = "stored"  # it was stored before, at an offset the broker no longer knows
     RETRY = "retry"  # send it again as it is
-    RENUMBER = "renumber"  # it is not stored, and its number is no good: begin a new numbering
-    RENEW = "renew"  # it is not stored, and the producer id is no good: get another
+    RENUMBER = "renumber"  # not stored, its sequence number is invalid: begin a new numbering
+    RENEW = "renew"  # not stored, the producer id is invalid: get another
     SPLIT = "split"  # it is too large for the broker: send it in pieces (KIP-126)
     FAIL = "fail"
-    FATAL = "fatal"  # the producer itself is refused: this batch fails, and all that follow
+    FATAL = "fatal"  # the producer itself is refused: fail this batch and all that follow
 
 
 _NUMBER_REFUSED: Final = (OutOfOrderSequenceNumber, UnknownProducerId)
@@ -55,17 +55,17 @@ PRODUCER_REFUSED: Final = (
     TransactionalIdAuthorizationFailed,
     UnsupportedVersionError,
 )
-"""What no batch of a producer with an id can succeed after."""
+"""Errors after which no batch of a producer with an id can succeed."""
 
 
 def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, count: int) -> Verdict:
-    """What to do with a batch whose request ended in an error.
+    """Decide what to do with a batch whose request ended in an error.
 
     Args:
-        error: The broker's code as an exception, or what happened to the connection.
-        numbered: The batch carries an idempotent sequence number.
-        oldest: No batch of its partition that was sent before it is without an outcome.
-        fresh: Its number belongs to the partition's present numbering.
+        error: The broker's code as an exception, or the error of the connection.
+        numbered: True if the batch carries an idempotent sequence number.
+        oldest: True if all batches of its partition that were sent before it have an outcome.
+        fresh: True if its number belongs to the partition's current numbering.
         count: Its records; 1 for a batch that must not be split.
 
     Source: Sender.canRetry, TransactionManager.canRetry and maybeTransitionToErrorState of Kafka's
@@ -75,7 +75,7 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
         if isinstance(error, DuplicateSequenceNumber):
             return Verdict.STORED
         if isinstance(error, _NUMBER_REFUSED):
-            # Behind one that has to be sent again, it is refused for the other's sake.
+            # Behind a batch that must be retried, it is refused only because of that batch.
             return Verdict.RENUMBER if oldest and fresh else Verdict.RETRY
         if isinstance(error, InvalidProducerEpoch):
             return Verdict.RENEW if fresh else Verdict.RETRY
@@ -92,10 +92,10 @@ _MAYBE: Final = "they MAY have been written: an attempt had no clear answer"
 def explain(
     error: KafkaError, partition: TopicPartition, size: int, count: int, *, may_be_stored: bool
 ) -> KafkaError:
-    """The error that a batch's acks raise: it says which records, and what could be done.
+    """Return the error that a batch's acks raise; it names the records.
 
     Args:
-        may_be_stored: Whether an attempt, this one or one before, has no clear answer.
+        may_be_stored: True if this attempt or an earlier one has no clear answer.
     """
     where = f"{count} record(s), {size} bytes, to partition {partition.partition} of topic "
     where += repr(partition.topic)
@@ -121,14 +121,14 @@ def delivery_timed_out(
     last_error: BaseException | None,
     obstacle: Obstacle | None = None,
 ) -> DeliveryTimeoutError:
-    """The error of a batch whose `delivery_timeout_ms` passed.
+    """Return the error of a batch whose `delivery_timeout_ms` passed.
 
     Args:
         timeout: `delivery_timeout_ms`, in seconds.
-        attempts: How often it was sent.
-        may_be_stored: Whether an attempt has no clear answer, or none yet.
-        last_error: Of the last attempt.
-        obstacle: What keeps it from being sent (again) now.
+        attempts: How often the batch was sent.
+        may_be_stored: True if an attempt has no clear answer, or none yet.
+        last_error: The error of the last attempt.
+        obstacle: The reason why it cannot be sent (again) now.
     """
     text = (
         f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} were "
@@ -151,12 +151,12 @@ def delivery_timed_out(
 def left_behind(
     error: KafkaError | None, partition: TopicPartition, count: int, *, may_be_stored: bool
 ) -> KafkaError:
-    """The error of a batch that is not sent because of what became of its transaction.
+    """Return the error of a batch that is not sent because its transaction failed or was aborted.
 
     Args:
-        error: What the transaction failed with, maybe at another partition; None: the application
+        error: The error of the transaction, maybe at another partition; None: the application
             aborted it.
-        may_be_stored: Whether an attempt has no clear answer.
+        may_be_stored: True if an attempt has no clear answer.
     """
     text = f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} "
     text += "are not sent any more: " if may_be_stored else "were not sent: "

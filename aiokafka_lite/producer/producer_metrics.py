@@ -1,4 +1,4 @@
-"""What the producer tells about itself, under Kafka's names (group `producer-metrics`)."""
+"""The producer's metrics, under Kafka's names (group `producer-metrics`)."""
 
 from collections.abc import Iterable
 from math import isfinite
@@ -11,8 +11,10 @@ __all__ = ["ProducerMetrics"]
 
 
 class _Window:
-    """What the requests of a window of time come to; all sums of them in one place, because an
-    idle service pays for each place that is touched."""
+    """Sums over the requests of one time window.
+
+    They are in one object, because an idle service pays for each object that it touches.
+    """
 
     __slots__ = (
         "batches",
@@ -52,7 +54,7 @@ class ProducerMetrics:
 
     def __init__(self) -> None:
         self._recent = Recent(_Window)
-        # Ever:
+        # Totals:
         self._requests = 0
         self._records = 0
         self._bytes = 0
@@ -61,7 +63,7 @@ class ProducerMetrics:
         self._splits = 0  # of batches
 
     def on_request(self, parts: Iterable[tuple[PartitionQueue, ProducerBatch]], now: float) -> None:
-        """A request with these batches leaves."""
+        """A request with these batches is sent."""
         window = self._window(now)
         for _, batch in parts:
             size, builder = batch.size, batch.builder
@@ -98,26 +100,26 @@ class ProducerMetrics:
             window.longest_throttle = max(window.longest_throttle, throttle)
 
     def on_failed(self, records: int, now: float) -> None:
-        """A batch of so many records will not be sent again."""
+        """A batch with this number of records will not be sent again."""
         self._window(now).failed += records
         self._failed += records
 
     def on_split(self, now: float) -> None:
-        """A batch goes on in pieces."""
+        """A batch was split."""
         self._window(now).splits += 1
         self._splits += 1
 
     def snapshot(
         self, pool: MemoryPool, now: float, *, in_flight: int, metadata_age: float
     ) -> dict[str, float | None]:
-        """All numbers as they are; averages and rates of the last half minute to minute.
+        """Return the current values; averages and rates cover the last 30 to 60 seconds.
 
-        An average or a maximum of nothing is None, and so is the age of metadata that there is
-        none of: 0.0 would be a measurement, and JSON has no nan.
+        An average or a maximum without measurements is None, and so is the age of missing
+        metadata: 0.0 would be a measurement, and JSON has no nan.
 
         Args:
-            in_flight: Requests without an answer.
-            metadata_age: Seconds; infinite before there is any.
+            in_flight: Unanswered requests.
+            metadata_age: Seconds; infinite before the first metadata.
         """
         milliseconds = 1000.0
         recent = self._recent
@@ -173,7 +175,7 @@ class ProducerMetrics:
         }
 
     def _window(self, now: float) -> _Window:
-        """The one to count in."""
+        """Return the window to count in."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)

@@ -1,19 +1,20 @@
-"""Records from other threads: handed over to the event loop many at a time.
+"""Hands records of other threads over to the event loop, many at a time.
 
-A thread puts its record into a line and wakes the loop only if nobody has since the loop looked
-last; so a burst of a thousand records costs one wake-up. The loop takes the whole line at once.
+A thread appends its record to a queue, and wakes the loop only if no thread has done so since the
+loop last checked; so a burst of a thousand records costs one wake-up. The loop takes the whole
+queue at once.
 
 Non-obvious:
-- The line is served strictly in order: while its first record waits for memory or a topic, one
-  task waits with it and everybody behind it.
-- The line is bounded; a thread waits for room in it, so that it cannot outrun the producer. The
-  loop's own thread must not wait for itself: it is refused instead.
-- The line knows the producer's face weakly, so that a dropped producer is collected at once.
-- Every future gets an outcome, however the loop ends. A loop that is closed drops the callbacks it
-  holds, and the callbacks here (`_Alarm`) report that: so a thread that waits for a loop which was
-  closed without `stop` learns of it.
-- What an application's serializer, partitioner or interceptor raises belongs to its record, be it
-  a CancelledError. Only KeyboardInterrupt and SystemExit also go on to the loop, which they end.
+- The queue is served strictly in order: while its first record waits for memory or a topic, one
+  task waits for it, and all records behind it wait too.
+- The queue is bounded. A thread waits for room in it, so that it cannot outrun the producer. The
+  loop's own thread cannot wait for itself, so its call raises instead.
+- The queue refers to the producer weakly, so that a dropped producer is collected at once.
+- Every future gets an outcome, however the loop ends. A loop that is closed drops its callbacks,
+  and the callbacks here (`_Alarm`) report that. So a thread does not wait forever for a loop that
+  was closed without `stop`.
+- An exception of the application's serializer, partitioner or interceptor fails its record, even
+  a CancelledError. Only KeyboardInterrupt and SystemExit also propagate to the loop and end it.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ __all__ = ["HandOver"]
 LONGEST_LINE: Final = 10_000  # records
 
 WATCH_FOR: Final = 86_400.0
-"""Seconds after which the timer that the loop drops when it is closed is made anew."""
+"""Seconds after which the timer that reports the loop's closing is created again."""
 
 Outcome = Future[Acknowledged]
 
@@ -47,13 +48,13 @@ class _Handed(NamedTuple):
 
 
 class HandOver:
-    """The line of one producer. Owns the task that waits for its first record, if one does.
+    """The queue of one producer. Owns the task that waits for its first record, if there is one.
 
     Args:
-        loop: The producer's.
+        loop: The producer's event loop.
         append: Takes a record; called in the loop.
-        wait: Waits for what a record lacks; called in the loop.
-        max_block: Seconds that a thread waits for room in the line.
+        wait: Waits for the memory or topic a record lacks; called in the loop.
+        max_block: Seconds that a thread waits for room in the queue.
     """
 
     def __init__(
@@ -69,23 +70,23 @@ class HandOver:
         self._max_block = max_block
         self._line: deque[_Handed | asyncio.Future[None]] = deque()  # records; marks of `drain`
         self._room = threading.Condition()
-        self._woken = False  # the loop was asked to look, and has not yet
-        self._refusal: KafkaError | None = None  # of every record put from now on
+        self._woken = False  # the loop was woken and has not checked yet
+        self._refusal: KafkaError | None = None  # fails every record put from now on
         self._taken: dict[Outcome, Ack] = {}  # of the records in a batch
-        self._first: _Handed | None = None  # taken out of the line, for the task to wait for
+        self._first: _Handed | None = None  # taken out of the queue; the task waits for it
         self._task: asyncio.Task[None] | None = None
         self._ended = False
         self._watch: asyncio.TimerHandle | None = None
 
     def put(self, fields: tuple[Any, ...]) -> Outcome:
-        """Put a record into the line; from any thread.
+        """Put a record into the queue; from any thread.
 
         Returns:
-            A future, which fails with ProducerClosed once the line is closed.
+            A future, which fails with ProducerClosed once the queue is closed.
 
         Raises:
-            KafkaTimeoutError: There was no room in the line within `max_block`.
-            BufferExhaustedError: There is none, and this is the loop's own thread.
+            KafkaTimeoutError: The queue had no room within `max_block`.
+            BufferExhaustedError: The queue has no room, and this is the loop's own thread.
             ProducerClosed: The producer's loop is closed.
         """
         outcome: Outcome = Future()
@@ -115,7 +116,7 @@ class HandOver:
             )
 
     def _wake(self) -> bool:
-        """Have the loop look at the line; False if it is closed."""
+        """Wake the loop to check the queue; False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(_Alarm(self))
         except RuntimeError:
@@ -126,15 +127,15 @@ class HandOver:
     # In the loop
 
     def on_alarm(self) -> None:
-        """Append all that stand in line, until one has to wait."""
+        """Append the queued records, until one has to wait."""
         with self._room:
             self._woken = False
         self.serve()
 
     def serve(self) -> None:
-        """Append what stands in line now, without being woken."""
+        """Append the queued records now, without a wake-up."""
         if self._task is not None:
-            return  # it goes on from there
+            return  # the task continues from there
         while (first := self._next()) is not None:
             if not isinstance(first, _Handed):
                 if not first.done():
@@ -152,7 +153,7 @@ class HandOver:
             self._watch = self._loop.call_later(WATCH_FOR, _Alarm(self, watch=True))
 
     async def drain(self) -> None:
-        """Wait until all that stand in line now are in a batch, or have failed.
+        """Wait until all records queued now are in a batch or have failed.
 
         Cancellation: stops the wait.
         """
@@ -164,8 +165,7 @@ class HandOver:
             await mark
 
     async def close(self, deadline: float) -> None:
-        """Refuse what is put from now on; append what stands in line until the deadline, then fail
-        the rest.
+        """Refuse new records, append the queued ones until the deadline, then fail the rest.
 
         Args:
             deadline: Loop time.
@@ -183,11 +183,12 @@ class HandOver:
             self._fail_line(stopped)
 
     def end(self, error: KafkaError) -> None:
-        """Refuse what is put from now on, and give everything that has no outcome one; from any
-        thread, also after the loop was closed. Idempotent.
+        """Refuse new records and fail all that have no outcome. Idempotent.
+
+        It may be called from any thread, also after the loop was closed.
 
         Args:
-            error: What became of records that were not sent; those in a batch may have been.
+            error: Fails the records that were not sent; those in a batch may have been stored.
         """
         with self._room:
             self._ended = True
@@ -208,12 +209,12 @@ class HandOver:
             self._watch = None
 
     def on_dropped(self) -> None:
-        """A callback will not be called (again): the loop is closed, if it was not cancelled."""
+        """The loop dropped a callback: it was called, it was cancelled, or the loop is closed."""
         if self._loop.is_closed():
             self.end(_loop_closed())
 
     def on_watched(self) -> None:
-        """The watch is over, as long as it was."""
+        """The timer fired after `WATCH_FOR` seconds; `serve` creates it again if needed."""
         self._watch = None
         self.serve()
 
@@ -233,8 +234,8 @@ class HandOver:
         if first is None:
             self.serve()
         elif task.cancelled() and task.cancelling():
-            # By somebody who cancels all tasks of the loop, most likely to end it: nobody may be
-            # left to serve the line. (Without `cancelling`, it is what the partitioner raised.)
+            # The application cancels all tasks of the loop, most likely to end it, so the queue may
+            # never be served again. (Without `cancelling`, the partitioner raised the error.)
             cancelled = ProducerClosed(
                 "the record was not sent: the task that waited for its topic, or for memory, was"
                 " cancelled with the tasks of its event loop"
@@ -246,7 +247,7 @@ class HandOver:
             self.serve()
 
     def _fail_line(self, error: KafkaError) -> None:
-        """Fail all that stand in line, and the first of them, which waits outside of it."""
+        """Fail all queued records, and the first one, which waits outside of the queue."""
         with self._room:
             failed = list(self._line)
             self._line.clear()
@@ -264,7 +265,7 @@ class HandOver:
             task.cancel()
 
     def _next(self) -> "_Handed | asyncio.Future[None] | None":
-        """The first in line whose sender did not give up, or None."""
+        """Return the first queued record whose future was not cancelled, or None."""
         with self._room:
             while self._line:
                 first = self._line.popleft()
@@ -286,10 +287,10 @@ class HandOver:
         return None
 
     def _on_raised(self, handed: _Handed, error: BaseException) -> None:
-        """What a record raised is its sender's to know."""
+        """Fail a record's future with the error that appending it raised."""
         _fail(handed.outcome, error)
         if isinstance(error, KeyboardInterrupt | SystemExit):
-            self._loop.call_soon(self.serve)  # those behind it, if the loop goes on
+            self._loop.call_soon(self.serve)  # the records behind it, if the loop keeps running
             raise error
 
     def _follow(self, ack: Ack, outcome: Outcome) -> None:
@@ -297,7 +298,7 @@ class HandOver:
             _tell(outcome, ack)
             return
         self._taken[outcome] = ack
-        # The callback holds the dict alone: a line that has ended is part of no cycle.
+        # The callback refers only to the dict: a queue that has ended is part of no cycle.
         ack.add_done_callback(partial(_on_done, self._taken, outcome))
 
 
@@ -305,8 +306,8 @@ class _Alarm:
     """A callback of the loop that reports when the loop drops it.
 
     Args:
-        line: To serve.
-        watch: Whether it is only there to be dropped.
+        line: The queue to serve.
+        watch: True if its only purpose is to be dropped.
     """
 
     __slots__ = ("_line", "_watch")
@@ -335,7 +336,7 @@ def _tell(outcome: Outcome, ack: Ack) -> None:
     if error is not None:
         _fail(outcome, error)
     else:
-        with contextlib.suppress(InvalidStateError):  # `end` was quicker, in another thread
+        with contextlib.suppress(InvalidStateError):  # `end` came first, in another thread
             outcome.set_result(ack.result())
 
 
@@ -345,7 +346,7 @@ def _fail(outcome: Outcome, error: BaseException) -> None:
         stopped.__cause__ = error
         error = stopped
     with contextlib.suppress(InvalidStateError):  # as above
-        # Of one error for many records each gets a copy: the tracebacks would pile up.
+        # One error may fail many records. Each gets a copy, or the tracebacks would accumulate.
         outcome.set_exception(copy.copy(error) if isinstance(error, KafkaError) else error)
 
 

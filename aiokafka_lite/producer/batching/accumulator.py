@@ -1,18 +1,18 @@
-"""The accumulator: records in, batches out, a queue for each partition (seed 0). No socket.
+"""The accumulator: records in, batches out, with a queue for each partition. No socket.
 
-What runs for every record is `AppendCore`, for every batch `BatchCore`, each native or a
-twin, chosen here. `Accumulator`, the same Python over both, is the rest: it lets batches go that
-have lingered, takes a batch back that has to be sent again, takes one apart that is too large, and
-fails what is not sent. Times are handed in (seconds of the loop's clock).
+`AppendCore` runs for every record, `BatchCore` for every batch; both are native or a Python twin,
+chosen here. `Accumulator` is Python over either and does the rest: it releases batches that have
+lingered, takes back batches to retry, splits batches that are too large, and fails batches that
+are not sent. Callers pass the time (seconds of the loop's clock).
 
 Non-obvious:
 - The open batch of a partition is the last of its queue. It stays open, and grows, until the
   sender takes it: with `linger_ms=0` records batch up behind the requests in flight.
-- All batches linger equally long, so the one that lingers longest is always the first of one list.
-- While anybody waits for memory no batch lingers: what lingers is what holds the memory.
-- A large batch is compressed by another thread before it is sealed; until then its partition waits
-  (its order depends on it), and only its.
-- Nothing here is O(partitions) but `adopt`, which runs when metadata changes.
+- All batches linger equally long, so the oldest lingering batch is always the first of one list.
+- While a send waits for memory no batch lingers, because lingering batches hold the memory.
+- Another thread compresses a large batch before it is sealed. Until then its partition waits, to
+  keep its order; other partitions do not.
+- Nothing here is O(partitions) except `adopt`, which runs when metadata changes.
 """
 
 import asyncio
@@ -64,24 +64,24 @@ else:
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
 COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
-"""Bytes from which a batch is compressed outside the event loop's thread; handing a smaller one
-over would cost about as much as compressing it."""
+"""Bytes from which a batch is compressed outside the event loop's thread. For a smaller one, the
+handover would cost about as much as the compression."""
 
 
 class Accumulator(BatchCore):
-    """All partitions' queues of one producer.
+    """The queues of all partitions of one producer.
 
     Args:
-        loop: Whose acks these are.
-        options: The producer's.
-        pool: Where the batches' memory comes from.
-        identity: The producer's, for the batches' sequence numbers.
+        loop: The producer's event loop.
+        options: The producer's options.
+        pool: Provides the batches' memory.
+        identity: The producer's identity, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
-        on_opened: The same, for a batch that was just begun: it may be sent inside this call.
+        on_opened: Likewise for a batch that was just begun; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
-        on_held: Called when a batch is held while `watched` is False; `watched` is True then.
-        on_unsendable: Called with a queue, its first waiting batch, and why that cannot be put
-            into bytes.
+        on_held: Called when a queue holds a batch and `watched` was False; it is True by then.
+        on_unsendable: Called with a queue, its first waiting batch, and the error that keeps the
+            batch from being serialized.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class Accumulator(BatchCore):
     ) -> None:
         super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering, on_held)
         self.whole: set[ProducerBatch] = set()
-        """Batches filled by hand: their one ack is all their records', so they are not split."""
+        """Batches of `send_batch`: one ack stands for all their records, so they are not split."""
         self.transaction = 0
-        """Counts those that were begun: what was to be sent in one is not sent in another."""
+        """Counts the transactions begun: a record for one transaction is not sent in another."""
         self._on_unsendable = on_unsendable
-        self._topic_ids: dict[str, UUID] = {}  # of the known topics, where it is told
+        self._topic_ids: dict[str, UUID] = {}  # of the known topics, if the broker returned one
 
     # Records in
 
@@ -112,12 +112,12 @@ class Accumulator(BatchCore):
         """Try a blocked record once more.
 
         Args:
-            memory: What it waited for, `size_for` bytes. It is given back if somebody else has
-                opened a batch meanwhile that has room for the record.
-            transaction: What was open when it was tried first, if that is some time ago.
+            memory: The memory it waited for, `size_for` bytes. It is given back if another record
+                has opened a batch meanwhile that has room for this one.
+            transaction: The transaction at the first attempt, unless that was just now.
 
         Raises:
-            BaseException: The refusal; or that transaction is over.
+            BaseException: The `refusal`, or an error because that transaction has ended.
         """
         self._granted = memory
         try:
@@ -149,14 +149,16 @@ class Accumulator(BatchCore):
         memory: bytearray,
         transaction: int | None = None,
     ) -> Ack:
-        """Append a whole batch to a partition that is known; the Ack of its first record.
+        """Append a whole batch to a known partition; return the Ack of its first record.
 
         Args:
-            memory: What the budget counts for it, `memory_for` bytes; its records lie elsewhere.
-            transaction: As of `append_again`.
+            memory: Counts for the batch in the budget, `memory_for` bytes; its records are stored
+                elsewhere.
+            transaction: As in `append_again`.
 
         Raises:
-            BaseException: The refusal, or that transaction is over; `memory` is given back.
+            BaseException: The `refusal`, or an error because that transaction has ended; `memory`
+                is given back.
         """
         try:
             self._check_open(transaction)
@@ -189,7 +191,7 @@ class Accumulator(BatchCore):
     # Time
 
     def on_lingered(self, now: float) -> float | None:
-        """Let batches go that have lingered long enough; the time of the next one, if any."""
+        """Release batches that have lingered long enough; return the next one's time, if any."""
         while self._lingering:
             queue, batch = self._lingering[0]
             if queue.open is batch:
@@ -202,7 +204,7 @@ class Accumulator(BatchCore):
         return None
 
     def hurry(self) -> None:
-        """Let no batch linger that is open now."""
+        """Release all open batches that linger."""
         while self._lingering:
             queue, batch = self._lingering.popleft()
             if queue.open is batch:
@@ -210,18 +212,17 @@ class Accumulator(BatchCore):
                 self._on_ready(queue)
 
     def unresolved(self) -> Iterator[ProducerBatch]:
-        """All batches that have no outcome yet."""
+        """Return all batches without an outcome."""
         for queue in self.active:
             yield from (batch for batch in queue.in_flight if not batch.done)
             yield from queue.waiting
 
     def close_old(self, now: float) -> None:
-        """Close open batches that could have been sent and are half as old as they may become.
+        """Close open batches that are due and older than half of `delivery_timeout_ms`.
 
-        A record's time runs from the first record of its batch. A record that comes this late
-        begins another batch, or it would fail with the old one moments after it was sent. The
-        order of the partition stays as it is. Another batch takes memory, so this leaves the
-        batches open while memory is short.
+        A record's time runs from the first record of its batch. A record this late begins another
+        batch; in the old one it could time out moments after `send`. The partition's order does
+        not change. Another batch takes memory, so the batches stay open while memory is short.
         """
         pool = self.pool
         if pool.waiting or pool.unused < pool.total // 2:
@@ -233,11 +234,11 @@ class Accumulator(BatchCore):
                 self.cut_short(queue, batch)
 
     def overdue(self, now: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """The batches whose `delivery_timeout_ms` is over."""
+        """Return the batches whose `delivery_timeout_ms` has passed."""
         created = now - self._options.delivery_timeout
         late = []
         for queue in self.active:
-            # One that was put back is older than those in flight: each of the two has its order.
+            # A batch that was put back is older than those in flight: each deque has its own order.
             for batches in (queue.in_flight, queue.waiting):
                 for batch in batches:
                     if batch.created > created:
@@ -249,11 +250,11 @@ class Accumulator(BatchCore):
     # Batches out
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Have another thread compress the first waiting batch, if it is large; whether it does.
+        """Compress the first waiting batch in a thread if it is large; True if that was begun.
 
-        The batch is closed, and not sendable until then. Should it be resolved meanwhile (it is
-        overdue, or the producer stops), its buffer may be reused under the thread's hands: what
-        comes out is thrown away.
+        The batch is closed, and not sendable until the thread is done. If it is resolved meanwhile
+        (it is overdue, or the producer stops), its buffer may be reused while the thread reads it:
+        the result is discarded.
         """
         batch = queue.waiting[0]
         options = self._options
@@ -281,14 +282,14 @@ class Accumulator(BatchCore):
         if batch.done:
             return
         if error is not None:
-            batch.last_error = error  # sealing it here and now will tell the same, or succeed
+            batch.last_error = error  # sealing it in this thread raises the same, or succeeds
         else:
             batch.payload = work.result()
             batch.size = len(batch.payload)
         self._on_ready(queue)
 
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Wait again, before everything that was sent, or came, after it."""
+        """Queue a batch again, before all batches that were sent or begun after it."""
         self.hold(queue)
         place = 0
         for other in queue.waiting:
@@ -316,13 +317,13 @@ class Accumulator(BatchCore):
         self._settle_piece(queue, batch, sequence, base_offset, log_append_time, log_start_offset)
 
     def confirm_sent(self, batch: ProducerBatch) -> None:
-        """It was written with acks=0; its memory is free."""
+        """Resolve a batch that was written with acks=0, and free its memory."""
         buffer = batch.buffer
         batch.confirm_sent()
         self._recycle(buffer)
 
     def fail_piece(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        """The present piece is refused for good; the next one takes its place, and its number."""
+        """Fail the current piece for good; the next piece takes its place and its number."""
         self._settle_piece(queue, batch, batch.base_sequence, -1, -1, -1, error)
 
     def _settle_piece(
@@ -344,17 +345,17 @@ class Accumulator(BatchCore):
             self._recycle(buffer)
 
     def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The broker finds the batch too large: send it in pieces of half that size (KIP-126).
+        """Split a batch that is too large for the broker into pieces of half its size (KIP-126).
 
-        They go one after the other, in the batch's place and under its numbers. Their memory is
-        their own; the budget goes on counting the batch's.
+        They are sent one after the other, in the batch's place and with its numbers. They have
+        their own memory; the budget still counts that of the batch.
         """
         limit = batch.builder.size // 2
         batch.split(pieces([batch.builder, *batch.rest], queue.topic_partition, limit))
         self.put_back(queue, batch)
 
     def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        """It will not be sent (again); its memory is free."""
+        """Fail a batch that will not be sent (again), and free its memory."""
         if batch is queue.open:
             queue.open = None
         if batch in queue.waiting:
@@ -373,15 +374,15 @@ class Accumulator(BatchCore):
     def adopt(
         self, topic: str, partitions: Mapping[int, Partition], topic_id: UUID | None = None
     ) -> TopicQueues:
-        """Know a topic's partitions, and which of them have a leader.
+        """Update a topic's partitions, and which of them have a leader.
 
         Args:
-            topic_id: None where it is not told.
+            topic_id: None if the broker did not return one.
         """
         count = max(partitions) + 1
         queues = self.topics.get(topic)
         if queues is not None and count < len(queues.queues):
-            self.forget(topic)  # deleted, and made again with fewer
+            self.forget(topic)  # deleted and recreated with fewer partitions
             queues = self.topics.get(topic)
         if queues is None:
             queues = TopicQueues(topic, count, random.randrange(count))
@@ -392,7 +393,7 @@ class Accumulator(BatchCore):
             number for number, known in partitions.items() if known.leader != NO_LEADER
         )
         if queues.sticky.topic_partition.partition >= count:
-            queues.move_on()  # made again with fewer, while something was queued
+            queues.move_on()  # recreated with fewer partitions while batches were queued
         if topic_id is not None and self._topic_ids.setdefault(topic, topic_id) != topic_id:
             self._topic_ids[topic] = topic_id
             for queue in queues.queues:
@@ -401,7 +402,7 @@ class Accumulator(BatchCore):
         return queues
 
     def forget(self, topic: str) -> None:
-        """A topic that nothing is queued for; a record sent to it makes it known again."""
+        """Forget a topic without queued batches; the next record sent to it looks it up again."""
         queues = self.topics.get(topic)
         if queues is not None and all(queue.empty for queue in queues.queues):
             del self.topics[topic]

@@ -1,21 +1,21 @@
-"""The producer's memory: a budget in bytes that coroutines wait for, and the buffers made of it.
+"""The producer's memory: a budget in bytes for which coroutines wait, and its buffers.
 
-Seed 0's `BufferPool` without its lock. Exactly one size, the batch size, is pooled: a buffer of
-it that comes back is kept and handed out again, so that a busy producer touches the same memory
-over and over (it stays in cache, and costs no page fault). Any other size is counted, made, and
-dropped after use; where one does not fit beside the pooled buffers, pooled ones are dropped for it.
+Kafka's `BufferPool` without its lock. Exactly one size, the batch size, is pooled: a returned
+buffer of that size is kept and reused, so that a busy producer touches the same memory again and
+again (it stays in cache and causes no page faults). A buffer of any other size is allocated,
+counted in the budget, and dropped after use; pooled buffers are dropped if it does not fit.
 
 Non-obvious:
-- The pool grows from nothing: `available` counts bytes that are in no buffer at all, and
-  available + pooled buffers + handed out + gathered by the head of the line is always the total.
-- Waiters are served first in, first out. While anybody waits, nobody takes without waiting: a
-  small request never starves a large one that came first.
-- Only the head of the line gathers, piece by piece, as memory comes back. Whoever leaves the line,
-  served or not, lets the next one look, so no wake-up is lost.
+- The pool starts empty: `_available` counts the bytes that are in no buffer at all, and
+  available + pooled buffers + handed out + gathered by the first waiter is always the total.
+- Waiters are served first in, first out. While there are waiters, every request has to wait: a
+  small one never starves a larger one that came first.
+- Only the first waiter gathers memory, piece by piece, as it comes back. A waiter that leaves the
+  queue, served or not, lets the next one check, so no wake-up is lost.
 - Memory belongs to a waiter from the moment its future is resolved. A waiter cancelled between that
   moment and its next step gives the buffer back itself.
-- All waiters share one timer. A timeout for each would cost more than the wait. It is not cancelled
-  when the last of them is served: the next one is likely to come at once.
+- All waiters share one timer, because a timeout for each would cost more than the wait. The timer
+  is not cancelled when the last waiter is served: another is likely to follow at once.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["MemoryPool"]
 
 
 class _Waiter:
-    """One place in the line: what it wants, what it has gathered, and whom to wake."""
+    """A queued request: its size, the bytes gathered for it, and the future to resolve."""
 
     __slots__ = ("deadline", "future", "gathered", "size")
 
@@ -46,7 +46,7 @@ class MemoryPool:
     Args:
         total: Budget in bytes for all buffers together (`buffer_memory`).
         poolable_size: The one size in bytes that is kept for reuse (`max_batch_size`).
-        why_short: Says why no memory comes free, for the error of a waiter whose time ran out.
+        why_short: Explains why no memory is released, for the error of a waiter that timed out.
 
     Source: Kafka's `BufferPool` (`buffer.memory`, `max.block.ms`).
     """
@@ -56,31 +56,31 @@ class MemoryPool:
         self.poolable_size = poolable_size
         self._why_short = why_short
         self.exhausted = 0
-        """How often somebody had to wait, since the pool was made."""
+        """How many requests had to wait since the pool was created."""
         self._available = total  # bytes that are in no buffer
         self._pooled: list[bytearray] = []  # a stack: the last one returned is the warmest
-        # An OrderedDict because both ends matter: the head is served, and anyone may leave.
+        # An OrderedDict because the first waiter is served and any waiter may leave.
         self._waiters: OrderedDict[_Waiter, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._closed: BaseException | None = None
 
     @property
     def unused(self) -> int:
-        """Bytes nobody holds: pooled buffers and what was never made into one."""
+        """Bytes that are free: pooled buffers, and bytes that are in no buffer."""
         return self._available + len(self._pooled) * self.poolable_size
 
     @property
     def used(self) -> int:
-        """Bytes handed out, or set aside for the head of the line."""
+        """Bytes handed out or gathered for the first waiter."""
         return self.total - self.unused
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """The number of waiters."""
         return len(self._waiters)
 
     def try_take(self, size: int) -> bytearray | None:
-        """Take a buffer of `size` bytes at once, or None: too little is free, or others wait.
+        """Take a buffer of `size` bytes at once; None if too little is free or others wait.
 
         Raises:
             ValueError: `size` is more than the whole pool will ever have.
@@ -99,17 +99,17 @@ class MemoryPool:
         return buffer
 
     async def take(self, size: int, deadline: float) -> bytearray:
-        """Take a buffer of `size` bytes, in turn, waiting for others to give theirs back.
+        """Take a buffer of `size` bytes, waiting in turn until enough memory is free.
 
         Args:
             size: Bytes.
             deadline: Loop time until which to wait.
 
         Raises:
-            KafkaTimeoutError: The deadline passed; whatever was gathered is given back.
+            KafkaTimeoutError: The deadline passed; gathered memory is given back.
             ValueError: `size` is more than the whole pool will ever have.
 
-        Cancellation: gives back all, also what was granted but not yet seen.
+        Cancellation: gives all memory back, even if it was granted already.
         """
         buffer = self.try_take(size)
         if buffer is not None:
@@ -118,7 +118,7 @@ class MemoryPool:
         waiter = _Waiter(size, deadline, loop.create_future())
         self._waiters[waiter] = None
         self.exhausted += 1
-        self._serve()  # being first in line may already be enough to gather something
+        self._serve()  # the first waiter may be able to gather memory already
         if not waiter.future.done():
             self._arm(loop, deadline)
         try:
@@ -127,11 +127,11 @@ class MemoryPool:
             if waiter in self._waiters:
                 self._leave(waiter)
             elif not waiter.future.cancelled() and waiter.future.exception() is None:
-                self.give(waiter.future.result())  # granted, but not seen
+                self.give(waiter.future.result())  # granted, but not received
             raise
 
     def give(self, buffer: bytearray) -> None:
-        """Give a buffer back; the next in line is served from it. The caller must forget it."""
+        """Give a buffer back and serve the next waiter. The caller must not use it any more."""
         if len(buffer) == self.poolable_size:
             self._pooled.append(buffer)
         else:
@@ -140,7 +140,7 @@ class MemoryPool:
             self._serve()
 
     def close(self, error: BaseException) -> None:
-        """Fail all in line, and all who come later, with `error`. Giving back still works."""
+        """Fail all waiters and all later requests with `error`. Buffers can still be given back."""
         self._closed = error
         while self._waiters:
             waiter = next(iter(self._waiters))
@@ -157,18 +157,16 @@ class MemoryPool:
         return ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
 
     def _free_up(self, size: int) -> None:
-        """Drop pooled buffers until `size` bytes, or all there are, are in no buffer."""
+        """Drop pooled buffers until `size` bytes are in no buffer, or no pooled one is left."""
         while self._available < size and self._pooled:
             self._pooled.pop()
             self._available += self.poolable_size
 
     def _serve(self) -> None:
-        """Give to the head of the line, and on down it, until one is not satisfied."""
+        """Serve the waiters in order, until one cannot be satisfied."""
         while self._waiters:
             waiter = next(iter(self._waiters))
-            if (
-                waiter.future.done()
-            ):  # cancelled: its own step has not run yet, but its place is free
+            if waiter.future.done():  # cancelled: its task has not run yet, but its place is free
                 self._remove(waiter)
                 continue
             if waiter.size == self.poolable_size and not waiter.gathered and self._pooled:
@@ -197,7 +195,7 @@ class MemoryPool:
         self._serve()
 
     def _remove(self, waiter: _Waiter) -> None:
-        """Take one out of the line; what it gathered is nobody's again."""
+        """Remove a waiter from the queue; the memory it gathered is free again."""
         self._waiters.pop(waiter)
         self._available += waiter.gathered
         waiter.gathered = 0
@@ -210,7 +208,7 @@ class MemoryPool:
         self._timer = loop.call_at(deadline, self._expire, loop)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Turn away all whose time is over, then look at the clock again for the next of them."""
+        """Fail all waiters whose deadline has passed, then set the timer for the next deadline."""
         self._timer = None
         now = loop.time()
         earliest = float("inf")
@@ -230,5 +228,5 @@ class MemoryPool:
             f"no {size} bytes of the producer's buffer_memory ({self.total}) came free in time: "
             f"{self._why_short()}"
         )
-        error.ambiguous = False  # what waits for memory is in no batch
+        error.ambiguous = False  # a record that waits for memory is in no batch
         return error

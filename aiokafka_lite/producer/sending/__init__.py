@@ -1,1 +1,1 @@
-"""Sending: from ready batches to produce requests, and back to their outcome."""
+"""Sending: from ready batches to produce requests, and from answers to outcomes."""

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""The bytes around the batches. Their specification is the twin beside this module."""
+"""Native codec for the bytes around the batches. The Python twin is its specification."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -60,7 +60,7 @@ def encode_frame(
     cdef PartitionQueue queue
     cdef ProducerBatch batch
     cdef dict topics = {}
-    cdef list encoded = []  # the topics' names, in their order
+    cdef list encoded = []  # the topics' encoded names, in order
     for queue, batch in parts:
         topic = (<tuple>queue.topic_partition)[0]
         of = topics.get(topic)
@@ -117,7 +117,7 @@ def encode_frame(
         size += at - scratch
         if first is None:
             first = piece
-        put32(PyBytes_AS_STRING(first), <uint32_t>(size - 4))  # nobody has seen it yet
+        put32(PyBytes_AS_STRING(first), <uint32_t>(size - 4))  # not shared yet
     finally:
         PyMem_Free(scratch)
     return pieces

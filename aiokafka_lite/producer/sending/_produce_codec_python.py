@@ -1,5 +1,6 @@
-"""The bytes around the batches of a Produce request, and of an answer that all were stored: the
-readable specification. Versions 9 to 13; the generated messages say the same, for any version.
+"""Encodes a Produce request and decodes a response without errors: the readable specification.
+
+For versions 9 to 13; the generated messages are equivalent, for any version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ Place = tuple[int, int, int]
 """Where a batch was stored: base offset, log append time (ms), log start offset."""
 
 TOPIC_IDS_FROM: Final = 13
-"""Version that names topics by their id alone."""
+"""First version that identifies topics only by id."""
 
 _HEADER: Final = Layout(">ihhi")
 _ACKS_AND_TIMEOUT: Final = Layout(">hi")
@@ -37,13 +38,13 @@ def encode_frame(
     names: Mapping[str, bytes],
     transactional_id: bytes = b"\x00",
 ) -> list[Buffer]:
-    """A whole request, its size in front, in pieces: the batches are among them as they lie.
+    """Encode a whole request, with its size, as a list of pieces; the batches are not copied.
 
     Args:
         client_id: In UTF-8.
-        parts: Sealed batches, and where they belong.
-        names: How the version names each topic: a compact string, or 16 bytes of id.
-        transactional_id: As a compact string; a zero for none.
+        parts: Sealed batches with their queues.
+        names: Each topic as the version encodes it: a compact string, or 16 bytes of id.
+        transactional_id: As a compact string; a zero byte for none.
     """
     topics: dict[str, list[tuple[int, Buffer]]] = {}
     for queue, batch in parts:
@@ -76,14 +77,14 @@ def encode_frame(
 def read_stored(
     frame: Buffer, version: int, names: Mapping[bytes, str] | None
 ) -> tuple[int, dict[tuple[str, int], Place]] | None:
-    """Read a response, correlation id and all, if it says that every batch was stored.
+    """Read a response, correlation id included, if it says that every batch was stored.
 
     Args:
-        names: The topics' names by their id's 16 bytes, where the version names none.
+        names: The topics' names by their id's 16 bytes, if the version uses ids.
 
     Returns:
-        The throttle time in milliseconds, and by (topic, partition) where each batch is; None if
-        anything else is said, or the bytes are no such response: the generated decoder tells.
+        The throttle time in milliseconds, and the place of each (topic, partition). None if the
+        response says anything else or is invalid: the generated decoder handles it.
     """
     try:
         return _read(frame, version, names)

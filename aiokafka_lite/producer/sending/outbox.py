@@ -1,25 +1,25 @@
-"""One broker's outbox: the partitions it leads that have something to send, and how it is drained.
+"""One broker's outbox: its partitions that have something to send, and the requests in flight.
 
-When something may be sent, the next pass of the event loop puts, without any await, one batch of
-every ready partition into a request, and request after request in flight, until nothing is ready or
-`max_in_flight_requests_per_connection` are. The outbox' one task only sees to the connection: it
-sleeps until there is none, or the socket takes no more. No request has a task, or a future.
+When something may be sent, the next iteration of the event loop puts one batch of every ready
+partition into a request, without any await. It sends requests until nothing is ready or
+`max_in_flight_requests_per_connection` are in flight. The outbox's task only maintains the
+connection: it sleeps until the connection is lost or the socket is full. No request has a task or a
+future.
 
 Non-obvious:
-- A pass of the event loop costs an idle service a fifth of its latency, so there are just two
-  between a send and its outcome: one that waits for the neighbours of a record, and the one that
-  brings the response. That one also wakes those who wait, when all it says has been noted.
-- A failure is told in a pass of its own: a connection fails its requests from anywhere, from
-  inside a call of the outbox too.
-- One request carries many partitions because requests, not bytes, are what producing costs. It
-  holds at most one batch of a partition (brokers refuse more) and, but for a single larger batch,
-  at most `max_request_size` bytes.
-- A partition that was not served goes to the back of the line only if it was: one that found no
-  room in a request stays first for the next.
-- `ready` may name partitions that have nothing to send by now, or that moved away: whether a
-  partition is `sendable` is asked when its turn comes. So the cost follows events, not
-  partitions.
-- When a request was sent, the kernel has its batches, or the connection a copy: so a batch may be
+- An iteration of the event loop costs an idle service a fifth of its latency. So there are only
+  two between a send and its outcome: one that collects other records of the same request, and one
+  that reads the response. The latter also wakes the waiters, after it has processed the response.
+- A failure is reported in its own iteration, because a connection may fail its requests at any
+  time, even inside a call of the outbox.
+- One request carries many partitions because the cost is per request, not per byte. It holds at
+  most one batch of a partition (brokers refuse more) and at most `max_request_size` bytes, except
+  for a single larger batch.
+- A partition goes to the back of the queue only after it was served; one whose batch did not fit
+  into a request stays first for the next.
+- `ready` may contain partitions that have nothing to send any more, or that moved to another
+  broker: `sendable` is checked when their turn comes. So the cost follows events, not partitions.
+- Once a request is sent, the kernel or the connection has a copy of its batches. So a batch may be
   resolved, and its buffer reused, while its request is still in flight.
 """
 
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class Returns(Protocol):
-    """Who is told what became of the batches that were in a request."""
+    """Receives the outcome of the batches of a request."""
 
     def on_answer(
         self,
@@ -67,32 +67,36 @@ class Returns(Protocol):
         woken: list[ProducerBatch],
         leader: Node | None = None,
     ) -> None:
-        """The broker answered for the batch; where it named another leader, maybe its address.
-        If it stored it, those to be woken are added to `woken`."""
+        """The broker answered for the batch.
+
+        Args:
+            woken: The batch is appended to it if it is stored and has waiters to wake.
+            leader: The new leader's address, if the broker returned one.
+        """
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """With acks=0: it was handed to the socket."""
+        """With acks=0: the batch was written to the socket."""
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """Nobody answered for the batch."""
+        """The batch got no answer."""
 
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
 
     def on_mistake(self, outbox: "Outbox", error: BaseException) -> None:
-        """The outbox came upon a mistake of its own."""
+        """The outbox failed because of a bug."""
 
 
 class Outbox:
-    """What waits to be sent to one broker.
+    """Sends the batches of one broker's partitions.
 
     Args:
-        node_id: The broker's.
-        cluster: Where its connections are found.
-        accumulator: Where the batches come from.
-        options: The producer's.
-        returns: Who is told about the batches' outcomes.
-        metrics: The producer's.
+        node_id: The broker's node id.
+        cluster: Provides the broker's connections.
+        accumulator: Provides the batches.
+        options: The producer's options.
+        returns: Receives the batches' outcomes.
+        metrics: The producer's metrics.
     """
 
     def __init__(
@@ -107,7 +111,7 @@ class Outbox:
         self.node_id = node_id
         self.ready: deque[PartitionQueue] = deque()
         self.in_flight = 0  # requests
-        self.trouble: KafkaError | None = None  # why there is no connection, as far as is known
+        self.trouble: KafkaError | None = None  # the last error that prevented a connection
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
@@ -117,10 +121,10 @@ class Outbox:
         self._requests = Requests(node_id, cluster, options, accumulator.identity)
         self._timeout = options.request_timeout
         self._expects_response = options.acks != 0
-        self._connection: Connection | None = None  # as it was found last
+        self._connection: Connection | None = None  # the last one that was found
         self._max_in_flight = options.max_in_flight
         self._alone = False  # the last request carried a single record
-        self._waker: asyncio.Future[None] | None = None  # what the task sleeps on
+        self._waker: asyncio.Future[None] | None = None  # the task sleeps on it
         self._pass_is_due = False
         self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
         self._moved_at = 0.0  # loop time of the last request, or of the first to be ready since
@@ -136,35 +140,35 @@ class Outbox:
 
     @property
     def connected(self) -> bool:
-        """Whether there is an open connection."""
+        """True if there is an open connection."""
         return self._connection is not None and not self._connection.closed
 
     @property
     def throttled(self) -> bool:
-        """Whether the broker asked for a pause that is not over."""
+        """True if the broker asked for a pause that is not over."""
         return self._paused_until > self.loop.time()
 
     def stalled_for(self, now: float) -> float:
-        """Seconds for which something has been ready here and nothing was sent."""
+        """Return the seconds for which partitions were ready but nothing was sent."""
         return now - self._moved_at if self.ready else 0.0
 
     def withdraw(self, queue: PartitionQueue) -> None:
-        """A partition is led by another broker now."""
+        """Remove a partition that is led by another broker now."""
         if queue.listed:
             self.ready.remove(queue)
             queue.listed = False
 
     def wake(self) -> None:
-        """Look in the next pass of the loop, if there is something that could be done."""
+        """Try to send in the next iteration of the loop, if anything may be sent."""
         if not self._pass_is_due and self._may_send:
             self._pass_is_due = True
             self.loop.call_soon(self._pass)
 
     def offer_at_once(self, queue: PartitionQueue) -> None:
-        """As `offer`, of a partition where a batch was just begun: from a call that has nothing
-        else half done.
+        """Offer a partition whose batch was just begun; the caller's state must be consistent.
 
-        A record that seems to be alone, as the one before it was, has no neighbours to wait for.
+        If the last request carried a single record, this one is probably alone too. It is then sent
+        at once, instead of waiting for other records.
         """
         if self._alone and not self.in_flight and not self._pass_is_due:
             waited = bool(self.ready)
@@ -185,7 +189,7 @@ class Outbox:
         )
 
     def _pass(self) -> None:
-        """Send what may be sent, or have the task see to the connection."""
+        """Send what may be sent, or wake the task to restore the connection."""
         self._pass_is_due = False
         self._look()
 
@@ -200,10 +204,10 @@ class Outbox:
                 self.on_mistake(error)
         elif self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
-        # else the task is at it, and sends by itself then
+        # else the task is connecting, and sends when it is done
 
     async def run(self) -> None:
-        """Have a connection whenever there is something to send, until cancelled."""
+        """Connect whenever there is something to send, until cancelled."""
         while True:
             self._waker = self.loop.create_future()
             self.wake()
@@ -222,15 +226,18 @@ class Outbox:
                 self.trouble = error
                 self._returns.on_unreachable(self, error)
                 if not isinstance(error, KafkaConnectionError):
-                    # The attempt may not have taken any time; such as when the broker is not in
-                    # the metadata any more, and the next refresh moves its partitions.
+                    # The attempt may have failed at once, for example because the broker is no
+                    # longer in the metadata. The next refresh then moves its partitions.
                     await asyncio.sleep(self._options.retry_backoff.delay(1))
                 continue
-            self._look()  # again: while this waited, the broker may have asked for a pause
+            self._look()  # checks again: the broker may have asked for a pause meanwhile
 
     async def drain(self) -> None:
-        """Nothing more is sent. With acks=0, see to it that the socket takes all that was: nobody
-        else tells, and what TLS has made of it is out of sight until the connection is closed."""
+        """Flush the connection with acks=0, after the last request.
+
+        No answer confirms the requests then, and the data that TLS buffers is only known to be
+        written once the connection is closed.
+        """
         if self._expects_response:
             return
         try:
@@ -243,7 +250,7 @@ class Outbox:
             log.debug("broker %d is gone before all was written: %s", self.node_id, error)
 
     def _send_ready(self, connection: Connection) -> None:
-        """Send all that may be sent at this moment."""
+        """Send all that may be sent now."""
         now = self.loop.time()
         while self.ready and self.in_flight < self._max_in_flight:
             parts = self._accumulator.collect(self.ready, now)
@@ -284,7 +291,7 @@ class Outbox:
     def on_response(
         self, parts: Sequence[Part], sent_at: float, response: ProduceResponse | AllStored
     ) -> None:
-        """A request was answered: note all that it says, then wake all who waited for it."""
+        """A request was answered: process the whole response, then wake the waiters."""
         self.in_flight -= 1
         woken: list[ProducerBatch] = []
         now = self.loop.time()
@@ -302,14 +309,14 @@ class Outbox:
                 self.wake()
         finally:
             if woken:
-                self._wake_all(woken)  # also where a mistake of ours is on its way
+                self._wake_all(woken)  # even if a bug raised an exception above
 
     def on_mistake(self, error: BaseException) -> None:
-        """A mistake of ours: nothing can be sent any more."""
+        """Report a bug: nothing can be sent any more."""
         self._returns.on_mistake(self, error)
 
     def on_failure(self, parts: Sequence[Part], error: BaseException) -> None:
-        """A request will not be answered."""
+        """A request failed and will not be answered."""
         self.in_flight -= 1
         if not isinstance(error, KafkaError):
             error = KafkaProtocolError(f"the response cannot be read: {error!r}")
@@ -317,7 +324,7 @@ class Outbox:
         self.wake()
 
     def on_written(self, parts: Sequence[Part]) -> None:
-        """A request that gets no answer was handed to the socket."""
+        """A request without an answer was written to the socket."""
         self.in_flight -= 1
         for queue, batch in parts:
             self._returns.on_written(queue, batch)
@@ -329,7 +336,7 @@ class Outbox:
         stored: Mapping[tuple[str, int], Place],
         woken: list[ProducerBatch],
     ) -> None:
-        """The broker stored all that it answers for."""
+        """The broker stored every batch in its response."""
         store = self._accumulator.store
         for queue, batch in parts:
             place = stored.get(queue.topic_partition)
@@ -339,12 +346,12 @@ class Outbox:
                 store(queue, batch, *place, woken)
 
     def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
-        """Wake those who wait for these batches, as a pass of the loop would."""
+        """Wake the waiters of these batches, as an iteration of the loop would."""
         for batch in woken:
             try:
                 batch.wake()
             except (SystemExit, KeyboardInterrupt) as error:
-                # It stops the loop; not from here, where the connection has frames in its hands.
+                # It stops the loop, but not here, where the connection is processing frames.
                 self.loop.call_soon(_raise, error)
 
     def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -378,8 +385,8 @@ class Outbox:
 
     def _pause(self, seconds: float) -> None:
         """Send nothing for a while: the broker throttles this client (KIP-219)."""
-        # A broker mutes the connection for as long as it says; beyond a request's time it would
-        # answer nothing that is in flight any more, so more than that is a mistake of its.
+        # A broker mutes the connection for the time it returns. For longer than a request's
+        # timeout, all requests in flight would time out, so a longer time is a broker bug.
         seconds = min(seconds, self._options.request_timeout)
         if self._connection is not None:
             self._connection.on_throttled(seconds)
@@ -389,14 +396,14 @@ class Outbox:
             self.loop.call_at(until, self._on_resumed, until)
 
     def _on_resumed(self, until: float) -> None:
-        """The pause is over; the timer may be a little early by the clock, which is not asked."""
+        """The pause is over. This does not check the clock: the timer may fire a little early."""
         if self._paused_until == until:
             self._paused_until = 0.0
         self.wake()
 
 
 class _Sent:
-    """A request in flight: whom the connection gives the response to."""
+    """A request in flight, to which the connection passes the response."""
 
     __slots__ = ("_outbox", "_parts", "_sent_at")
 
@@ -410,12 +417,12 @@ class _Sent:
 
     def set_result(self, response: ProduceResponse | AllStored | None, /) -> None:
         outbox = self._outbox
-        if response is None:  # told from inside the call that sends it, maybe
+        if response is None:  # perhaps inside the call that sends it
             outbox.loop.call_soon(outbox.on_written, self._parts)
             return
         try:
             outbox.on_response(self._parts, self._sent_at, response)
-        except Exception as error:  # a mistake of ours is not the connection's
+        except Exception as error:  # a bug here must not close the connection
             outbox.on_mistake(error)
 
     def set_exception(self, exception: BaseException, /) -> None:
@@ -423,7 +430,7 @@ class _Sent:
         outbox.loop.call_soon(outbox.on_failure, self._parts, exception)
 
     def exception(self) -> None:
-        """Nobody has to look: the failure is always told."""
+        """Do nothing: the failure is always reported."""
 
 
 def _raise(error: BaseException) -> None:

@@ -1,8 +1,8 @@
-"""Produce as it is spoken for every batch with every broker since Kafka 2.4.
+"""Fast codec for Produce with brokers since Kafka 2.4.
 
-The request is written in pieces, what is around the batches and the batches as they lie; and an
-answer that everything was stored is read in one pass, without an object a partition. Any other
-answer is left to the generated decoder.
+The request is a list of pieces, in which the batches are not copied. A response that every batch
+was stored is read in one pass, without an object per partition. The generated decoder reads all
+other responses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 FIRST_VERSION: Final = 9
-"""The first flexible one."""
+"""The first flexible version."""
 
 
 def compact(text: str) -> bytes:
-    """A string in bytes: a topic as the versions before `TOPIC_IDS_FROM` name it, or an id."""
+    """Encode a topic's name (for versions before `TOPIC_IDS_FROM`) or a transactional id."""
     out = bytearray()
     write_string(out, text, True)
     return bytes(out)
@@ -49,8 +49,8 @@ NOBODY: Final = b"\x00"
 """No transactional id."""
 
 AllStored: TypeAlias = tuple[int, dict[tuple[str, int], Place]]
-"""An answer that every batch was stored, and nothing else: the throttle time in milliseconds, and
-by (topic, partition) where."""
+"""A response that every batch was stored, and nothing else: the throttle time in milliseconds, and
+the place of each (topic, partition)."""
 
 
 class BatchesRequest(RequestInPieces):
@@ -59,9 +59,9 @@ class BatchesRequest(RequestInPieces):
     Args:
         acks: -1, 0 or 1.
         timeout_ms: How long the broker may wait for its replicas.
-        parts: Sealed batches, and where they belong.
-        names: How the version names each topic: see `compact`, or its id's 16 bytes.
-        topics: The other way round, for ids; None where topics are named by their names.
+        parts: Sealed batches with their queues.
+        names: Each topic as the version encodes it: see `compact`, or its id's 16 bytes.
+        topics: The topics' names by id; None if the version uses names.
         transactional_id: See `compact`; `NOBODY` outside of transactions.
     """
 

@@ -1,12 +1,12 @@
-"""How batches are put into a Produce request: which version, and how it names the topics.
+"""Builds Produce requests: chooses the version, and names or ids for the topics.
 
 Non-obvious:
-- Topics are named by their ids where the broker takes that (v13, KIP-516) and all of a request's
-  have one: what is meant for a topic that was deleted then never ends in another of its name.
-- A transaction of the newer generation is known by the version: from 12 on, a batch adds its
-  partition to the transaction (KIP-890); one of the older says what was added before.
-- What names and ids mean is kept as of one state of the metadata. New metadata begins anew, and
-  requests in flight go on referring to the old.
+- Topics are sent by id if the broker supports it (v13, KIP-516) and all topics of the request have
+  one. A record for a deleted topic then never reaches another topic of the same name.
+- The version determines the generation of the transaction: from 12 on, a batch adds its partition
+  to the transaction (KIP-890); in older versions it must have been added before.
+- Names and ids are cached for one state of the metadata. New metadata begins a new cache, and
+  requests in flight keep the old one.
 """
 
 from collections.abc import Sequence
@@ -45,13 +45,13 @@ Part = tuple[PartitionQueue, ProducerBatch]
 
 
 class Requests:
-    """Makes the requests of one broker.
+    """Builds the requests for one broker.
 
     Args:
-        node_id: The broker's.
+        node_id: The broker's node id.
         cluster: Knows the topics' ids.
-        options: The producer's.
-        identity: The producer's: it tells of the open transaction.
+        options: The producer's options.
+        identity: The producer's identity: it knows the open transaction's generation.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Requests:
         self._topics: dict[bytes, str] = {}
 
     def version_for(self, connection: Connection) -> int:
-        """The version to speak, looked up once a connection.
+        """Return the version to use, looked up once per connection.
 
         Raises:
-            UnsupportedVersionError: There is none, or none that can say what is to be said.
+            UnsupportedVersionError: There is no common version that supports the request.
         """
         if connection is not self._connection:
             if self._identity.transactional:
@@ -94,11 +94,10 @@ class Requests:
         return self._version
 
     def _transactional_version(self, connection: Connection) -> int:
-        """The version that is the open transaction's; not remembered, as the next one's may be
-        another.
+        """Return the version for the open transaction; not cached, as it may change with the next.
 
         Raises:
-            UnsupportedVersionError: There is none.
+            UnsupportedVersionError: There is no common version.
         """
         if self._identity.implicit:
             version = connection.version_of(ProduceRequest, oldest=_ADDS_FROM)
@@ -115,10 +114,10 @@ class Requests:
         )
 
     def make(self, version: int, parts: Sequence[Part]) -> tuple[int, BatchesRequest]:
-        """A request of some sealed batches, and its version, which may be older.
+        """Return a request with some sealed batches, and its version, which may be older.
 
         Args:
-            version: 9 or newer.
+            version: The newest version to use, at least 9.
         """
         metadata = self._cluster.metadata
         if metadata is not self._named_by:
@@ -146,7 +145,7 @@ class Requests:
         return version, request
 
     def _learn_id(self, topic: str, metadata: Metadata) -> bool:
-        """Note a topic's id; whether it has one."""
+        """Cache a topic's id; False if it has none."""
         known = metadata.topics.get(topic)
         if known is None or known.topic_id is None:
             return False
@@ -157,13 +156,13 @@ class Requests:
     def make_old(
         self, version: int, parts: Sequence[Part]
     ) -> tuple[ProduceRequest, list[Part], list[tuple[Part, KafkaError]]]:
-        """A request for a broker before 2.4.
+        """Return a request for a broker before Kafka 2.4.
 
         Args:
-            version: 8 or older.
+            version: At most 8.
 
         Returns:
-            It, the parts that are in it, and those that it cannot carry, with why.
+            The request, the parts in it, and the parts it cannot carry, with their errors.
         """
         topics: dict[str, list[tuple[int, Buffer]]] = {}
         carried: list[Part] = []

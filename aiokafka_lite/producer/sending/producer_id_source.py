@@ -1,8 +1,8 @@
-"""Where a producer's id comes from: the cluster is asked until it gives one, or has none to give.
+"""Gets a producer id: requests one until the cluster assigns it or refuses it for good.
 
 Non-obvious:
-- A cluster has none before 0.11, and one before 2.8 may want IDEMPOTENT_WRITE for it. A producer
-  that was not told to be idempotent goes on without then; one that was is refused.
+- A cluster before 0.11 has no producer ids, and one before 2.8 may require IDEMPOTENT_WRITE. A
+  producer with `enable_idempotence=True` then fails; by default it continues without an id.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class IdSource:
     """Gets an id whenever the producer needs one.
 
     Args:
-        cluster: Asked for it.
-        identity: Gets it.
-        options: The producer's.
-        name: Of the producer, for log lines.
-        tasks: Owner of the task that asks.
+        cluster: Receives the requests.
+        identity: Receives the id.
+        options: The producer's options.
+        name: The producer's name, for log lines.
+        tasks: Owns the task that sends the requests.
         on_settled: Called when batches may be sent again.
-        on_refused: Called first where the cluster refuses a producer that must have an id.
+        on_refused: Called before that if the cluster refuses an id to a producer that needs one.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class IdSource:
         self._tasks = tasks
         self._on_settled = on_settled
         self._on_refused = on_refused
-        self._task: asyncio.Task[None] | None = None  # the one that asks, while it does
+        self._task: asyncio.Task[None] | None = None  # the running task, if any
         self.last_error: KafkaError | None = None  # why there is no id yet
 
     def want(self) -> None:
-        """See to it that there is an id, if one is wanted."""
+        """Request an id, if one is wanted and no request is under way."""
         if not self._identity.settled and self._task is None:
             self._task = self._tasks.spawn(self._get(), "get a producer id")
 
     def cancel(self) -> None:
-        """Ask no more."""
+        """Stop requesting an id."""
         if self._task is not None:
             self._task.cancel()
 
@@ -98,12 +98,12 @@ class IdSource:
             self.last_error = error
             log.warning("%s could not get a producer id; retrying: %s", self._name, error)
         except KafkaProtocolError as error:
-            # Bytes that were garbled, or are not Kafka's, say nothing of what the cluster has.
+            # An unreadable answer does not show whether the cluster has producer ids.
             self.last_error = error
             log.warning("%s could not get a producer id; retrying: %s", self._name, error)
             await asyncio.sleep(self._options.retry_backoff.delay(1))
         except IllegalStateError:
-            self._identity.on_unavailable()  # the cluster is closed: nothing is sent any more
+            self._identity.on_unavailable()  # the cluster is closed: nothing will be sent
         except KafkaError as error:
             if self._options.idempotence_required or not isinstance(error, _NOT_TO_BE_HAD):
                 self._on_refused(error)

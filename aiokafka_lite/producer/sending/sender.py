@@ -1,20 +1,20 @@
-"""The sender: which broker each partition's batches go to, and what becomes of them.
+"""The sender: assigns each partition's batches to a broker, and decides their outcome.
 
-It owns an outbox a broker (each with its one task), the timers, and the producer id; it never
-refers to the face, so a dropped producer can be collected.
+It owns an outbox per broker (each with one task), the timers, and the producer id. It never refers
+to the public producer, so a dropped producer can be collected.
 
 Non-obvious:
-- A partition moves to another broker's outbox only while nothing of it is in flight, so that two
-  brokers never race for its order. Where it belongs is asked anew when a batch of it becomes
-  ready under new metadata; a refresh moves only partitions that hold something.
-- A batch that has to be sent again goes back to the front of its partition and mutes it for the
-  backoff; other partitions do not notice.
-- A batch that is overdue while its request is in flight is failed at once, as one that may be
-  stored, but stays in flight for its partition's order until the request is answered.
-- One timer looks for what is overdue, for as long as the accumulator holds anything, whatever that
-  waits for: a connection, a leader, a producer id, a backoff, a transaction. The accumulator starts
-  it (see its `hold`) and the timer goes on by itself, so no batch depends on another event.
-- State changes between awaits, never across one: all methods here but two are synchronous.
+- A partition moves to another broker's outbox only while nothing of it is in flight, so that its
+  batches cannot be reordered between two brokers. Its leader is looked up again when one of its
+  batches becomes ready under new metadata; a refresh moves only partitions that hold batches.
+- A batch to retry goes back to the front of its partition, which then sends nothing for the
+  backoff; other partitions are not affected.
+- A batch that becomes overdue while its request is in flight fails at once, as possibly stored.
+  It stays in flight, for its partition's order, until the request is answered.
+- One timer looks for overdue batches while the accumulator holds any, whatever they wait for: a
+  connection, a leader, a producer id, a backoff, a transaction. The accumulator starts it (see its
+  `hold`), and the timer re-arms itself, so no batch depends on another event.
+- State changes between awaits, never across one: all methods here except two are synchronous.
 """
 
 import asyncio
@@ -47,25 +47,25 @@ __all__ = ["Sender"]
 
 log = logging.getLogger(__name__)
 
-_SWEEP: Final = 1.0  # seconds; how late a delivery timeout may be noticed, at most
-_EXPLAIN_EVERY: Final = 0.1  # seconds; how old an explanation of short memory may be
+_SWEEP: Final = 1.0  # seconds; the maximum delay of a delivery timeout
+_EXPLAIN_EVERY: Final = 0.1  # seconds; the maximum age of an explanation of short memory
 _LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
 class Sender:
-    """Delivers what is appended to its accumulator.
+    """Delivers the records that are appended to its accumulator.
 
     Args:
-        cluster: Started by whoever made it, and closed by them.
-        options: The producer's.
-        name: Of the producer, for its tasks and its log lines.
-        loop: The event loop it will live in.
-        identity: The producer's, if it is to be another one than the options say.
+        cluster: Its owner starts and closes it.
+        options: The producer's options.
+        name: The producer's name, for its tasks and its log lines.
+        loop: The producer's event loop.
+        identity: Replaces the identity that follows from the options.
 
     Attributes:
-        accumulator: Where records go in.
-        pool: The memory that the batches are made of.
-        metrics: What was sent, and what came of it.
+        accumulator: Accepts the records.
+        pool: The batches' memory.
+        metrics: The producer's metrics.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class Sender:
         )
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._changes = 1  # of the metadata, counted
-        self._used: set[str] = set()  # topics whose use the cluster is told of by the next sweep
+        self._changes = 1  # number of metadata changes
+        self._used: set[str] = set()  # topics in use, which the next sweep passes to the cluster
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
         self._why_short = ""
@@ -113,12 +113,12 @@ class Sender:
         self.closed = False
 
     def start(self) -> None:
-        """Follow the cluster's metadata; get a producer id, if one is wanted."""
+        """Follow the cluster's metadata; request a producer id, if one is wanted."""
         self._cluster.add_listener(self._on_metadata)
         self._ids.want()
 
     def metric_values(self) -> dict[str, float | None]:
-        """The producer's metrics as they are, by Kafka's names."""
+        """Return the producer's current metrics, under Kafka's names."""
         now = self._loop.time()
         return self.metrics.snapshot(
             self.pool,
@@ -130,7 +130,7 @@ class Sender:
     # Waiting for outcomes
 
     async def flush(self) -> None:
-        """Wait until every record sent before this call has an outcome; none of them lingers.
+        """Send lingering batches; wait until every record sent before this call has an outcome.
 
         Cancellation: stops the wait, never a delivery.
         """
@@ -152,12 +152,12 @@ class Sender:
         await done
 
     async def close(self, deadline: float) -> None:
-        """Refuse new records, deliver until the deadline what is there, then fail the rest.
+        """Refuse new records, deliver the others until the deadline, then fail the rest.
 
         Args:
             deadline: Loop time.
 
-        Cancellation: fails what is not delivered, at once.
+        Cancellation: fails undelivered records at once.
         """
         closed = ProducerClosed("the producer was stopped")
         self.accumulator.refusal = closed
@@ -176,7 +176,7 @@ class Sender:
         await self._tasks.close(max(deadline, self._loop.time() + 1))
 
     def abort(self) -> None:
-        """Fail all that is not delivered, and end; at once, without awaiting. Idempotent."""
+        """Fail all undelivered records and stop, at once and without awaiting. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -215,7 +215,7 @@ class Sender:
         self._used.add(queue.topic_partition.topic)
 
     def _on_opened(self, queue: PartitionQueue) -> None:
-        """A partition has a new batch to send, and whoever made it has nothing else half done."""
+        """A partition has a new batch to send; the caller's state is consistent."""
         outbox = queue.outbox
         if queue.placed_at == self._changes and not queue.listed and not self.closed:
             self._used.add(queue.topic_partition[0])
@@ -224,7 +224,7 @@ class Sender:
             self._on_ready(queue)
 
     def _place(self, queue: PartitionQueue) -> None:
-        """Give a partition, nothing of which is in flight, to the broker that leads it."""
+        """Assign a partition, with nothing in flight, to the outbox of its leader."""
         topic, partition = queue.topic_partition
         leader = self._cluster.metadata.leader(topic, partition)
         outbox = None
@@ -265,17 +265,17 @@ class Sender:
         for queue in list(accumulator.active):
             if queue.waiting:
                 if not queue.in_flight:
-                    self._place(queue)  # also where it is listed: its leader may have moved
+                    self._place(queue)  # even if it is listed: its leader may have moved
                 self._on_ready(queue)
 
     def _fail_topic(self, name: str, error: KafkaError) -> None:
-        """A topic can no longer be written to; what is in flight is answered for itself."""
+        """Fail a topic's waiting batches; those in flight get their own answers."""
         for queue in self.accumulator.topics[name].queues:
             for batch in list(queue.waiting):
                 self._fail(queue, batch, error)
         self.accumulator.forget(name)
 
-    # What becomes of them
+    # Outcomes
 
     def on_answer(
         self,
@@ -285,7 +285,7 @@ class Sender:
         woken: list[ProducerBatch],
         leader: Node | None = None,
     ) -> None:
-        """The broker answered for a batch; where it named another leader, maybe its address."""
+        """The broker answered for a batch; `leader` is the new leader's address, if it was sent."""
         if answer.error_code:
             self._on_code(queue, batch, answer, leader)
         else:
@@ -299,7 +299,7 @@ class Sender:
             )
 
     def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch that wants no answer was handed to the socket."""
+        """A batch that expects no answer was written to the socket."""
         self.accumulator.land(queue, batch)
         if not batch.done:
             self.accumulator.confirm_sent(batch)
@@ -321,9 +321,9 @@ class Sender:
         self.on_error(queue, batch, error)
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """A batch came back with an error, or did not come back."""
+        """A batch failed with an error, or got no answer."""
         accumulator = self.accumulator
-        # Nothing sent before it is without an outcome: neither in flight nor put back. (Those sent
+        # All batches sent before it have an outcome: none is in flight or put back. (Those sent
         # after it may have been put back, too.)
         oldest = queue.in_flight[0] is batch and not (
             queue.waiting and queue.waiting[0].created < batch.created
@@ -370,7 +370,7 @@ class Sender:
         failures = batch.attempts
         if what is Verdict.RENUMBER:
             queue.sequences.on_refused()
-            failures -= 1  # nothing is wrong with the broker: the first time, go on at once
+            failures -= 1  # the broker is healthy: retry at once the first time
         elif what is Verdict.RENEW:
             queue.sequences.broken = True
             self._identity.renew()
@@ -384,29 +384,32 @@ class Sender:
             self._loop.call_at(queue.muted_until, self._on_unmuted, queue, queue.muted_until)
 
     def _pause(self, error: KafkaError, failures: int) -> float:
-        """Seconds until a batch is sent again."""
+        """Return the seconds until a batch is retried."""
         return self._options.retry_backoff.delay(failures)
 
     def _on_unmuted(self, queue: PartitionQueue, until: float) -> None:
-        """A partition's backoff is over. A timer may be early by the clock (uvloop's, by half a
-        millisecond): nobody would look again, so the clock is not asked."""
+        """A partition's backoff is over.
+
+        This does not check the clock: a timer may fire early (uvloop's by half a millisecond), and
+        nothing would check again later.
+        """
         if queue.muted_until == until:
             queue.muted_until = 0.0
         self._on_ready(queue)
 
     def _go_on(self, queue: PartitionQueue) -> None:
-        """Something of a partition landed: more of it may be sent, perhaps elsewhere."""
+        """A batch of a partition landed: the next may be sent, perhaps to another broker."""
         if queue.waiting:
             self._on_ready(queue)
 
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
-        """There is no connection to a broker; what waits for it goes on waiting, or fails."""
+        """There is no connection to a broker; its batches keep waiting, or fail."""
         if self.closed:
             return
         if self._cluster.closed:
             self.abort()  # nobody is left to deliver to
             return
-        # A greeting that cannot be read is no answer about any record: nothing was sent yet.
+        # An unreadable handshake says nothing about the records: none was sent yet.
         if error.retriable or isinstance(error, KafkaProtocolError):
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
             self._cluster.request_update()
@@ -417,12 +420,15 @@ class Sender:
                 self._fail(queue, batch, error)
 
     def on_mistake(self, outbox: Outbox, error: BaseException) -> None:
-        """An outbox came upon a mistake of its own."""
+        """An outbox failed because of a bug."""
         self._on_task_error(f"send to broker {outbox.node_id}", error)
 
     def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        """A batch will not be sent again. Whoever awaits one of its acks is told; a batch that
-        nobody awaits is told of in the log, a line a second at most."""
+        """Fail a batch that will not be sent again.
+
+        Its acks raise the error. If none of them is awaited, the log reports the batch, at most
+        one line a second.
+        """
         if isinstance(error, KafkaError) and not isinstance(error, KafkaTimeoutError):
             error = explain(
                 error,
@@ -464,9 +470,9 @@ class Sender:
         self._linger_timer = self._loop.call_at(due_at, self._on_lingered)
 
     def hurry(self) -> None:
-        """Let no batch linger that is open now."""
+        """Release all open batches that linger."""
         self.accumulator.hurry()
-        if self._linger_timer is not None:  # nothing is left for it: spare the process that wake
+        if self._linger_timer is not None:  # nothing lingers: avoid a useless wake-up
             self._linger_timer.cancel()
             self._linger_timer = None
 
@@ -481,14 +487,14 @@ class Sender:
         self._sweep_timer = self._loop.call_later(every, self._sweep)
 
     def _sweep(self) -> None:
-        """Fail what is overdue. One timer for all, and none while nothing is held."""
+        """Fail overdue batches. One timer serves all; it stops while no batch is held."""
         self._sweep_timer = None
         if self._cluster.closed:
             self.abort()  # nobody is left to deliver to
             return
         try:
             self._fail_overdue()
-        except Exception as error:  # a bug: nothing would be failed in time any more
+        except Exception as error:  # a bug: no batch would time out any more
             self._on_task_error("the delivery timeout", error)
         if self.closed:
             return
@@ -508,7 +514,7 @@ class Sender:
         late = accumulator.overdue(now)
         for queue, batch in late:
             if batch.done:
-                continue  # the failure of one before it ended the transaction of both
+                continue  # the failure of an earlier batch ended the transaction of both
             error = delivery_timed_out(
                 queue.topic_partition,
                 batch.count,
@@ -521,11 +527,11 @@ class Sender:
             self._fail(queue, batch, error)
         for queue, _ in late:
             if not (queue.waiting and queue.waiting[0].attempts):
-                queue.muted_until = 0.0  # that was the backoff of those that were given up
+                queue.muted_until = 0.0  # it was the backoff of the batches that timed out
             self._go_on(queue)
 
     def _obstacle(self, queue: PartitionQueue) -> Obstacle | None:
-        """What keeps a partition's records from being sent now, if anything is known to."""
+        """Return the known reason why a partition's records cannot be sent now, or None."""
         outbox = queue.outbox
         if outbox is None:
             return Obstacle("its leader is not known", self._cluster.last_error)
@@ -540,10 +546,10 @@ class Sender:
         return None
 
     def why_memory_is_short(self) -> str:
-        """Why no memory comes free, for the errors of those that get none.
+        """Explain why no memory is released, for the errors of sends that get none.
 
-        It looks at every partition that holds something, so it looks once in a while only:
-        `send_nowait` may fail as often as it is called.
+        This looks at every partition that holds batches, so the result is cached for a while:
+        every call of `send_nowait` may fail.
         """
         now = self._loop.time()
         if now >= self._explain_again_at:
@@ -553,21 +559,21 @@ class Sender:
             )
         return self._why_short
 
-    # The end of it
+    # Producer id and fatal errors
 
     def _on_settled(self) -> None:
-        """There is a producer id, or there need be none."""
+        """There is a producer id, or none is needed."""
         for queue in list(self.accumulator.active):
             self._go_on(queue)
 
     def _refuse(self, error: KafkaError) -> None:
-        """The producer can do nothing that it was asked for: every record fails with `error`."""
+        """Fail every record, waiting or new, with a fatal error of the producer."""
         self.accumulator.refusal = error
         for queue in list(self.accumulator.active):
             for batch in list(queue.waiting):
                 self._fail(queue, batch, error)
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
-        """A task of ours ended by a mistake of ours: nothing would be sent any more."""
+        """A sender task crashed because of a bug: stop, because nothing would be sent any more."""
         log.critical("%s ended unexpectedly; the producer is stopped", name, exc_info=error)
         self.abort()

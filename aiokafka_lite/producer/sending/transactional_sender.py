@@ -1,16 +1,16 @@
-"""The sender of a transactional producer: the ordinary one, with a gate before it.
+"""The sender of a transactional producer: `Sender` with a gate.
 
-Records are let in only while a transaction is open. With the older generation of the protocol, a
-partition's first batch of a transaction waits until the partition was added. A commit waits for
-all batches, and an abort lets go of those that were never sent (KIP-654); those that may be stored
-are sent again until that is known.
+Records are accepted only while a transaction is open. In the older generation of the protocol, a
+partition's first batch of a transaction waits until the partition is added. A commit waits for
+all batches. An abort drops those that were never sent (KIP-654); those that may be stored are
+retried until their outcome is known.
 
 Non-obvious:
-- A queue is listed in an outbox only by way of the gate, and none is left listed when a transaction
-  ends: so no batch of the next one can leave without passing it.
-- When the epoch has changed, all partitions that were written to under the old one are told to
-  begin a new numbering; the others have been told before. With the older generation that may be
-  many transactions' partitions.
+- A queue is listed in an outbox only through the gate, and none stays listed when a transaction
+  ends. So no batch of the next one can be sent without passing the gate.
+- When the epoch has changed, all partitions written under the old one begin a new numbering; the
+  others have done so before. In the older generation these may be the partitions of many
+  transactions.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 _S = TransactionState
 
 _IN_A_MOMENT: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
-"""What brokers say while the transaction before is still being ended: by the version of the
-request, the second; and of what comes behind a batch that was refused for it, the third."""
+"""Errors that brokers return while the previous transaction is still being ended: the first or the
+second, by the version of the request. Batches behind a batch refused this way get the third."""
 
 _OUTSIDE: Final = {
     state: IllegalOperation(
@@ -55,22 +55,22 @@ _OUTSIDE: Final = {
     )
     for state in TransactionState
 }
-"""What is raised (a copy of it) for a record in any state but one."""
+"""Errors for a record outside of a transaction, by state; copies are raised."""
 
 
 class TransactionalSender(Sender):
-    """Delivers what is appended to its accumulator, in transactions.
+    """Delivers the records that are appended to its accumulator, in transactions.
 
     Args:
-        cluster: Started by whoever made it, and closed by them.
-        options: The producer's.
-        name: Of the producer, for its tasks and its log lines.
-        loop: The event loop it will live in.
-        transactional_id: The producer's.
-        timeout_ms: After which the cluster aborts a transaction by itself.
+        cluster: Its owner starts and closes it.
+        options: The producer's options.
+        name: The producer's name, for its tasks and its log lines.
+        loop: The producer's event loop.
+        transactional_id: The producer's transactional id.
+        timeout_ms: The cluster aborts a transaction that stays open longer than this.
 
     Attributes:
-        transactions: Begins and ends them.
+        transactions: Begins and ends the transactions.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class TransactionalSender(Sender):
         identity = TransactionalIdentity()
         super().__init__(cluster, options, name, loop, identity)
         self._stamped_by = identity
-        self._touched: set[PartitionQueue] = set()  # under `_stamp`
+        self._touched: set[PartitionQueue] = set()  # written under `_stamp`
         self._stamp = identity.stamp
-        self._watched = 0  # the transaction whose first batch is, by the accumulator's count
+        self._watched = 0  # number of the transaction whose first batch is being watched
         self._closing = False
         self.transactions = TransactionDriver(
             cluster,
@@ -102,11 +102,11 @@ class TransactionalSender(Sender):
         )
 
     def start(self) -> None:
-        """Follow the cluster's metadata. Ids come by way of `transactions`."""
+        """Follow the cluster's metadata. `transactions` gets the producer ids."""
         self._cluster.add_listener(self._on_metadata)
 
     async def close(self, deadline: float) -> None:
-        """End the open transaction, with an abort if nothing else was asked for; then as ever."""
+        """End the open transaction, with an abort unless a commit is under way; then close."""
         self._closing = True
         self.accumulator.refusal = ProducerClosed("the producer was stopped")
         try:
@@ -144,7 +144,7 @@ class TransactionalSender(Sender):
             and self._stamped_by.implicit
             and transactions.machine.state is not _S.FATAL_ERROR
         ):
-            # Where batches add their partitions, the first one admitted lets in all behind it.
+            # If batches add their partitions, the first admitted batch admits all that follow.
             self._touched.add(queue)
             return True
         if transactions.admit(queue.topic_partition):
@@ -167,7 +167,7 @@ class TransactionalSender(Sender):
         for queue in list(self.accumulator.active):
             self._go_on(queue)
 
-    # What the driver asks and tells
+    # Called by the driver
 
     @property
     def drained(self) -> bool:
@@ -209,9 +209,11 @@ class TransactionalSender(Sender):
             self._begin_anew()
 
     def _let_go(self, error: KafkaError | None, *, everything: bool = False) -> None:
-        """Fail what waits and was never numbered, so never sent. That is no news for the log: the
-        application hears of it from its transaction. Each batch's error names its own partition,
-        and whether it may be stored, which is not what is true of the batch that failed."""
+        """Fail the waiting batches that were never numbered, and so never sent.
+
+        The log does not report them, because the transaction's calls raise the error. Each batch's
+        error has its own partition and says whether that batch may be stored.
+        """
         now = self._loop.time()
         for queue in list(self.accumulator.active):
             for batch in list(queue.waiting):
@@ -226,7 +228,7 @@ class TransactionalSender(Sender):
                     self.accumulator.fail(queue, batch, told)
 
     def _begin_anew(self) -> None:
-        """A transaction has ended, and nothing of it is left."""
+        """A transaction has ended and none of its batches is left."""
         if self._stamp != self._stamped_by.stamp:
             self._stamp = self._stamped_by.stamp
             for queue in self._touched:
@@ -237,14 +239,14 @@ class TransactionalSender(Sender):
             for queue in list(outbox.ready):
                 outbox.withdraw(queue)
 
-    # What becomes of batches
+    # Outcomes
 
     def _judge(
         self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
     ) -> None:
         machine = self.transactions.machine
         if what is Verdict.RENUMBER or what is Verdict.RENEW:
-            what = Verdict.FAIL  # the coordinator alone gives new epochs, between transactions
+            what = Verdict.FAIL  # only the coordinator assigns new epochs, between transactions
         elif what is Verdict.RETRY and machine.state is _S.FATAL_ERROR and machine.error:
             what, error = Verdict.FAIL, machine.error
         if isinstance(error, InvalidProducerEpoch) and what is Verdict.FAIL:
@@ -265,7 +267,7 @@ class TransactionalSender(Sender):
 
     def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         if batch.done:
-            return  # another one's failure let go of it
+            return  # the failure of another batch has failed it
         numbered = batch.producer is not None
         super()._fail(queue, batch, error)
         if not self.closed:
