@@ -1,12 +1,14 @@
-"""Transactions (KIP-98): records of several partitions, and offsets, that are stored all or none.
+"""Transactions (KIP-98): records of several partitions, and offsets, stored atomically.
 
-- `states`: what state may follow which;
-- `reactions`: what each error code means for each request, a table;
-- `steps`: what is asked of a coordinator;
-- `contents`: what the open transaction holds;
-- `machine`: the sans-IO machine that joins these;
-- `requests`: steps put into requests, and answers read;
-- `silence`, `patience`: how long an answer, and the next transaction, are waited for;
-- `asker`: has a step asked;
-- `driver`: joins machine and asker, and has callers wait; `times` counts for how long.
+- `transaction_states`: the states and their transitions;
+- `transaction_errors`: the meaning of each error code for each request, a table;
+- `transaction_steps`: the requests to coordinators, as sans-IO steps;
+- `transaction_contents`: partitions, groups and offsets of the open transaction;
+- `transaction_machine`: the sans-IO state machine that joins these;
+- `transaction_requests`: encodes steps as requests, and interprets the answers;
+- `coordinator_watch`: leaves a silent coordinator that was replaced;
+- `begin_delay`: delays a transaction's first request while the previous one is being ended;
+- `coordinator_requests`: sends a step to its coordinator;
+- `transaction_driver`: joins the machine and the requests, and lets callers wait;
+- `wait_times`: counts how long the callers waited.
 """

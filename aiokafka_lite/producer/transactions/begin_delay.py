@@ -1,15 +1,15 @@
-"""How long to wait after a transaction's end before the next one's first request: sans-IO.
+"""Learns the delay between a transaction's end and the next one's first request: sans-IO.
 
-With `transaction.version` 2 a transaction's end is answered before its markers are written. What
-comes meanwhile of the next transaction is kept by the broker, which looks again after 20 ms
-(add.partitions.to.txn.retry.backoff.ms), though the markers take a few. So this learns how many,
-from answers that came so late, and has the first request wait that long: from one transaction to
-the next 5 ms instead of 25.
+With `transaction.version` 2 the coordinator answers a transaction's end before its markers are
+written. Until they are, the broker holds back requests of the next transaction and checks again
+only after 20 ms (add.partitions.to.txn.retry.backoff.ms), although the markers take a few
+milliseconds. This learns that time from late answers, and delays the first request by it: the gap
+between two transactions becomes 5 ms instead of 25.
 
 Non-obvious:
-- An application that lets that much time pass between two transactions waits for nothing.
-- A broker that is slow for other reasons answers late, however long was waited: then no wait is
-  tried for some hundred transactions.
+- An application that pauses at least that long between two transactions is not delayed.
+- A broker that is slow for other reasons answers late whatever the delay. Then there is no delay
+  for some hundred transactions.
 """
 
 import math
@@ -18,53 +18,53 @@ from typing import Final
 __all__ = ["Patience"]
 
 PARKED: Final = 0.020
-"""Seconds after which the answer to a request that was kept comes at the earliest."""
+"""Minimum seconds until a request that the broker held back is answered."""
 STEP: Final = 0.001
-"""Seconds that are waited longer after each request that was kept."""
+"""Seconds added to the delay after each request that was held back."""
 LONGEST: Final = 0.010
-"""Seconds that are waited at most: half of what is to be saved."""
+"""Maximum delay in seconds: half of the time it can save."""
 PROMPT: Final = 20
-"""Answers in time after which half a step less is tried."""
+"""Prompt answers after which the delay is reduced by half a step."""
 VAIN: Final = 3
-"""Requests in a row that were kept though the longest time was waited: that is not what helps."""
+"""Requests in a row held back despite the maximum delay, after which the delay is given up."""
 REST: Final = 200
-"""Transactions for which nothing is waited then."""
+"""Transactions without a delay after that."""
 
 
 class Patience:
-    """Learns from one transaction for the next. All instants are of one monotonic clock."""
+    """Learns the delay from each transaction for the next. All times are of one monotonic clock."""
 
     __slots__ = ("_ended_at", "_prompt", "_rest", "_sent_at", "_vain", "hold")
 
     def __init__(self) -> None:
         self.hold = 0.0
-        """Seconds to wait."""
+        """The delay in seconds."""
         self._ended_at = -math.inf
         self._sent_at = 0.0
-        self._prompt = 0  # answers since the last change
+        self._prompt = 0  # prompt answers since the last change
         self._vain = 0  # in a row
         self._rest = 0  # transactions left
 
     def on_ended(self, now: float) -> None:
-        """The coordinator said that a transaction has ended."""
+        """The coordinator answered that a transaction has ended."""
         self._ended_at = now
 
     def opens_at(self) -> float:
-        """When the first request of a transaction may be sent."""
+        """Return when the first request of a transaction may be sent."""
         return self._ended_at + self.hold
 
     def on_sent(self, now: float) -> None:
-        """It is sent."""
+        """The first request of a transaction is sent."""
         self._sent_at = now
 
     def on_answered(self, now: float) -> None:
-        """It was answered, once; whatever with."""
+        """The first request was answered for the first time, with any result."""
         if self._rest:
             self._rest -= 1
             return
         waited = self._sent_at - self._ended_at
         if waited > 2 * LONGEST:
-            return  # nothing of the transaction before was left to wait for
+            return  # the previous transaction was completely ended by then
         if now - self._sent_at < PARKED:
             self._vain = 0
             self._prompt += 1

@@ -1,11 +1,12 @@
-"""Leaving a coordinator that keeps silent, when another one has taken its place.
+"""Leaves an unresponsive coordinator once another broker has replaced it.
 
-A broker that hangs, or is cut off, answers nothing and closes nothing; its requests would wait for
-`request_timeout_ms`. The cluster replaces it far sooner. So after some seconds of silence others
-are asked who coordinates; while that is the silent one still, its answer is waited for.
+A broker that hangs or is cut off does not answer and does not close its connections, so requests
+would wait for `request_timeout_ms`. The cluster replaces the broker far sooner. After some seconds
+without an answer, this looks up the coordinator again; if it is still the same broker, its answer
+is awaited further.
 
-Non-obvious: the steps of a transaction are many and short. So one timer serves them all: it looks
-whether the step of that moment is old, and runs out when there is none.
+Non-obvious: the steps of a transaction are many and short, so one timer serves them all. When it
+fires, it checks the age of the current step; without a step, it is not set again.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ __all__ = ["SilenceWatch"]
 log = logging.getLogger(__name__)
 
 SILENT_FOR: Final = 3.0
-"""Seconds without an answer until others are asked, and between two such questions."""
+"""Seconds without an answer before the coordinator is looked up, and between two look-ups."""
 _FIND_FOR: Final = 5.0
-"""Seconds of one such question."""
+"""Timeout of one look-up, in seconds."""
 
 _Leave: TypeAlias = Callable[[KafkaConnectionError], object]
 
@@ -36,9 +37,9 @@ class SilenceWatch:
     """Watches the one answer that a transaction waits for.
 
     Args:
-        cluster: Whom to ask.
-        tasks: Owner of those who ask.
-        loop: In which all this is called.
+        cluster: Looks up the coordinator.
+        tasks: Owns the tasks that look it up.
+        loop: The event loop.
     """
 
     def __init__(self, cluster: Cluster, tasks: TaskOwner, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,13 +52,13 @@ class SilenceWatch:
         self._closed = False
 
     def watch(self, place: Place, node_id: int, answer: Promise, leave: _Leave) -> None:
-        """A coordinator was asked something.
+        """Watch the answer to a request that was just sent to a coordinator.
 
         Args:
-            place: Whose coordinator.
-            node_id: Who it was.
-            answer: What is waited for.
-            leave: Called if another one turns out to have its place; has the answer fail.
+            place: The coordinator's transactional id or group.
+            node_id: The coordinator's node id.
+            answer: The answer that is awaited.
+            leave: Called if another broker is the coordinator now; fails the answer.
         """
         self._watched = (place, node_id, answer, leave)
         self._since = self._loop.time()
@@ -65,7 +66,7 @@ class SilenceWatch:
             self._timer = self._loop.call_later(SILENT_FOR, self._look)
 
     def close(self) -> None:
-        """Watch no more. Idempotent."""
+        """Stop watching. Idempotent."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -73,7 +74,7 @@ class SilenceWatch:
     def _look(self) -> None:
         self._timer = None
         if self._watched is None or self._watched[2].done():
-            return  # the next step begins anew
+            return  # the next step sets the timer again
         left = self._since + SILENT_FOR - self._loop.time()
         if left > 0:
             self._timer = self._loop.call_later(left, self._look)

@@ -1,6 +1,6 @@
-"""What the open transaction is to hold, and what its coordinator knows of that: sans-IO.
+"""The contents of the open transaction, and which of them its coordinator knows: sans-IO.
 
-`machine` owns one, for one transaction after the other.
+`transaction_machine` reuses one `Contents` for all transactions, one after the other.
 """
 
 from collections import deque
@@ -26,11 +26,11 @@ class Contents:
     """Partitions, groups and offsets of one transaction.
 
     Attributes:
-        started: The coordinator knows of the transaction, or will by what is being written.
-        doubt: Whether something was added is not known: an answer was lost.
+        started: True if the coordinator knows the transaction, or batches under way will add it.
+        doubt: True if something may have been added, because an answer was lost.
         to_add: Partitions that wait to be added.
         added: Partitions that may be written to.
-        orders: Offsets that are not part of it yet.
+        orders: Offsets that are not part of the transaction yet.
     """
 
     def __init__(self) -> None:
@@ -43,20 +43,20 @@ class Contents:
 
     @property
     def unknown(self) -> bool:
-        """The coordinator knows of no transaction, and is not to know of one."""
+        """True if the coordinator does not know the transaction and does not need to."""
         return not (self.started or self.doubt or self.to_add or self.orders)
 
     @property
     def doubtful(self) -> bool:
-        """The coordinator may know of a transaction, or not."""
+        """True if the coordinator may or may not know the transaction."""
         return self.doubt and not self.started
 
     def next_step(self, place: Place, identity: Identity, implicit: bool) -> Step | None:
-        """What is to be added next, if anything.
+        """Return the step that adds the next partitions or offsets, if any.
 
         Args:
-            place: The transactional id's.
-            implicit: Groups are added by what is committed (KIP-890, part 2).
+            place: The place of the transactional id.
+            implicit: True if commits of offsets add their group (KIP-890, part 2).
         """
         if self.to_add:
             return AddPartitions(place, identity, frozenset(self.to_add))
@@ -70,19 +70,19 @@ class Contents:
         return CommitOffsets(of_group, identity, order, dict(order.left), implicit)
 
     def on_partitions(self, step: AddPartitions) -> None:
-        """They were added."""
+        """The step's partitions were added."""
         for partition in step.partitions:
             self.to_add.pop(partition, None)
         self.added |= step.partitions
         self.started = True
 
     def on_group(self, step: AddOffsets) -> None:
-        """It was added."""
+        """The step's group was added."""
         self._groups.add(step.group_id)
         self.started = True
 
     def on_offsets(self, step: CommitOffsets, codes: Mapping[TopicPartition, int]) -> bool:
-        """Some, or all, are part of the transaction; whether all are."""
+        """Remove accepted offsets from the order; return True if all are accepted."""
         order = step.order
         for partition in step.offsets:
             if codes.get(partition) == 0:
@@ -90,12 +90,12 @@ class Contents:
         if order.left:
             return False
         order.done = True
-        if self.orders and self.orders[0] is order:  # else it was dropped meanwhile
+        if self.orders and self.orders[0] is order:  # otherwise it was dropped meanwhile
             self.orders.popleft()
         return True
 
     def drop(self, error: KafkaError) -> None:
-        """What was not asked for yet will not be; the error says why."""
+        """Drop partitions and offsets that were not added yet; `error` is set on the orders."""
         self.to_add.clear()
         while self.orders:
             order = self.orders.popleft()
@@ -103,7 +103,7 @@ class Contents:
             order.done = True
 
     def forget(self) -> None:
-        """The transaction has ended."""
+        """Clear the contents; the transaction has ended."""
         self.started = False
         self.doubt = False
         self.to_add.clear()

@@ -1,28 +1,27 @@
-"""A transactional producer's state, and what is asked next: sans-IO (KIP-98, 360, 447, 691, 890).
+"""The state machine of a transactional producer: sans-IO (KIP-98, 360, 447, 691, 890).
 
-The application begins and ends transactions; the sender tells which partitions have something to
-send, and which batches failed; a driver asks for the next step, has a coordinator carry it out, and
-hands back what came of it. One step is under way at a time. Instants are seconds of a monotonic
-clock, handed in.
+The application begins and ends transactions. The sender reports partitions that have something to
+send, and batches that failed. A driver takes the next step, sends it to a coordinator, and returns
+the outcome. One step is under way at a time. Callers pass times, in seconds of a monotonic clock.
 
 There are two generations of the protocol. In the older one a partition (or a group, for its
-offsets) is added to the transaction before anything is written there, and the epoch stays from one
-transaction to the next. With `transaction.version` 2 (KIP-890) the first batch itself adds its
-partition, and each end gives a new epoch, so that what comes late is told from the next
-transaction. A transaction is ended in the generation that it was begun in.
+offsets) is added to the transaction before anything is written to it, and the epoch stays the same
+from one transaction to the next. With `transaction.version` 2 (KIP-890) the first batch itself adds
+its partition, and each end assigns a new epoch, so that late requests cannot be taken for the next
+transaction's. A transaction ends in the generation in which it was begun.
 
 Non-obvious:
-- A coordinator that knows of nothing refuses to end a transaction of the older generation. So with
-  nothing added, nothing is asked at all. Where an answer was lost, something may have been added:
-  then an abort is asked for, and its refusal says that there was nothing. (Java adds again first.)
-- A batch that failed after it was numbered leaves a gap that the next one would be refused for. In
-  the older generation the client bumps the epoch then, after the abort (KIP-360); brokers before
-  2.5 cannot do that, and the producer is at its end. Java is laxer there, at the price of guessing
-  whether the batch was stored.
-- An abort that a coordinator will not hear of ends the producer: there is nothing left to try.
-- Offsets are checked against the consumer's lease by this client, besides the coordinator's check
-  of the member: see `group.lease`. (Java's client has no such check, and needs it less: its
-  partitions come and go within `poll` only.)
+- A coordinator without an open transaction refuses to end one of the older generation. So if
+  nothing was added, no request is sent at all. If an answer was lost, something may have been
+  added: then an abort is sent, and its refusal shows that nothing was. (Java adds again first.)
+- A numbered batch that failed leaves a gap, for which the next batch would be refused. In the older
+  generation the client then bumps the epoch after the abort (KIP-360). Brokers before 2.5 cannot
+  do that, so the error is fatal. Java is laxer there, at the price of guessing whether the batch
+  was stored.
+- An abort that the coordinator refuses is a fatal error: there is nothing left to try.
+- Besides the coordinator's check of the member, this client checks offsets against the consumer's
+  lease: see `group.assignment_lease`. (Java's client has no such check, and needs it less, because
+  its partitions change only within `poll`.)
 - `drained` means that no batch waits and no request with one is in flight, overdue ones included:
   so nothing of a transaction can arrive after its end.
 """
@@ -81,11 +80,11 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 __all__ = ["TransactionMachine", "soon"]
 
 IMPLICIT_FROM: Final = 2
-"""Level of `transaction.version` that the newer generation begins with."""
+"""Level of `transaction.version` at which the newer generation begins."""
 
 _SOON: Final = 0.005
-"""Seconds until the first add of a transaction is tried again, while the one before is still being
-ended by the brokers, which takes them a few milliseconds. (Java waits for 20.)"""
+"""Seconds until the first add of a transaction is retried while the brokers are still ending the
+previous transaction, which takes them a few milliseconds. (Java waits 20 ms.)"""
 
 _TOPIC_REFUSED: Final = TopicAuthorizationFailedError.errno
 _NO_TRANSACTION: Final = InvalidTxnState.errno
@@ -96,22 +95,24 @@ _R = Reaction
 
 
 def soon(failures: int) -> float:
-    """Seconds until what waits for the transaction before is tried again: half as long as it has
-    waited, about."""
+    """Return the seconds until a request that waits for the previous transaction is retried.
+
+    That is about half the time it has waited so far.
+    """
     return _SOON * 1.5 ** min(failures - 1, 10)
 
 
 class TransactionMachine:
-    """One producer's transactions.
+    """The state machine of one producer's transactions.
 
     Args:
-        transactional_id: Its name.
-        identity: The producer's, which this machine gives its ids and epochs.
-        backoff: Before a step is tried again.
+        transactional_id: The producer's transactional id.
+        identity: The producer's identity, to which this machine assigns ids and epochs.
+        backoff: The delays before a step is retried.
 
     Attributes:
-        state: Where it stands.
-        error: Why, in ABORTABLE_ERROR and FATAL_ERROR.
+        state: The current state.
+        error: The cause of ABORTABLE_ERROR or FATAL_ERROR.
         transitions: Counts changes of the state.
     """
 
@@ -124,60 +125,60 @@ class TransactionMachine:
         self._place: Place = (CoordinatorKind.TRANSACTION, transactional_id)
         self._identity = identity
         self._backoff = backoff
-        self._level = 0  # of transaction.version, as the coordinator told it last
-        self._can_bump = False  # the coordinator knows KIP-360
+        self._level = 0  # the last transaction.version that the coordinator reported
+        self._can_bump = False  # the coordinator supports KIP-360
         self._found: set[Place] = set()
         self._under_way: Step | None = None
         self._failures = 0  # in a row
         self._last_error: KafkaError | None = None  # of the last failure
         self._retry_at = 0.0
         self._contents = Contents()
-        self._bump = False  # the client is to bump the epoch after the end
-        self._held = False  # the open transaction is not to be known to any broker yet
+        self._bump = False  # the client must bump the epoch after the end
+        self._held = False  # nothing of the open transaction may be sent to a broker yet
 
     @property
     def implicit(self) -> bool:
-        """The open transaction, or the last, is of the newer generation."""
+        """True if the open transaction, or the last one, is of the newer generation."""
         return self._identity.implicit
 
     @property
     def trouble(self) -> KafkaError | None:
-        """Why the step before did not succeed; None if it did."""
+        """The error of the previous step; None if it succeeded."""
         return self._last_error if self._failures else None
 
-    # What the application does
+    # Called by the application
 
     def initialize(self) -> None:
-        """Get a producer id; whoever else has the transactional id is fenced by it."""
+        """Get a producer id, which fences other producers with the same transactional id."""
         self._become(_S.INITIALIZING)
 
     def begin(self) -> None:
         """Begin a transaction.
 
         Raises:
-            KafkaError: The producer is at its end, or the transaction before has to be aborted.
-            IllegalOperation: One is open, or is being ended.
+            KafkaError: A fatal error, or the previous transaction must be aborted.
+            IllegalOperation: A transaction is open or being ended.
         """
         self._check("begin a transaction", _S.READY)
         self._identity.implicit = self._level >= IMPLICIT_FROM
         self._become(_S.IN_TRANSACTION)
 
     def commit(self) -> None:
-        """Commit the open transaction, as soon as all is written. The state tells the outcome.
+        """Commit the open transaction once everything is written; `state` shows the outcome.
 
         Raises:
-            KafkaError: The producer is at its end, or the transaction can only be aborted.
-            IllegalOperation: None is open.
+            KafkaError: A fatal error, or the transaction must be aborted.
+            IllegalOperation: No transaction is open.
         """
         self._check("commit", _S.IN_TRANSACTION)
         self._become(_S.COMMITTING)
 
     def abort(self) -> None:
-        """Abort the open transaction. The state tells the outcome.
+        """Abort the open transaction; `state` shows the outcome.
 
         Raises:
-            KafkaError: The producer is at its end.
-            IllegalOperation: None is open.
+            KafkaError: A fatal error.
+            IllegalOperation: No transaction is open.
         """
         if self.state is not _S.ABORTABLE_ERROR:
             self._check("abort", _S.IN_TRANSACTION)
@@ -188,12 +189,13 @@ class TransactionMachine:
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> OffsetsOrder:
-        """Commit offsets with the open transaction; the order tells when they are part of it.
-        If the consumer has given a partition up since it read, the transaction can only be aborted.
+        """Commit offsets with the open transaction; the order is `done` when they are part of it.
+
+        If the consumer has given up a partition since the read, the transaction must be aborted.
 
         Raises:
-            KafkaError: The producer is at its end, or the transaction can only be aborted.
-            IllegalOperation: None is open.
+            KafkaError: A fatal error, or the transaction must be aborted.
+            IllegalOperation: No transaction is open.
         """
         self.check_open("send offsets")
         order = OffsetsOrder(group, dict(offsets), dict(offsets))
@@ -202,22 +204,24 @@ class TransactionMachine:
         return order
 
     def hold(self) -> None:
-        """Let nothing of the transaction that was just begun be asked or sent until `release`:
-        the brokers are still ending the one before."""
+        """Send nothing of the transaction that was just begun until `release`.
+
+        The brokers are still ending the previous one.
+        """
         self._held = True
 
     def release(self) -> None:
-        """It may be. Idempotent."""
+        """Allow sending again after `hold`. Idempotent."""
         self._held = False
 
     def check_open(self, what: str) -> None:
-        """Raise as `add_offsets` does, and do nothing else."""
+        """Raise the errors of `add_offsets`, without adding any."""
         self._check(what, _S.IN_TRANSACTION)
 
-    # What the sender tells
+    # Called by the sender
 
     def admit(self, partition: TopicPartition) -> bool:
-        """Whether what waits for a partition may be sent now; if not yet, it is being added."""
+        """True if a partition's batches may be sent now; if not, the partition will be added."""
         contents = self._contents
         if self._held:
             return False
@@ -230,14 +234,14 @@ class TransactionMachine:
         return self.state is not _S.FATAL_ERROR
 
     def admitted(self, partition: TopicPartition) -> bool:
-        """Whether `admit` has let a partition in, as far as that is up to the coordinator."""
+        """True if the coordinator lets the partition's batches be sent; has no side effects."""
         return not self._held and (self.implicit or partition in self._contents.added)
 
     def on_batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
-        """A batch of the open transaction will not be written, or nobody knows whether it was.
+        """A batch of the open transaction failed; it may have been written.
 
         Args:
-            numbered: It had a sequence number.
+            numbered: True if the batch had a sequence number.
         """
         if self.state not in OPEN:
             return
@@ -245,7 +249,7 @@ class TransactionMachine:
             self._fail(error)
             return
         if isinstance(error, InvalidProducerEpoch):
-            # The end that is asked for next tells whether the producer is fenced, which it is.
+            # The producer is fenced; the next request to end the transaction confirms it.
             error = ProducerFenced(str(error.args[0]) if error.args else "")
         if numbered and not self.implicit:
             if not self._can_bump:
@@ -257,15 +261,16 @@ class TransactionMachine:
     # Steps
 
     def next_step(self, now: float, *, drained: bool) -> Step | None:
-        """What is to be asked at this moment, if anything. It is under way then, until one of
-        `on_answer`, `on_found` and `on_error` is called.
+        """Return the step to take now, if any.
+
+        It is under way until `on_answer`, `on_found` or `on_error` is called.
 
         Args:
-            drained: Nothing of the transaction waits to be sent, or is in flight.
+            drained: True if nothing of the transaction waits to be sent or is in flight.
         """
         if self._under_way is not None or now < self._retry_at:
             return None
-        self._retry_at = 0.0  # over, even if nothing is left to ask: it must wake nobody again
+        self._retry_at = 0.0  # even if there is no step: it must not cause another wake-up
         step = self._wanted(drained)
         if step is not None and step.place not in self._found:
             step = FindCoordinator(step.place)
@@ -275,7 +280,7 @@ class TransactionMachine:
         return step
 
     def next_wakeup(self) -> float | None:
-        """When `next_step` may have more to say though nothing happened; None: never."""
+        """Return when to call `next_step` again without another event; None: never."""
         return self._retry_at if self._under_way is None and self._retry_at else None
 
     def _wanted(self, drained: bool) -> Step | None:
@@ -294,14 +299,14 @@ class TransactionMachine:
             return EndTransaction(place, identity, self.state is _S.COMMITTING, self.implicit)
         return None
 
-    # What came of a step
+    # Outcome of a step
 
     def on_coordinator(self, level: int, can_bump: bool) -> None:
-        """What the transactional id's coordinator knows; tell it with each connection to it.
+        """Set the features of the transactional id's coordinator; call it for each connection.
 
         Args:
-            level: Of the finalized feature `transaction.version`; 0 without.
-            can_bump: It takes InitProducerId with an epoch (v3, KIP-360).
+            level: Level of the finalized feature `transaction.version`; 0 without it.
+            can_bump: True if it supports InitProducerId with an epoch (v3, KIP-360).
         """
         self._level = level
         self._can_bump = can_bump
@@ -335,17 +340,17 @@ class TransactionMachine:
                 raise TypeError("on_found reports a coordinator")
 
     def on_error(self, step: Step, error: KafkaError, now: float) -> None:
-        """Nobody answered, or the answer cannot be read."""
+        """The request failed, or the answer cannot be read."""
         self._land(step)
         if self.state is _S.FATAL_ERROR:
             return
         if isinstance(error, BrokerResponseError):
-            # What this client itself cannot say to a broker is told in its own words.
+            # If this client cannot encode the request for the broker, keep its own message.
             told = error if isinstance(error, UnsupportedVersionError) else None
             self._on_code(step, error.errno, now, told)
         elif error.retriable or isinstance(error, KafkaProtocolError):
             self._last_error = error
-            self._found.discard(step.place)  # it may have moved with the broker's end
+            self._found.discard(step.place)  # the coordinator may have moved to another broker
             self._contents.doubt |= isinstance(step, AddPartitions | AddOffsets)
             self._pause(now)
         else:
@@ -376,7 +381,7 @@ class TransactionMachine:
         elif failed:
             self._on_codes(step, failed, now)
         else:
-            self._pause(now)  # the answer is not about what was asked
+            self._pause(now)  # the answer leaves out partitions of the request
 
     def _on_offsets(
         self, step: CommitOffsets, codes: Mapping[TopicPartition, int], now: float
@@ -392,14 +397,14 @@ class TransactionMachine:
             self._pause(now)
 
     def _check_lease(self, order: OffsetsOrder) -> bool:
-        """Abort the transaction if the consumer has given up what these offsets were read from.
+        """Spoil the transaction if the consumer has given up a partition of these offsets.
 
-        The coordinator cannot tell: a member may get the same generation back. This is asked before
-        each request and after its answer, since the consumer's look-up of the committed offsets may
-        have overtaken it.
+        The coordinator cannot detect this: a member may get the same generation back. This is
+        checked before each request and after its answer, because the consumer's look-up of the
+        committed offsets may have overtaken the request.
 
         Returns:
-            True if the transaction can only be aborted.
+            True if the transaction must be aborted.
         """
         error = order.refused()
         if error is not None:
@@ -412,9 +417,9 @@ class TransactionMachine:
         self._complete()
 
     def _complete(self) -> None:
-        """The transaction has ended as it was to."""
+        """The transaction has been committed or aborted as requested."""
         if not self.implicit and self._level >= IMPLICIT_FROM and self._contents.started:
-            # What was written under this epoch must not be taken for the newer generation's.
+            # Records written under this epoch must not be attributed to the newer generation.
             self._bump |= self._can_bump
         self._forget()
         self._become(_S.INITIALIZING if self._bump else _S.READY)
@@ -427,7 +432,7 @@ class TransactionMachine:
     # Refusals
 
     def _on_codes(self, step: Step, codes: Mapping[TopicPartition, int], now: float) -> None:
-        """Some partitions were refused: the gravest reaction counts."""
+        """Some partitions were refused: act on the gravest reaction."""
         code = gravest(step, codes.values())
         refused = {tp.topic for tp, each in codes.items() if each == code == _TOPIC_REFUSED}
         error = TopicAuthorizationFailedError(*sorted(refused)) if refused else None
@@ -439,7 +444,7 @@ class TransactionMachine:
             self._contents.doubt |= for_code(code).ambiguous
         aborts = isinstance(step, EndTransaction) and not step.committed
         if aborts and code == _NO_TRANSACTION and self._contents.doubtful:
-            self._complete()  # there was nothing
+            self._complete()  # nothing had been added
             return
         if error is None:
             error = error_of(code, what, step)
@@ -473,7 +478,7 @@ class TransactionMachine:
         self._spoil(error)
 
     def _opens(self, step: Step) -> bool:
-        """Whether a step makes the coordinator's transaction begin."""
+        """True if the step begins the transaction at the coordinator."""
         return not self._contents.started and isinstance(
             step, AddPartitions | AddOffsets | CommitOffsets
         )
@@ -486,14 +491,14 @@ class TransactionMachine:
     # States
 
     def _spoil(self, error: KafkaError) -> None:
-        """The open transaction can only be aborted."""
+        """Enter ABORTABLE_ERROR: the open transaction must be aborted."""
         if self.state is _S.IN_TRANSACTION or self.state is _S.COMMITTING:
             self.error = error
             self._become(_S.ABORTABLE_ERROR)
             self._contents.drop(error)
 
     def _fail(self, error: KafkaError) -> None:
-        """The producer can only be closed."""
+        """Enter FATAL_ERROR: the producer must be closed."""
         if self.state is not _S.FATAL_ERROR:
             self.error = error
             self._become(_S.FATAL_ERROR)
@@ -501,7 +506,7 @@ class TransactionMachine:
             self._forget()
 
     def close(self, error: KafkaError) -> None:
-        """The producer is closed, whatever is open."""
+        """Enter FATAL_ERROR because the producer is closed, even with an open transaction."""
         self._fail(error)
 
     def _check(self, what: str, wanted: TransactionState) -> None:

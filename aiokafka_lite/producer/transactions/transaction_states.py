@@ -1,7 +1,7 @@
-"""The states of a transactional producer, and what may follow what: sans-IO.
+"""The states of a transactional producer and their transitions: sans-IO.
 
-Source: TransactionManager.State of Kafka's Java client 4.4. Java goes from ABORTABLE_ERROR to
-UNINITIALIZED, too, to begin anew after a refused InitProducerId; here that ends the producer.
+Source: TransactionManager.State of Kafka's Java client 4.4. Java also goes from ABORTABLE_ERROR to
+UNINITIALIZED, to start over after a refused InitProducerId; here that refusal is fatal.
 """
 
 from enum import Enum
@@ -13,23 +13,23 @@ __all__ = ["ENDING", "FOLLOWING", "OPEN", "TransactionState"]
 class TransactionState(Enum):
     """Java's states, under Java's names."""
 
-    __hash__ = object.__hash__  # Enum's own is a Python call, and each change looks some up
+    __hash__ = object.__hash__  # Enum's own is a slow Python call; each transition hashes states
 
     UNINITIALIZED = "uninitialized"  # no producer id
-    INITIALIZING = "initializing"  # asks for one, or for its next epoch
+    INITIALIZING = "initializing"  # requests a producer id or its next epoch
     READY = "ready"  # no transaction is open
     IN_TRANSACTION = "in transaction"
     COMMITTING = "committing"
     ABORTING = "aborting"
-    ABORTABLE_ERROR = "abortable error"  # the open transaction can only be aborted
-    FATAL_ERROR = "fatal error"  # the producer can only be closed
+    ABORTABLE_ERROR = "abortable error"  # the open transaction must be aborted
+    FATAL_ERROR = "fatal error"  # the producer must be closed
 
 
 _S = TransactionState
 
 ENDING: Final = frozenset({_S.COMMITTING, _S.ABORTING})
 OPEN: Final = ENDING | {_S.IN_TRANSACTION, _S.ABORTABLE_ERROR}
-"""There is a transaction, or what is left of one."""
+"""States with an open transaction, failed ones included."""
 
 FOLLOWING: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.FATAL_ERROR}),
@@ -41,4 +41,4 @@ FOLLOWING: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.ABORTABLE_ERROR: frozenset({_S.ABORTING, _S.FATAL_ERROR}),
     _S.FATAL_ERROR: frozenset(),
 }
-"""INITIALIZING follows an end after which the epoch has to be bumped by the client (KIP-360)."""
+"""INITIALIZING follows an end after which the client must bump the epoch (KIP-360)."""

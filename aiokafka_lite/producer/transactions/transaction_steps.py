@@ -1,7 +1,6 @@
-"""What a transactional producer asks of coordinators, one step at a time: sans-IO.
+"""Steps of a transaction: requests to coordinators, independent of their version. Sans-IO.
 
-A step says what is asked, not in which version: `requests` puts it into bytes. Each goes to the
-coordinator of its `place`.
+`transaction_requests` encodes a step. Each step is sent to the coordinator of its `place`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 Place: TypeAlias = tuple[CoordinatorKind, str]
-"""Whose coordinator: the transactional id's, or a group's."""
+"""Identifies a coordinator: that of a transactional id or of a group."""
 
 Identity: TypeAlias = tuple[int, int]
 """Producer id and epoch."""
@@ -37,13 +36,13 @@ Identity: TypeAlias = tuple[int, int]
 
 @dataclass(eq=False, slots=True)
 class OffsetsOrder:
-    """Offsets that the application wants committed with the transaction.
+    """Offsets to commit with the transaction.
 
     Attributes:
-        group: Whose, and who has read up to there (KIP-447).
-        offsets: All of them.
-        left: What the coordinator has not accepted yet.
-        done: It came to an end: all are part of the transaction, or `error` says why not.
+        group: The group, and the member that has read up to the offsets (KIP-447).
+        offsets: All offsets.
+        left: Offsets that the coordinator has not accepted yet.
+        done: True if all are part of the transaction, or `error` is set.
     """
 
     group: GroupMetadata
@@ -53,21 +52,24 @@ class OffsetsOrder:
     error: KafkaError | None = None
 
     def refused(self) -> CommitFailedError | None:
-        """Why these offsets must not be committed, whatever the coordinator says, or None."""
+        """Return the reason why these offsets must not be committed, or None.
+
+        It applies even if the coordinator accepts them.
+        """
         lease = self.group.lease if isinstance(self.group, ConsumerGroupMetadata) else None
         return None if lease is None else lease.broken_for(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Who coordinates; whoever was found before is believed no more."""
+    """Find a coordinator again; the one found before is not used any more."""
 
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """Get a producer id; or, with one, its next epoch (KIP-360)."""
+    """Get a producer id, or the next epoch of an existing one (KIP-360)."""
 
     place: Place
     identity: Identity
@@ -75,7 +77,7 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Make partitions part of the transaction, before anything is written there."""
+    """Add partitions to the transaction, before anything is written to them."""
 
     place: Place
     identity: Identity
@@ -84,7 +86,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AddOffsets:
-    """Make a group's offsets part of the transaction, before any are committed."""
+    """Add a group's offsets to the transaction, before any are committed."""
 
     place: Place
     identity: Identity
@@ -93,25 +95,25 @@ class AddOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets:
-    """Commit offsets with the transaction; of `order`, what was left when this was made."""
+    """Commit the offsets of `order` that were left when the step was created."""
 
     place: Place
     identity: Identity
     order: OffsetsOrder
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     implicit: bool
-    """The commit itself makes the group part of the transaction (KIP-890, part 2)."""
+    """True if the commit itself adds the group to the transaction (KIP-890, part 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Commit or abort."""
+    """Commit or abort the transaction."""
 
     place: Place
     identity: Identity
     committed: bool
     implicit: bool
-    """It ends in a new epoch (KIP-890, part 2)."""
+    """True if the coordinator assigns a new epoch (KIP-890, part 2)."""
 
 
 Step: TypeAlias = (
@@ -121,13 +123,13 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a coordinator answered to any step.
+    """A coordinator's answer to any step.
 
     Attributes:
-        code: Of all; 0 where only partitions have one.
-        partitions: Codes by partition, of AddPartitions and CommitOffsets.
-        identity: The one to go on with, of InitProducer, and of an EndTransaction that bumps;
-            None: it stays.
+        code: The error code; 0 if only partitions have one.
+        partitions: Codes by partition, for AddPartitions and CommitOffsets.
+        identity: The new identity, for InitProducer and for an EndTransaction that bumps the
+            epoch; None: unchanged.
     """
 
     code: int = 0

@@ -8,7 +8,7 @@ _NANOSECONDS: Final = 1e9
 
 
 class TransactionTimes:
-    """Seconds that were spent in the calls, in all; those that failed count, too.
+    """Total seconds spent in the calls, failed ones included.
 
     Attributes:
         init: Getting the producer id.
@@ -24,7 +24,7 @@ class TransactionTimes:
         self.init = self.begin = self.send_offsets = self.commit = self.abort = 0.0
 
     def snapshot(self) -> dict[str, float]:
-        """All of them as they are, in nanoseconds."""
+        """Return the current totals, in nanoseconds."""
         return {
             "txn-abort-time-ns-total": self.abort * _NANOSECONDS,
             "txn-begin-time-ns-total": self.begin * _NANOSECONDS,
