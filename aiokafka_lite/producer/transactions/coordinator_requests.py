@@ -1,20 +1,20 @@
-"""Asking coordinators: one step of a transaction at a time, as a request to whom it concerns.
+"""Sends the steps of a transaction to their coordinators, one at a time.
 
-A coordinator that is connected is asked at once, and what it answers is told from inside the
-connection's reading, so that neither a task nor a pass of the event loop stands between a step and
-the next: those were most of what a transaction cost. Only finding a coordinator and connecting to
+If the coordinator is connected, the request is sent at once, and its answer is reported while the
+connection reads it. So there is neither a task nor an iteration of the event loop between two
+steps; those were most of the cost of a transaction. Only finding a coordinator and connecting to
 it, which are rare, take a task.
 
 Non-obvious:
-- What came of a step is told once, and never from inside `ask`. A failure is told in a pass of
-  its own: a connection fails its requests from anywhere, from inside `ask` too.
-- In the newer generation a broker has the transaction's coordinator asked about whatever comes
-  first to a partition, or of a group, and gives one such question up for the next of the same
-  producer: both have to be asked again, after a pause. So offsets take the connection of the
-  records, on which the broker takes up one request after the other.
-- No batch is in flight when a transaction ends, so an end goes the way of the records, too, if they
-  go to its coordinator: that connection is warm, here and at the broker. But not behind an answer
-  that was given up: it may keep silent for good; nor where a quota has the broker not listen.
+- The outcome of a step is reported once, and never inside `ask`. A failure is reported in its own
+  iteration of the loop, because a connection may fail its requests at any time, even inside `ask`.
+- In the newer generation, the first request for a partition or a group makes the broker verify the
+  transaction with its coordinator. The broker drops one such verification for the next one of the
+  same producer; then both requests must be retried after a pause. So offsets use the connection of
+  the records, on which the broker processes one request after the other.
+- No batch is in flight when a transaction ends. So the end uses the connection of the records too,
+  if they go to its coordinator: that connection is warm, here and at the broker. But not if an
+  answer on it timed out, because it may never come; nor while a quota mutes the connection.
 """
 
 import asyncio
@@ -44,37 +44,37 @@ __all__ = ["Asker", "Listener"]
 
 _FEATURE: Final = "transaction.version"
 _FIND_FOR: Final = 5.0
-"""Seconds of one search for a coordinator: nothing else is asked meanwhile, not even an abort."""
+"""Seconds for one coordinator look-up; nothing else is sent meanwhile, not even an abort."""
 _NO_TOPICS: Final = TopicIds({})
 
 
 class Listener(Protocol):
-    """Who is told what came of the steps. The last two do not raise."""
+    """Receives the outcome of the steps. `on_answer` and `on_failure` must not raise."""
 
     def on_coordinator(self, level: int, can_bump: bool) -> None:
-        """What the transactional id's coordinator knows; see the machine's."""
+        """Set the coordinator's features; see `TransactionMachine.on_coordinator`."""
 
     def on_found(self, step: FindCoordinator) -> None:
         """A coordinator was found."""
 
     def on_answer(self, step: Step, answer: Answer) -> None:
-        """A coordinator answered; told while its connection reads."""
+        """A coordinator answered; called while its connection reads."""
 
     def on_failure(self, step: Step, error: KafkaError) -> None:
-        """Nobody answered, or the answer cannot be read."""
+        """The request failed, or the answer cannot be read."""
 
 
 class Asker:
-    """Has the steps of one producer's transactions asked.
+    """Sends the steps of one producer's transactions.
 
     Args:
-        cluster: Where the coordinators are.
-        transactional_id: The producer's.
+        cluster: The cluster of the coordinators.
+        transactional_id: The producer's transactional id.
         timeout_ms: `transaction_timeout_ms`.
-        request_timeout: Seconds one step may take, connecting included.
-        listener: Told what came of them.
-        tasks: Owner of those who find and connect.
-        loop: In which all this is called.
+        request_timeout: Seconds that one step may take, connecting included.
+        listener: Receives the outcomes.
+        tasks: Owns the tasks that find coordinators and connect to them.
+        loop: The producer's event loop.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Asker:
         self._tasks = tasks
         self._loop = loop
         self._silence = SilenceWatch(cluster, tasks, loop)
-        self._nodes: dict[tuple[CoordinatorKind, str], int] = {}  # coordinators as found last
-        self._coordinator: Connection | None = None  # the listener knows what it can do
+        self._nodes: dict[tuple[CoordinatorKind, str], int] = {}  # coordinators found last
+        self._coordinator: Connection | None = None  # the listener knows its features
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, step: Step) -> None:
-        """Ask a step; none other is under way."""
+        """Send a step; no other step may be under way."""
         deadline = self._loop.time() + self._request_timeout
         if isinstance(step, FindCoordinator):
             self._task = self._tasks.spawn(self._find(step, deadline), "find a coordinator")
@@ -122,7 +122,7 @@ class Asker:
         self._task = self._tasks.spawn(reaching, "connect to a coordinator")
 
     def close(self) -> None:
-        """Ask no more: what is under way is not told. Idempotent; not after the loop's end."""
+        """Stop without reporting the current step. Idempotent; the loop must not be closed."""
         self._silence.close()
         if self._task is not None:
             self._task.cancel()
@@ -168,7 +168,7 @@ class Asker:
         in_flight = _InFlight(self, step, ids)
         left = max(deadline - self._loop.time(), 0.0)
         connection.send_for(in_flight, request, version, timeout=left)
-        # Of records that are under way beside it the producer judges by itself.
+        # Do not close a connection shared with records: the sender decides about those.
         leave = in_flight.set_exception if _beside_records(step) else connection.close
         self._silence.watch(step.place, node_id, in_flight, leave)
 
@@ -176,20 +176,20 @@ class Asker:
         """A request was answered."""
         try:
             answer = answer_of(step, response, ids)
-        except Exception as error:  # not the connection's, which is reading
+        except Exception as error:  # an error here must not fail the connection, which is reading
             self.on_failure(step, error)
         else:
             self._listener.on_answer(step, answer)
 
     def on_failure(self, step: Step, error: BaseException) -> None:
-        """A step came to nothing."""
+        """A step failed."""
         if not isinstance(error, KafkaError):
             error = KafkaProtocolError(f"the answer cannot be read: {error!r}")
         self._loop.call_soon(self._listener.on_failure, step, error)
 
 
 def _beside_records(step: Step) -> bool:
-    """It goes the way of the records, while some are under way."""
+    """True if the step shares the records' connection while records are in flight."""
     return isinstance(step, CommitOffsets) and step.implicit
 
 
@@ -198,7 +198,7 @@ def _purpose(step: Step) -> Purpose:
 
 
 class _InFlight:
-    """A step that waits for its answer: whom the connection gives it to."""
+    """A step in flight, to which the connection passes the answer."""
 
     __slots__ = ("_asker", "_done", "_ids", "_step")
 
@@ -220,4 +220,4 @@ class _InFlight:
         self._asker.on_failure(self._step, exception)
 
     def exception(self) -> None:
-        """Nobody has to look: the failure is always told."""
+        """Do nothing: the failure is always reported."""

@@ -1,18 +1,18 @@
-"""What has a producer's transactions carried out, and the calls that wait for that.
+"""Carries out a producer's transactions, and lets its callers wait for them.
 
-The machine says what to ask; the asker asks it, one step at a time. What changes is told to the
-outlet (the sender), which lets records in, or keeps them out, and lets go of what will not be sent.
-There is no task: whatever happens (a call, an answer, a timer) looks for the next step itself.
+The machine decides on the next step; the asker sends it, one step at a time. The outlet (the
+sender) is notified of each change: it accepts or refuses records, and drops those that will not be
+sent. There is no task: each event (a call, an answer, a timer) takes the next step itself.
 
 Non-obvious:
-- A wait that was cancelled, or ran out of time, leaves what was waited for under way: the same call
-  made again waits on, or tells how it ended meanwhile.
-- State changes between awaits, never across one: whoever changes the machine calls `_settle`
-  before it awaits anything.
-- What the sender tells is looked at in the next pass of the event loop: it may be in the middle of
-  something, and has more partitions to tell of, which are added by one request.
-- Nobody tells when the request of an overdue batch is answered at last, which has to be waited for
-  before the end of its transaction: only then, and rarely, the outlet is asked again and again.
+- A wait that was cancelled or timed out leaves the commit or abort under way. The same call made
+  again continues to wait, or returns its outcome.
+- State changes between awaits, never across one: code that changes the machine calls `_settle`
+  before its next await.
+- Calls of the sender take effect in the next iteration of the event loop. The sender may be in the
+  middle of a change, and may report more partitions, which one request then adds.
+- There is no event for the answer to an overdue batch's request, which must arrive before its
+  transaction ends. Only in this rare case the outlet is polled.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ __all__ = ["Outlet", "TransactionDriver"]
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN: Final = 0.02
-"""Seconds between two looks at whether an overdue batch's request was answered."""
+"""Seconds between two checks for the answer to an overdue batch's request."""
 
 _WHAT: Final = "carry out transactions"
 
@@ -54,19 +54,19 @@ _S = TransactionState
 
 
 class Outlet(Protocol):
-    """Where a transaction's records come from."""
+    """The source of a transaction's records."""
 
     @property
     def drained(self) -> bool:
-        """Nothing waits to be sent, or is in flight."""
+        """True if nothing waits to be sent or is in flight."""
         ...
 
     def when_resolved(self, callback: Callable[[], None]) -> bool:
-        """Call back once when all that waits now has an outcome; False: all has, already."""
+        """Call `callback` once when all current batches have an outcome; False if none is left."""
         ...
 
     def on_state(self, state: TransactionState, error: KafkaError | None) -> None:
-        """The state changed; the error is why, in the two error states."""
+        """The state changed; `error` is the cause in the two error states."""
         ...
 
     def on_added(self) -> None:
@@ -74,12 +74,12 @@ class Outlet(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Send what lingers."""
+        """Send lingering batches."""
         ...
 
 
 class _End:
-    """A commit or an abort, for those who wait for it."""
+    """A commit or an abort, for the calls that wait for it."""
 
     __slots__ = ("claimed", "done", "error", "kind", "waiting")
 
@@ -88,26 +88,26 @@ class _End:
         self.done = False
         self.error: KafkaError | None = None
         self.waiting = 0  # callers
-        self.claimed = False  # one of them has been told
+        self.claimed = False  # True once a caller has received the outcome
 
 
 class TransactionDriver:
     """Carries out one producer's transactions.
 
     Args:
-        cluster: Where the coordinators are.
-        transactional_id: The producer's.
-        timeout_ms: After which the cluster aborts a transaction by itself.
-        options: The producer's.
-        identity: Gets the ids and epochs.
-        outlet: Told of each change.
-        tasks: Owner of those who find coordinators, and connect to them.
-        loop: In which all this is called.
-        on_mistake: Told of a mistake of ours: what was being done, and the exception.
+        cluster: The cluster of the coordinators.
+        transactional_id: The producer's transactional id.
+        timeout_ms: The cluster aborts a transaction that stays open longer than this.
+        options: The producer's options.
+        identity: Receives the ids and epochs.
+        outlet: Notified of each change.
+        tasks: Owns the tasks that find coordinators and connect to them.
+        loop: The producer's event loop.
+        on_mistake: Called after a bug, with the failed activity and the exception.
 
     Attributes:
-        machine: Tells where it stands.
-        times: Spent by those who wait.
+        machine: Holds the current state.
+        times: Time that the callers have waited.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class TransactionDriver:
         self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
         self.times = TransactionTimes()
         self._patience = Patience()
-        self._opening: asyncio.TimerHandle | None = None  # of what is held
+        self._opening: asyncio.TimerHandle | None = None  # releases a transaction that is held
         self._transactional_id = transactional_id
         self._outlet = outlet
         self._loop = loop
@@ -133,21 +133,21 @@ class TransactionDriver:
         self._asker = Asker(
             cluster, transactional_id, timeout_ms, options.request_timeout, self, tasks, loop
         )
-        self._look_is_due = False  # in the next pass of the loop
-        self._retry: asyncio.TimerHandle | None = None  # of a step that was put off
-        self._waiters: list[asyncio.Future[None]] = []  # for anything to change
-        self._told = 0  # the machine's transitions
-        self._end: _End | None = None  # the one under way, or the last
-        self._watching = False  # the outlet calls back when all is resolved
+        self._look_is_due = False  # in the next iteration of the loop
+        self._retry: asyncio.TimerHandle | None = None  # of a step to retry
+        self._waiters: list[asyncio.Future[None]] = []  # resolved at any change
+        self._told = 0  # the machine's transitions that were reported
+        self._end: _End | None = None  # the current commit or abort, or the last
+        self._watching = False  # the outlet calls back when all batches are resolved
 
-    # What the application calls
+    # Called by the application
 
     async def start(self, deadline: float) -> None:
-        """Get a producer id, which fences whoever else has the transactional id.
+        """Get a producer id, which fences other producers with the same transactional id.
 
         Raises:
-            KafkaTimeoutError: Not done by the deadline.
-            KafkaError: Refused.
+            KafkaTimeoutError: No id was assigned by the deadline.
+            KafkaError: The request was refused.
         """
         began = self._loop.time()
         self.machine.initialize()
@@ -162,7 +162,7 @@ class TransactionDriver:
         self._raise_error()
 
     def begin(self) -> None:
-        """See the machine's."""
+        """Begin a transaction; see `TransactionMachine.begin`."""
         began = self._loop.time()
         self.machine.begin()
         self._end = None
@@ -177,12 +177,12 @@ class TransactionDriver:
         self.times.begin += self._loop.time() - began
 
     async def commit(self, deadline: float) -> None:
-        """Commit, and wait until that is done; a wait that ended early may be gone on with.
+        """Commit and wait until it is done; a wait that ended early may be continued.
 
         Raises:
-            KafkaTimeoutError: Not done by the deadline; it is under way.
-            KafkaError: The transaction can only be aborted; or the producer is at its end.
-            IllegalOperation: None is open, or another call waits for this.
+            KafkaTimeoutError: The commit was not done by the deadline; it is under way.
+            KafkaError: The transaction must be aborted; or a fatal error.
+            IllegalOperation: No transaction is open, or another call waits for the commit.
         """
         began = self._loop.time()
         try:
@@ -191,7 +191,7 @@ class TransactionDriver:
             self.times.commit += self._loop.time() - began
 
     async def abort(self, deadline: float) -> None:
-        """Abort, and wait until that is done; see `commit`."""
+        """Abort and wait until it is done; see `commit`."""
         began = self._loop.time()
         try:
             await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
@@ -204,20 +204,20 @@ class TransactionDriver:
         group: GroupMetadata,
         deadline: float,
     ) -> None:
-        """Commit offsets with the open transaction; waits until they are part of it.
+        """Commit offsets with the open transaction; wait until they are part of it.
 
         Raises:
-            KafkaTimeoutError: Not done by the deadline; it is under way, and the commit waits.
-            KafkaError: The transaction can only be aborted; or the producer is at its end.
-            IllegalOperation: None is open.
+            KafkaTimeoutError: Not done by the deadline; it is under way, and a commit waits for it.
+            KafkaError: The transaction must be aborted; or a fatal error.
+            IllegalOperation: No transaction is open.
         """
         began = self._loop.time()
         order = self.machine.add_offsets(offsets, group)
         if order.done:
             self._settle()  # refused at once
-        self._outlet.hurry()  # nothing comes behind them, as a rule
+        self._outlet.hurry()  # usually no more records follow the offsets
         if self._opening is None:
-            self.wake()  # else that wakes it, and there is nothing to be done before
+            self.wake()  # otherwise `_open` wakes it, and nothing can be sent before
         try:
             await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
         finally:
@@ -226,7 +226,7 @@ class TransactionDriver:
             raise copy.copy(order.error)
 
     async def close(self, deadline: float) -> None:
-        """End what is open, by the deadline: an abort, if nothing else was asked for."""
+        """End the open transaction by the deadline: abort it unless a commit is under way."""
         if self.machine.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
             self.machine.abort()
             self._end = _End(_S.ABORTING)
@@ -236,7 +236,7 @@ class TransactionDriver:
             await self._until(lambda: self.machine.state not in OPEN, deadline, "has not aborted")
 
     def stop(self) -> None:
-        """End at once: those who wait are told that the producer was closed. Idempotent."""
+        """Stop at once; waiting calls raise ProducerClosed. Idempotent."""
         self.machine.close(ProducerClosed("the producer was stopped"))
         self._settle()
         if not self._loop.is_closed():
@@ -245,10 +245,10 @@ class TransactionDriver:
                 if timer is not None:
                     timer.cancel()
 
-    # What the sender tells
+    # Called by the sender
 
     def admit(self, partition: TopicPartition) -> bool:
-        """Whether a partition may be sent to now; if not yet, `on_added` tells when."""
+        """True if a partition's batches may be sent now; if not, `on_added` follows later."""
         if self.machine.admit(partition):
             return True
         if self._opening is None:
@@ -261,16 +261,16 @@ class TransactionDriver:
         self._settle()
 
     def on_first_sent(self) -> None:
-        """The first batch of a transaction leaves."""
+        """The first batch of a transaction is sent."""
         self._patience.on_sent(self._loop.time())
 
     def on_first_resolved(self, _: object) -> None:
-        """It has an outcome."""
+        """The first batch of a transaction has an outcome."""
         if self.machine.implicit:
             self._patience.on_answered(self._loop.time())
 
     def wake(self) -> None:
-        """Something changed: there may be a step to take, in the next pass of the loop."""
+        """Something changed: look for a step to take in the next iteration of the loop."""
         if not self._look_is_due:
             self._look_is_due = True
             self._loop.call_soon(self._look)
@@ -320,7 +320,7 @@ class TransactionDriver:
             raise copy.copy(self.machine.error)
 
     def _settle(self) -> None:
-        """Tell of what has changed."""
+        """Notify the outlet and the waiting calls of the machine's changes."""
         machine = self.machine
         while self._told != machine.transitions:
             self._told = machine.transitions
@@ -329,7 +329,7 @@ class TransactionDriver:
             if end is not None and not end.done and machine.state not in _UNDER_WAY:
                 end.done = True
                 end.error = machine.error
-            # What it does may change the state again: such as batches that it fails.
+            # This may change the state again, for example by failing batches.
             self._outlet.on_state(machine.state, machine.error)
         self._wake_waiters()
 
@@ -340,16 +340,16 @@ class TransactionDriver:
                 waiter.set_result(None)
 
     def _open(self) -> None:
-        """The brokers should be through with the transaction before."""
+        """Release the held transaction: the brokers should have ended the previous one by now."""
         self._opening = None
         self.machine.release()
         self._outlet.on_added()
         self.wake()
 
-    # What the asker tells
+    # Called by the asker
 
     def on_coordinator(self, level: int, can_bump: bool) -> None:
-        """See the machine's."""
+        """Set the coordinator's features; see `TransactionMachine.on_coordinator`."""
         self.machine.on_coordinator(level, can_bump)
 
     def on_found(self, step: FindCoordinator) -> None:
@@ -365,11 +365,11 @@ class TransactionDriver:
             if isinstance(step, EndTransaction):
                 self._patience.on_ended(now)
             self._on_landed(step)
-        except Exception as error:  # not the connection's, which is reading
+        except Exception as error:  # a bug here must not fail the connection, which is reading
             self._on_mistake(_WHAT, error)
 
     def on_failure(self, step: Step, error: KafkaError) -> None:
-        """Nobody answered, or the answer cannot be read."""
+        """The request failed, or the answer cannot be read."""
         log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
         try:
             self.machine.on_error(step, error, self._loop.time())
@@ -393,14 +393,14 @@ class TransactionDriver:
             self._on_mistake(_WHAT, error)
 
     def _go_on(self) -> None:
-        """Take the next step, if there is one to take now; else look again when it is time."""
+        """Take the next step if there is one; otherwise set a timer for the next retry."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
         machine = self.machine
         step = machine.next_step(self._loop.time(), drained=self._drained())
         if self._told != machine.transitions:
-            self._settle()  # else whoever waits would be woken for nothing
+            self._settle()  # only then, to avoid useless wake-ups
         if step is not None:
             self._asker.ask(step)
             return
@@ -409,7 +409,7 @@ class TransactionDriver:
             self._retry = self._loop.call_at(retry_at, self._look)
 
     def _drained(self) -> bool:
-        """Whether the transaction may end; if not yet, there will be a look again."""
+        """True if the transaction may end now; if not, a callback or timer checks again."""
         if self.machine.state not in ENDING:
             return False
         drained = self._outlet.drained
@@ -425,4 +425,4 @@ class TransactionDriver:
 
 
 _UNDER_WAY: Final = ENDING | {_S.INITIALIZING}
-"""The states in which an end that was asked for has no outcome yet."""
+"""States in which a requested commit or abort has no outcome yet."""

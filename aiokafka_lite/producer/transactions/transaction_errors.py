@@ -1,8 +1,8 @@
-"""What an error code means for a transaction: sans-IO, one table, and one function to read it.
+"""The meaning of each error code for a transaction: sans-IO, one table and its look-up.
 
 Source: the handlers of TransactionManager in Kafka's Java client 4.4; KIP-360, 447, 588, 691, 890.
-Where Java gives the producer up for something that aborting the transaction mends (text that the
-broker finds too long, a group id that it does not take), the transaction is aborted here.
+Some errors that are fatal in Java can be repaired by an abort (offset metadata that is too long, an
+invalid group id). Here they abort the transaction.
 """
 
 from collections.abc import Iterable
@@ -32,15 +32,15 @@ __all__ = ["CODES_OF", "DEFAULTS", "Reaction", "error_of", "gravest", "reaction"
 
 
 class Reaction(Enum):
-    """What becomes of a transaction whose request was refused; the graver the later."""
+    """What to do after a refused request; in ascending gravity."""
 
-    RETRY = "retry"  # later, of the same coordinator
-    FIND = "find"  # find the coordinator, and ask that one
-    ABORT = "abort"  # the application has to abort, and may go on then
-    MISMATCH = "mismatch"  # abort: the consumer is no longer who it was in its group (KIP-447)
-    BUMP = "bump"  # abort, and go on in a new epoch; without one, it cannot go on
+    RETRY = "retry"  # retry later, with the same coordinator
+    FIND = "find"  # find the coordinator again, and retry with it
+    ABORT = "abort"  # the application must abort, and can continue then
+    MISMATCH = "mismatch"  # abort: the consumer's membership has changed (KIP-447)
+    BUMP = "bump"  # abort, and continue in a new epoch; fatal if the epoch cannot be bumped
     FATAL = "fatal"  # close the producer
-    FENCED = "fenced"  # another producer has the transactional id: close this one
+    FENCED = "fenced"  # another producer took over the transactional id: close this one
 
 
 _R = Reaction
@@ -50,14 +50,14 @@ _StepKind: TypeAlias = type[Step] | tuple[type[FindCoordinator], CoordinatorKind
 _FIND_TRANSACTION: Final = (FindCoordinator, CoordinatorKind.TRANSACTION)
 _FIND_GROUP: Final = (FindCoordinator, CoordinatorKind.GROUP)
 
-# Of a coordinator that was asked to change something.
+# For all steps except FindCoordinator.
 _COMMON: Final[dict[int, Reaction]] = {
     15: _R.FIND,  # COORDINATOR_NOT_AVAILABLE
     16: _R.FIND,  # NOT_COORDINATOR
     35: _R.FATAL,  # UNSUPPORTED_VERSION
     47: _R.FENCED,  # INVALID_PRODUCER_EPOCH, of brokers before 2.7 (KIP-588)
     48: _R.FATAL,  # INVALID_TXN_STATE
-    49: _R.FATAL,  # INVALID_PRODUCER_ID_MAPPING: the id expired, or is another one's
+    49: _R.FATAL,  # INVALID_PRODUCER_ID_MAPPING: the id expired, or belongs to another producer
     53: _R.FATAL,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     59: _R.BUMP,  # UNKNOWN_PRODUCER_ID
     90: _R.FENCED,  # PRODUCER_FENCED
@@ -75,7 +75,7 @@ CODES_OF: Final[dict[_StepKind, dict[int, Reaction]]] = {
     AddPartitions: _COMMON
     | {
         29: _R.ABORT,  # TOPIC_AUTHORIZATION_FAILED
-        55: _R.ABORT,  # OPERATION_NOT_ATTEMPTED: refused for another partition's sake
+        55: _R.ABORT,  # OPERATION_NOT_ATTEMPTED: refused because of another partition
     },
     AddOffsets: _COMMON | {24: _R.ABORT, 30: _R.ABORT},
     CommitOffsets: _COMMON
@@ -96,7 +96,7 @@ CODES_OF: Final[dict[_StepKind, dict[int, Reaction]]] = {
     },
     EndTransaction: _COMMON,
 }
-"""The codes that say more than whether they pass, by what was asked."""
+"""Codes with a specific reaction, by step."""
 
 DEFAULTS: Final[dict[_StepKind, Reaction]] = {
     _FIND_TRANSACTION: _R.FATAL,
@@ -107,15 +107,15 @@ DEFAULTS: Final[dict[_StepKind, Reaction]] = {
     CommitOffsets: _R.FATAL,
     EndTransaction: _R.FATAL,
 }
-"""What any other code means that does not pass by itself (those that do are `RETRY`)."""
+"""The reaction to any other code that is not retriable (retriable codes are `RETRY`)."""
 
 
 def reaction(step: Step, code: int) -> Reaction:
-    """What to do about a code.
+    """Return the reaction to an error code.
 
     Args:
-        step: What it answers.
-        code: No 0.
+        step: The step that was refused.
+        code: The error code; not 0.
     """
     kind: _StepKind = type(step)
     if isinstance(step, FindCoordinator):
@@ -128,8 +128,11 @@ def reaction(step: Step, code: int) -> Reaction:
 
 
 def gravest(step: Step, codes: Iterable[int]) -> int:
-    """Of the codes of some partitions, that which counts: one was refused for another's sake, and
-    what has to be aborted for is not asked again for what passes."""
+    """Return the partitions' code with the gravest reaction.
+
+    OPERATION_NOT_ATTEMPTED counts only if there is no other code, because another partition caused
+    it. An error that needs an abort outweighs a retriable one.
+    """
     told = [code for code in codes if code != OperationNotAttempted.errno]
     order = list(Reaction)
     return max(
@@ -140,7 +143,7 @@ def gravest(step: Step, codes: Iterable[int]) -> int:
 
 
 def error_of(code: int, what: Reaction, step: Step) -> KafkaError:
-    """The code as the error that the application sees."""
+    """Return the error that the application receives for a code."""
     if what is _R.FENCED:
         return ProducerFenced(
             "another producer has taken this transactional id, or the broker gave the transaction "

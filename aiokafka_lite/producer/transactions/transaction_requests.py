@@ -1,4 +1,4 @@
-"""Steps of a transaction as requests, and what their answers say. Sans-IO.
+"""Encodes the steps of a transaction as requests, and interprets the answers. Sans-IO.
 
 Source: InitProducerIdRequest.json v0-v6, AddPartitionsToTxnRequest.json v0-v3 (later ones are
 between brokers), AddOffsetsToTxnRequest.json v0-v4, TxnOffsetCommitRequest.json v0-v6,
@@ -50,7 +50,7 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 __all__ = ["BUMPS_FROM", "Question", "answer_of", "question"]
 
 BUMPS_FROM: Final = 3
-"""InitProducerId version that takes the producer's id and epoch (KIP-360, Kafka 2.5)."""
+"""First InitProducerId version with the producer's id and epoch (KIP-360, Kafka 2.5)."""
 
 _ADDS_BY_CLIENTS_UNTIL: Final = 3  # AddPartitionsToTxn
 _END_BUMPS_FROM: Final = 5  # EndTxn (KIP-890)
@@ -62,21 +62,21 @@ _Request: TypeAlias = PerVersion[Any]  # of one of five responses
 
 
 class Question(NamedTuple):
-    """A step as a request, and the versions that can say it."""
+    """A step as a request, and the versions that support it."""
 
     request: _Request
     oldest: int
     latest: int | None
     ids: TopicIds
-    """Of the topics whose offsets are committed, as they are asked with."""
+    """Ids of the topics whose offsets are committed, as sent in the request."""
 
 
 def question(step: Step, transactional_id: str, timeout_ms: int, ids: TopicIds) -> Question:
-    """Put a step into a request.
+    """Encode a step as a request.
 
     Args:
         timeout_ms: `transaction_timeout_ms`.
-        ids: Of all topics of a CommitOffsets, or of none.
+        ids: The ids of all topics of a CommitOffsets, or of none.
     """
     oldest, latest = 0, None
     match step:
@@ -167,11 +167,11 @@ def _commit(
 
 
 def _as_told(group: GroupMetadata, version: int) -> GroupMetadata:
-    """The member, where the version can tell it.
+    """Return the group's metadata, if the version supports its member.
 
     Raises:
-        UnsupportedVersionError: It cannot, and there is one: whoever has lost its partitions
-            would not be fenced (Kafka before 2.5).
+        UnsupportedVersionError: The version has no field for the member, so a member that has lost
+            its partitions would not be fenced (Kafka before 2.5).
     """
     if version < _COMMIT_MEMBER_FROM and group.member_id:
         raise UnsupportedVersionError(
@@ -206,14 +206,14 @@ def _commit_topics(
 
 
 def answer_of(step: Step, response: Response, ids: TopicIds) -> Answer:
-    """What a response says.
+    """Convert a response to an answer.
 
     Args:
-        step: What was asked.
-        ids: As they were asked with.
+        step: The step that was sent.
+        ids: The topic ids of the request.
 
     Raises:
-        KafkaProtocolError: The producer id or epoch in it is impossible.
+        KafkaProtocolError: The producer id or epoch in the response is invalid.
     """
     match response:
         case InitProducerIdResponse():
