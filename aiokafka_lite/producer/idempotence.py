@@ -154,7 +154,7 @@ class Sequences:
         self.broken = False
         """True if the broker refused the oldest number: a new numbering must begin."""
         self.confirmed = identity.implicit
-        """True if the broker has stored a batch of this numbering, or refuses gaps by itself."""
+        """True if the broker stored a batch of this numbering, or refuses any that overtakes it."""
         self._doubted_until = 0  # the first number that only the current topic can have received
 
     @property

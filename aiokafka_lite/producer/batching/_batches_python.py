@@ -259,7 +259,7 @@ class BatchCore(AppendCore):
             return True
         if not self.identity.numbering:
             return len(queue.in_flight) < self._unnumbered_window
-        # A retried batch is sent alone, so that the batches behind it are not refused for its sake.
+        # A retried batch is sent alone, so that those behind it are not refused because of it.
         sequences = queue.sequences
         if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
             return False

@@ -163,7 +163,7 @@ class Sender:
         self.accumulator.refusal = closed
         self.pool.close(closed)
         if self._cluster.closed:
-            self.abort()  # nobody is left to deliver to
+            self.abort()  # nothing can be delivered any more
         try:
             async with asyncio.timeout_at(deadline):
                 await self.flush()
@@ -407,7 +407,7 @@ class Sender:
         if self.closed:
             return
         if self._cluster.closed:
-            self.abort()  # nobody is left to deliver to
+            self.abort()  # nothing can be delivered any more
             return
         # An unreadable handshake says nothing about the records: none was sent yet.
         if error.retriable or isinstance(error, KafkaProtocolError):
@@ -490,7 +490,7 @@ class Sender:
         """Fail overdue batches. One timer serves all; it stops while no batch is held."""
         self._sweep_timer = None
         if self._cluster.closed:
-            self.abort()  # nobody is left to deliver to
+            self.abort()  # nothing can be delivered any more
             return
         try:
             self._fail_overdue()

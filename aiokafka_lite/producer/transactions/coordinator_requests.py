@@ -14,7 +14,7 @@ Non-obvious:
   the records, on which the broker processes one request after the other.
 - No batch is in flight when a transaction ends. So the end uses the connection of the records too,
   if they go to its coordinator: that connection is warm, here and at the broker. But not if an
-  answer on it timed out, because it may never come; nor while a quota mutes the connection.
+  answer on it was given up, because it may never come; nor while a quota mutes the connection.
 """
 
 import asyncio
