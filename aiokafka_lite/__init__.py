@@ -7,12 +7,12 @@ async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as con
     async for record in consumer:
         print(record.offset, record.value)
 
-Every name is imported when it is first asked for, so that a producer does not pay for the
-consumer, nor the embedded broker (`aiokafka_lite.testing`) for either.
+Each name is imported on first access, so that a producer does not pay for importing the consumer,
+nor the embedded broker (`aiokafka_lite.testing`) for either.
 
-`__version__` is the release, and `__build__` says which hot paths this process runs: "native"
-(compiled) or "pure Python" (several times slower: no C compiler was found when this was installed,
-or AIOKAFKA_LITE_PURE=1 is set).
+`__version__` is the release. `__build__` says which hot paths this process runs: "native"
+(compiled) or "pure Python" (several times slower: no C compiler was found at installation, or
+AIOKAFKA_LITE_PURE=1 is set).
 """
 
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ _HOMES = {
     "exactly_once": "read_process_write",
 }
 _MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
-"""Those that `import aiokafka_lite` alone makes reachable, as `import aiokafka` does."""
+"""Submodules reachable after `import aiokafka_lite` alone, as with `import aiokafka`."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""What an application may implement and hand to a client: listeners and token providers."""
+"""Interfaces for applications to implement: listeners, token providers and interceptors."""
 
 import abc
 from collections.abc import Awaitable, Mapping
@@ -21,134 +21,133 @@ __all__ = [
 
 
 class ConsumerRebalanceListener(abc.ABC):
-    """Told when the group gives partitions to this consumer or takes them away.
+    """Callbacks for the partitions that the group assigns to this consumer or revokes from it.
 
-    Each method may be a plain function or a coroutine function; the consumer awaits it, inside the
-    rebalance, before it goes on. What one raises is logged, and the rebalance goes on; when the
-    consumer stops, one that takes too long is cancelled. The consumer may be used in it, but not
-    read: `getone`, `getmany`, `async for` and `batches` raise IllegalStateError, because nothing is
-    handed out of partitions that come or go before the method returns. A task that the method
-    starts and does not wait for may read. Only for consumers that `subscribe`: an `assign` is
-    nobody else's to change.
+    Each method may be a plain function or a coroutine function. The consumer awaits it, within the
+    rebalance, before it continues. An exception is logged, and the rebalance continues. When the
+    consumer stops, a method that takes too long is cancelled. A method may call the consumer but
+    not read from it: `getone`, `getmany`, `async for` and `batches` raise IllegalStateError,
+    because no records of assigned or revoked partitions are returned before the method returns. A
+    task that the method starts and does not await may read. Called only for consumers that
+    `subscribe`: the group never changes the partitions of an `assign`.
     """
 
     @abc.abstractmethod
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions are about to be taken away, and fetching them has stopped.
+        """Called when partitions are about to be revoked; fetching from them has stopped.
 
-        This is the place to commit what was processed, or to store offsets elsewhere: no other
-        member gets the partitions before this returns (unless the session times out meanwhile).
-        It is told by `stop` and `unsubscribe`, too.
+        Commit processed records here, or store offsets elsewhere: no other member gets the
+        partitions before this method returns (unless the session times out meanwhile).
+        `stop` and `unsubscribe` call it, too.
 
         Args:
-            revoked: The partitions that go; in an eager rebalance all, at the first join none.
+            revoked: The revoked partitions: all in an eager rebalance, none at the first join.
         """
 
     @abc.abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions were given to this consumer, and nothing of them has been handed out.
+        """Called when partitions were assigned, before any of their records is returned.
 
-        This is the place to `seek`. Every member's `on_partitions_revoked` for them has ended.
+        Call `seek` here. Every member's `on_partitions_revoked` for them has returned.
 
         Args:
-            assigned: The partitions that came; in an eager rebalance, as by default, all.
+            assigned: The new partitions; in an eager rebalance, the default, all partitions.
         """
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions are gone already, to another member perhaps: a commit would be refused.
+        """Called when partitions are lost: another member may own them, and a commit would fail.
 
-        Happens after a session timeout or when the member is fenced. As in Java, it does what
-        `on_partitions_revoked` does unless it is overridden (KIP-429; not in aiokafka).
+        This happens after a session timeout or when the member is fenced. As in Java, it calls
+        `on_partitions_revoked` unless overridden (KIP-429). Not in aiokafka.
 
         Args:
-            lost: The partitions that are no longer this consumer's.
+            lost: The partitions that this consumer no longer owns.
         """
         return self.on_partitions_revoked(lost)
 
 
 class AbstractTokenProvider(abc.ABC):
-    """Gives the bearer tokens of SASL/OAUTHBEARER (KIP-255).
+    """Provides the bearer tokens for SASL/OAUTHBEARER (KIP-255).
 
-    A provider keeps its token until shortly before it expires: it is asked once for every
-    connection and for every re-authentication.
+    A provider should cache its token until shortly before it expires: `token` is called once for
+    every connection and every re-authentication.
     """
 
     @abc.abstractmethod
     async def token(self) -> str:
-        """The token to present now; it must not have expired.
+        """Return the token to present now; it must not have expired.
 
-        It may take `request_timeout_ms`; then it is cancelled. That, an exception, and ending in
-        CancelledError all fail this one attempt to connect or to renew the session, which is tried
-        again.
+        The call is cancelled after `request_timeout_ms`. A timeout, an exception or a
+        CancelledError fails only this attempt to connect or to re-authenticate, which is retried.
         """
 
     def extensions(self) -> Mapping[str, str]:
-        """Key-value pairs to send beside the token; none unless overridden (KIP-342)."""
+        """Return key-value pairs to send with the token; none unless overridden (KIP-342)."""
         return {}
 
 
 class ProducerInterceptor(abc.ABC):
-    """Sees every record of a producer on its way in, and what became of it (KIP-42; ours).
+    """Sees every record that a producer sends, and its outcome (KIP-42). Not in aiokafka.
 
-    All of it runs in the producer's event loop, inside `send`: it must not block. What a method
-    raises is logged; the record is not touched by it.
+    The methods run in the producer's event loop, `on_send` within `send`: they must not block. An
+    exception is logged and does not affect the record.
     """
 
     @abc.abstractmethod
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """A record is being sent.
+        """Called when a record is sent.
 
         Args:
-            record: Before its key and value are serialized and its partition is chosen.
+            record: The record, before its key and value are serialized and its partition chosen.
 
         Returns:
-            The record to send in its place, or the same.
+            The record to send: the same or a replacement.
         """
 
     def on_acknowledgement(  # noqa: B027 (not everybody wants to know)
         self, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
-        """A record was acknowledged, or will never be.
+        """Called when a record was acknowledged or has failed.
 
         Args:
-            metadata: Where it was stored; None with `acks=0`, and when it was not.
-            error: What its ack raises; None when it was acknowledged.
+            metadata: Where the record was stored; None with `acks=0` or if it failed.
+            error: The exception that its ack raises; None if it was acknowledged.
         """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
-        """The producer is closed: nothing more will come."""
+        """Called when the producer is closed; no further calls follow."""
 
 
 class ConsumerInterceptor(abc.ABC):
-    """Sees every record of a consumer before the application does, and its commits (KIP-42; ours).
+    """Sees every record before the application does, and every commit (KIP-42). Not in aiokafka.
 
-    All of it runs in the consumer's event loop: it must not block. What a method raises is logged;
-    the records and the commit are not touched by it.
+    The methods run in the consumer's event loop: they must not block. An exception is logged and
+    does not affect the records or the commit.
     """
 
     @abc.abstractmethod
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
-        """Records are about to be handed out.
+        """Called when records are about to be returned to the application.
 
-        They come a run at a time, decoded ahead by as much as makes the cost of a call small: the
+        Records come in runs, decoded ahead far enough to keep the cost of a call small: the
         application may seek or stop before it has read all of them.
 
         Args:
-            records: Of one partition, in offset order, deserialized; never empty.
+            records: Records of one partition, in offset order, deserialized; never empty.
 
         Returns:
-            The records to hand out: the same, or others in their place. The position moves past
-            those that are left out.
+            The records to return to the application: the same or replacements. The position moves
+            past omitted records.
         """
 
     def on_commit(  # noqa: B027 (not everybody wants to know)
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Offsets were committed, by the application or in its name.
+        """Called when offsets were committed, by the application or automatically.
 
         Args:
-            offsets: What was committed.
+            offsets: The committed offsets.
         """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
-        """The consumer is closed: nothing more will come."""
+        """Called when the consumer is closed; no further calls follow."""

@@ -1,4 +1,4 @@
-"""aiokafka's public `create_ssl_context`: the way to a TLS context from file names."""
+"""aiokafka's public `create_ssl_context`, which builds a TLS context from file names."""
 
 import ssl
 from collections.abc import Callable
@@ -19,21 +19,21 @@ def create_ssl_context(
     keyfile: _Path | None = None,
     password: Callable[[], str | bytes | bytearray] | str | bytes | bytearray | None = None,
 ) -> ssl.SSLContext:
-    """A client's TLS context that verifies the broker's certificate and its host name.
+    """Return a client's TLS context that verifies the broker's certificate and host name.
 
     Args:
-        cafile: PEM file with the certificates that may sign a broker's. Without any of `cafile`,
-            `capath` and `cadata` the system's own are used.
-        capath: Directory of such certificates, as `SSLContext.load_verify_locations` takes it.
-        cadata: Such certificates themselves: PEM as text, DER as bytes.
+        cafile: PEM file with the trusted CA certificates. Without any of `cafile`, `capath` and
+            `cadata` the system's certificates are used.
+        capath: Directory of CA certificates, as `SSLContext.load_verify_locations` takes it.
+        cadata: The CA certificates themselves: PEM as str, DER as bytes.
         certfile: PEM file with this client's certificate chain, for mutual TLS.
-        keyfile: PEM file with its private key; by default it is in `certfile`.
-        password: Opens an encrypted key. Without it OpenSSL asks at the terminal.
+        keyfile: PEM file with the client's private key; by default it is in `certfile`.
+        password: Decrypts the private key. Without it OpenSSL prompts at the terminal.
 
     Raises:
-        OSError: A file that cannot be read; `ssl.SSLError` (an OSError) for what is no
-            certificate or key, or a key that does not fit.
-        ValueError: A `keyfile` without a `certfile`.
+        OSError: A file cannot be read. `ssl.SSLError` (an OSError): a file holds no certificate
+            or key, or the key does not match the certificate.
+        ValueError: `keyfile` is set without `certfile`.
     """
     if keyfile is not None and certfile is None:
         raise ValueError("keyfile was given without the certfile that it belongs to")

@@ -1,4 +1,4 @@
-"""The plain values of the public API, field for field as aiokafka 0.14 has them."""
+"""The value types of the public API, with the fields of aiokafka 0.14."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self, TypeAlias
@@ -27,29 +27,29 @@ class TopicPartition(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker as the metadata names it."""
+    """A broker as described by the cluster metadata."""
 
     nodeId: int | str
     """The broker's id; a string only for a bootstrap address whose id is not known yet."""
     host: str
     port: int
     rack: str | None
-    """The broker's rack or availability zone, None when it was not told."""
+    """The broker's rack or availability zone, None if unknown."""
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition as the metadata describes it."""
+    """A partition as described by the cluster metadata."""
 
     topic: str
     partition: int
     leader: int
-    """Id of the leading broker, -1 when there is none."""
+    """Id of the leader, -1 if there is none."""
     replicas: list[int]
-    """Ids of the brokers that hold a copy."""
+    """Ids of the brokers that hold a replica."""
     isr: list[int]
-    """Ids of the brokers whose copy is in sync."""
+    """Ids of the brokers whose replica is in sync."""
     error: KafkaError | None
-    """What the broker said about the partition, None when all is well."""
+    """The error that the broker reported for the partition, None if there is none."""
 
 
 class _OffsetAndMetadata(NamedTuple):
@@ -58,29 +58,29 @@ class _OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(_OffsetAndMetadata):
-    """What a group commits for a partition: the pair that aiokafka's is, equal to any like it.
+    """The offset and metadata that a group commits for a partition.
 
-    Ours can carry a leader epoch, too, which takes no part in equality and unpacking: it guards
-    the offset, and says nothing about it.
+    It is aiokafka's pair, equal to any such pair. The leader epoch that it can also carry takes no
+    part in equality and unpacking: it validates the offset and is no part of the value.
 
     Args:
         offset: Offset of the next record to read.
-        metadata: Any text of the application's, "" for none.
-        leader_epoch: Of the record before it, by which who goes on from here notices that the log
-            was cut below it (KIP-320); None: not known. (ours)
+        metadata: Any text from the application, "" for none.
+        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here
+            uses it to detect a truncated log (KIP-320). None: unknown. Not in aiokafka.
     """
 
     leader_epoch: int | None = None
 
     def __new__(cls, offset: int, metadata: str, leader_epoch: int | None = None) -> Self:
-        self = tuple.__new__(cls, (offset, metadata))  # the base's own takes twice as long
+        self = tuple.__new__(cls, (offset, metadata))  # the base class's takes twice as long
         if leader_epoch is not None:
             self.leader_epoch = leader_epoch
         return self
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The answer to a search by time."""
+    """The result of an offset lookup by timestamp."""
 
     offset: int
     timestamp: int | None
@@ -88,7 +88,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ProducerRecord(NamedTuple):
-    """A record that is about to be sent, before its serializers: what interceptors see. (ours)"""
+    """A record about to be sent, not yet serialized, as interceptors see it. Not in aiokafka."""
 
     topic: str
     value: Any = None
@@ -101,11 +101,11 @@ class ProducerRecord(NamedTuple):
 
 
 RECORD_OF_ERROR: Final = "_aiokafka_lite_record"
-"""Under which name an exception carries its `UndeserializedRecord`."""
+"""Name of the attribute in which an exception carries its `UndeserializedRecord`."""
 
 
 class UndeserializedRecord(NamedTuple):
-    """A record that a consumer's deserializer could not read, and where it is. (ours)
+    """A record that a consumer's deserializer failed on, with its position. Not in aiokafka.
 
     try:
         record = await consumer.getone()
@@ -119,18 +119,18 @@ class UndeserializedRecord(NamedTuple):
     part: str
     """Which deserializer failed: "key" or "value"."""
     key: bytes | None
-    """As it was read."""
+    """The raw key, not deserialized."""
     value: bytes | None
     timestamp: int
-    """Milliseconds since the epoch; -1 none."""
+    """Milliseconds since the epoch; -1: none."""
     headers: tuple[tuple[str, bytes | None], ...]
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """The record on which a deserializer raised this.
+        """Return the record whose deserializer raised this error.
 
         Raises:
-            LookupError: No deserializer of a consumer raised it.
+            LookupError: The error does not come from a consumer's deserializer.
         """
         record = getattr(error, RECORD_OF_ERROR, None)
         if not isinstance(record, cls):
@@ -145,15 +145,15 @@ class RecordMetadata(NamedTuple):
     partition: int
     topic_partition: TopicPartition
     offset: int
-    """Offset in the partition; -1 when the broker has it, but no longer tells where."""
+    """Offset in the partition; -1 if the broker has the record but no longer returns its offset."""
     timestamp: int | None
     """Milliseconds since the epoch; None from brokers before 0.10."""
     timestamp_type: int
-    """0: the producer's own time (CreateTime); 1: the broker's (LogAppendTime)."""
+    """0: the producer's clock (CreateTime); 1: the broker's (LogAppendTime)."""
     log_start_offset: int | None
-    """First offset that the partition still has; None when the broker does not tell."""
+    """First offset that the partition still has; None if the broker does not return it."""
 
 
 Acknowledged: TypeAlias = RecordMetadata | Any
-"""What an ack comes to. It is None with `acks=0`, which the type leaves out: who sends like that
-does not look, and nobody else has to check for it."""
+"""The result of an ack. It is None with `acks=0`. The type leaves None out: with `acks=0` the
+application ignores the result, and no other application should have to check for None."""

@@ -1,11 +1,11 @@
 """Every exception this package raises, under aiokafka's names.
 
-- `base`: the two roots, and the flags that say what a caller may do about an error;
-- `table`: Kafka's codes, their names and traits;
-- `client`: what the client itself raises;
-- `data`, `groups`, `transactions`, `security`, `cluster`: one class for each code.
+- `base`: the two base classes, and the flags that say how a caller can react to an error;
+- `table`: Kafka's error codes, their names and traits;
+- `client_errors`: errors that the client itself raises;
+- `data`, `groups`, `transactions`, `security`, `cluster_errors`: one class for each code.
 
-`for_code` turns a code from the wire into its class.
+`for_code` maps a code from the wire to its class.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ from aiokafka_lite.errors.groups import (
 from aiokafka_lite.errors.security import *  # noqa: F403
 from aiokafka_lite.errors.transactions import *  # noqa: F403
 
-# aiokafka's other names of the same classes.
+# aiokafka's aliases of these classes.
 InvalidMessageError = CorruptRecordException
 CoordinatorLoadInProgressError = GroupLoadInProgressError
 CoordinatorNotAvailableError = GroupCoordinatorNotAvailableError
@@ -40,7 +40,7 @@ kafka_errors: Final[dict[int, type[BrokerResponseError]]] = classes_by_code()
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The class of a code from the wire; `UnknownError` for one that this release has not met."""
+    """Return the class of a code from the wire, `UnknownError` for a code not in this release."""
     return kafka_errors.get(error_code, UnknownError)
 
 

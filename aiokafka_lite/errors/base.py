@@ -1,7 +1,7 @@
-"""The roots of the exception tree: `KafkaError`, and `BrokerResponseError` for numbered codes.
+"""The base classes: `KafkaError`, and `BrokerResponseError` for numbered codes.
 
-Exceptions hold plain data only and can be copied and pickled: one error is given to every future
-of a batch, and copies of it are raised.
+Exceptions hold plain data only, so they can be copied and pickled: every future of a batch shares
+one error and raises a copy of it.
 """
 
 from typing import ClassVar, Final
@@ -12,10 +12,10 @@ __all__ = ["BrokerResponseError", "KafkaError"]
 
 
 class KafkaError(RuntimeError):
-    """Anything that goes wrong between this client and Kafka.
+    """Base class of the errors between this client and Kafka.
 
-    The class attributes tell a caller what may be done about it; none of them changes. Only
-    `ambiguous` may be told by a single error for itself: that of a producer's record does.
+    The class attributes say how a caller can react to the error; they are constant. Only
+    `ambiguous` may be set on an instance: the error of a produced record does so.
     """
 
     retriable: ClassVar[bool] = False
@@ -23,9 +23,9 @@ class KafkaError(RuntimeError):
     invalid_metadata: ClassVar[bool] = False
     """Metadata should be refreshed before the next attempt."""
     ambiguous: bool = False
-    """What was asked for may have been done: the records may be stored."""
+    """The request may have taken effect: the records may be stored."""
     fatal_to_consumer: ClassVar[bool] = False
-    """The consumer cannot go on in its group; it has to be closed."""
+    """The consumer cannot continue in its group and must be closed."""
 
     def __str__(self) -> str:
         if not self.args:
@@ -37,23 +37,23 @@ _CLASSES: Final[dict[int, type["BrokerResponseError"]]] = {}  # filled by __init
 
 
 class BrokerResponseError(KafkaError):
-    """An error code that a broker answered with.
+    """Base class of the errors for the codes that a broker returns.
 
-    A subclass names its code (`class X(BrokerResponseError, code=3)`) and so takes its name and
-    its traits from the table; its docstring is the description.
+    A subclass names its code (`class X(BrokerResponseError, code=3)`). The code's name and traits
+    come from the table; the subclass's docstring is the description.
     """
 
     errno: ClassVar[int]
     """The code on the wire."""
     message: ClassVar[str]
-    """Kafka's own name of the code, such as `NOT_LEADER_OR_FOLLOWER`."""
+    """Kafka's name for the code, such as `NOT_LEADER_OR_FOLLOWER`."""
     description: ClassVar[str] = ""
-    """Kafka's own sentence about the code."""
+    """Kafka's description of the code."""
 
     def __init_subclass__(cls, *, code: int | None = None, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if code is None:
-            return  # a parent of several codes, or a caller's own subclass of one
+            return  # a base class of several codes, or an application's subclass of one
         if code in _CLASSES:
             raise TypeError(f"error code {code} already belongs to {_CLASSES[code].__name__}")
         cls.errno = code
@@ -70,5 +70,5 @@ class BrokerResponseError(KafkaError):
 
 
 def classes_by_code() -> dict[int, type[BrokerResponseError]]:
-    """Every numbered class defined so far, by its code."""
+    """Return every numbered class defined so far, by code."""
     return dict(_CLASSES)

@@ -1,7 +1,7 @@
-"""Errors that the client itself raises: no broker answered with a code.
+"""Errors that the client itself raises, without an error code from a broker.
 
-Names and parents are those of aiokafka 0.14, so that `except` clauses keep working; the flags
-are Java's. What aiokafka does not have is marked as ours.
+Names and base classes are those of aiokafka 0.14, so that `except` clauses keep working; the
+flags are Java's. Additions are marked "Not in aiokafka".
 """
 
 from aiokafka_lite.errors.base import KafkaError
@@ -40,15 +40,15 @@ __all__ = [
 
 
 class IllegalStateError(KafkaError):
-    """The call is not allowed in the present state, such as `send` outside of a transaction."""
+    """The call is not allowed in the current state, such as `send` outside a transaction."""
 
 
 class IllegalArgumentError(KafkaError, ValueError):
-    """An argument whose value makes no sense; also a `ValueError`."""
+    """An argument has an invalid value; also a `ValueError`."""
 
 
 class KafkaConfigurationError(KafkaError, ValueError):
-    """An option, or two that contradict one another; also a `ValueError`."""
+    """An option is invalid, or two options contradict each other; also a `ValueError`."""
 
 
 class NoBrokersAvailable(KafkaError):
@@ -59,15 +59,15 @@ class NoBrokersAvailable(KafkaError):
 
 
 class NodeNotReadyError(KafkaError):
-    """There is no usable connection to the broker at this moment."""
+    """There is currently no usable connection to the broker."""
 
     retriable = True
 
 
 class KafkaConnectionError(KafkaError):
-    """The connection could not be made, or was lost before the answer came.
+    """The connection could not be made, or was lost before the response arrived.
 
-    Ambiguous: a request that had been sent may have been carried out.
+    Ambiguous: a request already sent may have been carried out.
     """
 
     retriable = True
@@ -76,73 +76,79 @@ class KafkaConnectionError(KafkaError):
 
 
 class KafkaProtocolError(KafkaError):
-    """Bytes from the wire that are not what the protocol says; the connection is closed.
+    """Received bytes violate the protocol; the connection is closed.
 
-    Ambiguous: the request whose answer cannot be read was carried out, or not. Unlike aiokafka's
-    it is not retriable: the same broker would answer the same bytes again.
+    Ambiguous: the request whose response cannot be read may have been carried out. Unlike
+    aiokafka's, it is not retriable: the same broker would send the same bytes again.
     """
 
     ambiguous = True
 
 
 class CorrelationIdError(KafkaProtocolError):
-    """A response that does not belong to the oldest request in flight; the connection is closed."""
+    """A response does not match the oldest request in flight; the connection is closed."""
 
     retriable = True
 
 
 class KafkaTimeoutError(KafkaError):
-    """The time allowed ran out. Ambiguous: a request that was sent may have been carried out."""
+    """The operation timed out. Ambiguous: a request already sent may have been carried out."""
 
     retriable = True
     ambiguous = True
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """`delivery_timeout_ms` passed; `ambiguous` says whether the record may be stored. (ours)"""
+    """`delivery_timeout_ms` expired; `ambiguous` is True if the record may be stored.
+
+    Not in aiokafka.
+    """
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """`buffer_memory` is used up and the caller does not wait for more. (ours; Java has it)"""
+    """`buffer_memory` is full and the caller does not wait for space.
+
+    Not in aiokafka; Java's client has it.
+    """
 
     ambiguous = False
 
 
 class KafkaUnavailableError(KafkaError):
-    """Kept for aiokafka's sake; not raised here."""
+    """Defined for compatibility with aiokafka; never raised."""
 
 
 class Cancelled(KafkaError):
-    """The operation was abandoned before it was sent."""
+    """The operation was cancelled before its request was sent."""
 
     retriable = True
 
 
 class TooManyInFlightRequests(KafkaError):
-    """The connection has as many unanswered requests as it may have."""
+    """The connection has reached its limit of requests in flight."""
 
     retriable = True
 
 
 class StaleMetadata(KafkaError):
-    """The metadata is too old to decide by."""
+    """The metadata is too old to rely on."""
 
     retriable = True
     invalid_metadata = True
 
 
 class MetadataEmptyBrokerList(KafkaError):
-    """The metadata response named no broker: the cluster is still starting."""
+    """The metadata response lists no brokers: the cluster is still starting."""
 
     retriable = True
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """What the broker speaks could not be told."""
+    """The broker's version could not be determined."""
 
 
 class IncompatibleBrokerVersion(KafkaError):
-    """The broker is too old for what was asked of the client as a whole."""
+    """The broker is too old for this client's configuration."""
 
 
 class CommitFailedError(KafkaError):
@@ -160,41 +166,44 @@ class CommitFailedError(KafkaError):
 
 
 class AuthenticationMethodNotSupported(KafkaError):
-    """The broker does not offer the SASL mechanism that was asked for."""
+    """The broker does not offer the configured SASL mechanism."""
 
 
 class AuthenticationFailedError(KafkaError):
-    """The broker, or this client, refused the other side's credentials."""
+    """The broker rejected this client's credentials, or this client the broker's."""
 
     fatal_to_consumer = True
 
 
 class UnsupportedCodecError(KafkaError):
-    """A batch is compressed in a way that this client, or this broker, cannot read."""
+    """A batch uses a compression codec that this client or the broker cannot read."""
 
 
 class QuotaViolationError(KafkaError):
-    """Kept for aiokafka's sake; brokers answer THROTTLING_QUOTA_EXCEEDED."""
+    """Defined for compatibility with aiokafka; brokers return THROTTLING_QUOTA_EXCEEDED."""
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """There is no committed offset and `auto_offset_reset` is "none"."""
+    """The partition has no committed offset and `auto_offset_reset` is "none"."""
 
 
 class RecordTooLargeError(KafkaError):
-    """A record is larger than a limit of the consumer's."""
+    """A record exceeds a size limit of the consumer."""
 
 
 class ProducerClosed(KafkaError):
-    """The producer was closed before, or while, the record was waiting."""
+    """The producer was closed before the record was sent."""
 
 
 class TransactionAbortedError(KafkaError):
-    """The record was not sent: its transaction was aborted first (KIP-654). (ours; Java has it)"""
+    """The record was not sent because its transaction was aborted first (KIP-654).
+
+    Not in aiokafka; Java's client has it.
+    """
 
 
 class ConsumerStoppedError(Exception):
-    """The consumer was stopped; pending calls end with it too. Not a KafkaError, as in aiokafka."""
+    """The consumer was stopped; pending calls raise it too. Not a KafkaError, as in aiokafka."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args or ("the consumer was stopped: make a new one to read on",))

@@ -1,7 +1,7 @@
-"""Broker errors about requests as such, topics and configs under administration, controllers and
-brokers.
+"""Broker errors about requests in general, the administration of topics and configs, controllers
+and brokers.
 
-A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
+A class's docstring is Kafka's description of its code; how a client must react is in
 `errors.table`.
 """
 

@@ -1,6 +1,6 @@
-"""Broker errors about partitions, records and offsets: what produce and fetch answer.
+"""Broker errors about partitions, records and offsets, as Produce and Fetch return them.
 
-A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
+A class's docstring is Kafka's description of its code; how a client must react is in
 `errors.table`.
 """
 
@@ -48,15 +48,17 @@ class OffsetOutOfRangeError(BrokerResponseError, code=1):
 
 
 class LogTruncationError(OffsetOutOfRangeError):
-    """Records that were read are no longer in the log, and others may stand at their offsets: the
-    leader was elected among replicas that did not have them, or the topic was made again. Raised
-    with `auto_offset_reset="none"`, until the application seeks (KIP-320; ours). The arguments
-    are `offsets` and `divergent_offsets`.
+    """The log was truncated below the position: records already read are gone.
+
+    Other records may have their offsets. The leader was elected among replicas without these
+    records, or the topic was recreated. Raised with `auto_offset_reset="none"` until the
+    application seeks (KIP-320). The arguments are `offsets` and `divergent_offsets`. Not in
+    aiokafka.
     """
 
     @property
     def offsets(self) -> dict[tuple[str, int], int]:
-        """By partition, the offset of the next record that would have been read."""
+        """By partition, the offset of the next record to read."""
         return self._told(0)
 
     @property

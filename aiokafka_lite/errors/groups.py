@@ -1,7 +1,7 @@
 """Broker errors about consumer, share and streams groups, their members, sessions and committed
 offsets.
 
-A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
+A class's docstring is Kafka's description of its code; how a client must react is in
 `errors.table`.
 """
 

@@ -1,6 +1,6 @@
 """Broker errors about authentication, authorization and delegation tokens.
 
-A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
+A class's docstring is Kafka's description of its code; how a client must react is in
 `errors.table`.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class AuthorizationError(BrokerResponseError):
-    """The principal may not do what was asked: the parent of every such code."""
+    """The principal lacks permission; the base class of every authorization error."""
 
 
 class TopicAuthorizationFailedError(AuthorizationError, code=29):

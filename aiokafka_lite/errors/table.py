@@ -1,10 +1,10 @@
-"""The one table of Kafka's error codes: what each is called and what a client has to do about it.
+"""The table of Kafka's error codes: the name of each, and how a client must react to it.
 
 Codes, names, `RETRIABLE` and `REFRESH` are those of `org.apache.kafka.common.protocol.Errors`
 in Kafka 4.4.0 (the unit tests compare them with what Java printed). The other traits are this
 client's reading of the brokers' and the Java client's behaviour, one sentence each below. What a
-code does to a producer and its transaction depends on what was asked, so it is told there:
-`producer.outcomes` and `producer.transactions.reactions`.
+code means for a producer and its transaction depends on the request, so it is decided there:
+`producer.produce_errors` and `producer.transactions.transaction_errors`.
 """
 
 from enum import Flag, auto
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Trait(Flag):
-    """What a code tells about the request it answers."""
+    """What a code says about the request that it answers."""
 
     NONE = 0
     RETRIABLE = auto()
@@ -20,10 +20,10 @@ class Trait(Flag):
     REFRESH = auto()
     """Fetch metadata before the next attempt (Java's `InvalidMetadataException`)."""
     AMBIGUOUS = auto()
-    """The write may have been stored: a leader that is deposed, or runs out of time or of
-    replicas, while it waits for the followers answers so with the records in its log already."""
+    """The write may have been stored: a leader that is deposed, times out or loses replicas while
+    it waits for the followers returns such a code with the records already in its log."""
     ENDS_CONSUMER = auto()
-    """This member cannot take part in its group until the application changes something."""
+    """This member cannot rejoin its group until the application changes something."""
 
 
 NONE: Final = Trait.NONE

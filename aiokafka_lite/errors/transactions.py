@@ -1,6 +1,6 @@
 """Broker errors about idempotent and transactional producers.
 
-A class's docstring is Kafka's own description of its code; how a client has to act upon it is in
+A class's docstring is Kafka's description of its code; how a client must react is in
 `errors.table`.
 """
 
