@@ -1,12 +1,12 @@
-"""What applications pass, checked at once: one wording for both faces, the argument named.
+"""Immediate checks of arguments, worded alike for producer and consumer, naming the argument.
 
-A value of the wrong kind is a TypeError; one out of its range a KafkaConfigurationError (of the
-options) or an IllegalArgumentError (of a call), both of them ValueErrors. What passes here can be
-said on the wire: nothing that an application passed may fail in a background task later.
+A value of the wrong type raises TypeError. A value out of range raises KafkaConfigurationError (an
+option) or IllegalArgumentError (a call's argument); both are ValueErrors. A value that passes can
+be encoded on the wire, so no argument fails later in a background task.
 
-A topic's name is refused here only if no request can carry it: it is no UTF-8, or longer than a
-Kafka string. The error is InvalidTopicError, the same that the broker, the judge of all other
-names, answers with.
+A topic name is rejected here only if no request can carry it: it cannot be encoded in UTF-8, or is
+longer than a Kafka string. The error is InvalidTopicError, as the broker returns it for every
+other invalid name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
 STRING_BYTES: Final = 32_767
-"""Most bytes of a string on the wire."""
+"""Maximum length of a string on the wire, in bytes."""
 
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -38,14 +38,14 @@ _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def milliseconds(name: str, value: object, *, least: float = 0, most: int = INT32) -> float:
-    """A duration in milliseconds, as seconds.
+    """Check a duration in milliseconds and return it in seconds.
 
     Args:
-        most: The largest one; by default what 32 bits hold, as on the wire.
+        most: Maximum; by default that of a 32-bit integer, as on the wire.
 
     Raises:
         TypeError: Not a number.
-        KafkaConfigurationError: Out of range, infinite or not a number at all (nan).
+        KafkaConfigurationError: Out of range, infinite or nan.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"`{name}` should be a number of milliseconds, not {value!r}")
@@ -54,7 +54,7 @@ def milliseconds(name: str, value: object, *, least: float = 0, most: int = INT3
 
 
 def seconds(name: str, value: object) -> float:
-    """A duration in seconds, infinite if you like.
+    """Check a duration in seconds, which may be infinite.
 
     Raises:
         TypeError: Not a number.
@@ -68,7 +68,7 @@ def seconds(name: str, value: object) -> float:
 
 
 def size(name: str, value: object, *, least: int = 0, most: int = INT32) -> int:
-    """A size or a count.
+    """Check a size or a count.
 
     Raises:
         TypeError: Not an integer.
@@ -88,7 +88,7 @@ def _check_range(name: str, value: float, least: float, most: int) -> None:
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False.
+    """Check for True or False.
 
     Raises:
         TypeError: Anything else.
@@ -99,21 +99,21 @@ def flag(name: str, value: object) -> bool:
 
 
 def check_callable(name: str, value: object) -> None:
-    """Something to call, or None.
+    """Check for a callable or None.
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: Neither.
     """
     if value is not None and not callable(value):
         raise TypeError(f"`{name}` should be callable or None, not {value!r}")
 
 
 def wire_string(name: str, value: object) -> str:
-    """A string that a request can carry.
+    """Check for a string that a request can carry.
 
     Raises:
         TypeError: Not a str.
-        KafkaConfigurationError: No UTF-8, or too long.
+        KafkaConfigurationError: Not encodable in UTF-8, or too long.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
@@ -123,7 +123,7 @@ def wire_string(name: str, value: object) -> str:
 
 
 def check_loop(loop: object) -> None:
-    """An event loop, or None.
+    """Check for an event loop or None.
 
     Raises:
         TypeError: Neither.
@@ -133,13 +133,13 @@ def check_loop(loop: object) -> None:
 
 
 def running_loop(face: str) -> asyncio.AbstractEventLoop:
-    """The event loop that runs here.
+    """Return the running event loop.
 
     Args:
-        face: The class that is made.
+        face: Name of the class that is created.
 
     Raises:
-        RuntimeError: There is none, as at the top of a module.
+        RuntimeError: No event loop is running, as at the top of a module.
     """
     try:
         return asyncio.get_running_loop()
@@ -152,7 +152,7 @@ def running_loop(face: str) -> asyncio.AbstractEventLoop:
 
 
 def check_api_version(release: object) -> None:
-    """aiokafka's deprecated `api_version`: without effect, but no nonsense.
+    """Check aiokafka's deprecated `api_version`, which has no effect.
 
     Raises:
         TypeError: Neither None nor a str.
@@ -169,11 +169,11 @@ def check_api_version(release: object) -> None:
 
 
 def check_security(protocol: object, ssl_context: object) -> None:
-    """How connections are secured, in aiokafka's words; what SASL needs, `net.sasl` checks.
+    """Check the security options, with aiokafka's messages; `net.sasl` checks those of SASL.
 
     Raises:
-        TypeError: The protocol is no str, or the context none of TLS.
-        ValueError: An unknown protocol, or no TLS context where one is needed.
+        TypeError: The protocol is not a str, or the context not an SSLContext.
+        ValueError: The protocol is unknown, or a required TLS context is missing.
     """
     if not isinstance(protocol, str):
         raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
@@ -189,10 +189,10 @@ def check_security(protocol: object, ssl_context: object) -> None:
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> None:
-    """Refuse arguments that a face does not have.
+    """Reject unknown keyword arguments.
 
     Raises:
-        TypeError: For the first of them, with the nearest name that exists.
+        TypeError: Names the first unknown argument and the closest known one.
     """
     known = list(known)
     for name in given:
@@ -205,14 +205,14 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> Non
 
 
 def whole(name: str, value: object, *, least: int = 0, most: int = INT64) -> int:
-    """An integer, also of another library's kind; True and False are none.
+    """Check an integer, of any type with `__index__` except bool.
 
     Raises:
         TypeError: Not an integer.
         IllegalArgumentError: Out of range.
     """
     try:
-        number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no __index__ is told below
+        number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # raises below
     except TypeError:
         number = None
     if number is None:
@@ -223,30 +223,30 @@ def whole(name: str, value: object, *, least: int = 0, most: int = INT64) -> int
 
 
 def partition_number(value: object) -> int:
-    """The number of a partition.
+    """Check a partition number.
 
     Raises:
         TypeError: Not an integer.
-        IllegalArgumentError: Negative, or more than 32 bits hold.
+        IllegalArgumentError: Negative, or larger than a 32-bit integer.
     """
     return whole("partition", value, most=INT32)
 
 
 def check_headers(value: object) -> None:
-    """A record's headers, which are read more than once.
+    """Check a record's headers, which are iterated over more than once.
 
     Raises:
-        TypeError: No collection; what can be iterated over only once is none.
+        TypeError: Not a collection, such as an iterator.
     """
     if not isinstance(value, Collection):
         raise TypeError(f"headers must be a sequence of (str, bytes or None) pairs, not {value!r}")
 
 
 def inert(headers: Any) -> Any:
-    """The same headers in a form that runs no code of the application when it is walked through.
+    """Return the headers in a form that runs no application code when iterated over.
 
-    Headers are read while a batch is being written to. A container whose iteration sends a record
-    of its own would write to that batch in between.
+    Headers are read while a batch is being written to. A container that sends a record when
+    iterated over would write to the same batch in between.
     """
     if type(headers) in (list, tuple) and all(type(each) is tuple for each in headers):
         return headers
@@ -254,21 +254,21 @@ def inert(headers: Any) -> Any:
 
 
 def timestamp_ms(value: object) -> int:
-    """A record's time.
+    """Check a record's timestamp.
 
     Raises:
         TypeError: Not an integer.
-        IllegalArgumentError: Negative, or more than 64 bits hold.
+        IllegalArgumentError: Negative, or larger than a 64-bit integer.
     """
     return whole("timestamp_ms", value)
 
 
 def topic_name(value: object, name: str = "topic") -> str:
-    """The name of a topic, as far as it can be said; whether it is legal, the broker tells.
+    """Check that a request can carry a topic name; the broker checks that the name is legal.
 
     Raises:
         TypeError: Not a str.
-        InvalidTopicError: No UTF-8, or longer than a string may be.
+        InvalidTopicError: Not encodable in UTF-8, or longer than a Kafka string.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
@@ -278,11 +278,11 @@ def topic_name(value: object, name: str = "topic") -> str:
 
 
 def topic_names(topics: object) -> frozenset[str]:
-    """Topic names as an application gives them.
+    """Check topic names from the application.
 
     Raises:
         TypeError: Not a tuple, list or set of str.
-        InvalidTopicError: One that cannot be said.
+        InvalidTopicError: No request can carry one of the names.
     """
     if not isinstance(topics, tuple | set | frozenset | list) or not all(
         isinstance(name, str) for name in topics
@@ -292,30 +292,30 @@ def topic_names(topics: object) -> frozenset[str]:
 
 
 def as_partition(value: object) -> TopicPartition:
-    """A partition as an application gives it.
+    """Check a partition from the application.
 
     Raises:
         TypeError: Not a (str, int).
-        IllegalArgumentError: A number below 0 or above 2**31 - 1.
-        InvalidTopicError: A topic that cannot be said.
+        IllegalArgumentError: The number is below 0 or above 2**31 - 1.
+        InvalidTopicError: No request can carry the topic name.
     """
     if isinstance(value, tuple) and len(value) == 2:
         topic, partition = value
         if isinstance(topic, str) and is_int(partition):
             topic_name(topic)
             if not 0 <= partition <= INT32:
-                partition_number(partition)  # says what is wrong
-            # Thousands may come at once, and be what they should be already.
+                partition_number(partition)  # raises
+            # One call may pass thousands, most of them TopicPartitions already.
             return value if type(value) is TopicPartition else TopicPartition(topic, partition)
     raise TypeError(f"partitions must be TopicPartition instances, not {value!r}")
 
 
 def as_partitions(values: object) -> list[TopicPartition]:
-    """Partitions as an application gives them.
+    """Check partitions from the application.
 
     Raises:
         TypeError: Not an iterable of (str, int).
-        IllegalArgumentError, InvalidTopicError: As of `as_partition`.
+        IllegalArgumentError, InvalidTopicError: As for `as_partition`.
     """
     if not isinstance(values, Iterable):
         raise TypeError(f"partitions must be TopicPartition instances, not {values!r}")
@@ -323,15 +323,15 @@ def as_partitions(values: object) -> list[TopicPartition]:
 
 
 def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets as an application gives them to be committed, in aiokafka's words.
+    """Check the offsets of a commit from the application, with aiokafka's messages.
 
     Args:
-        value: By TopicPartition an int, an (int, str) or an OffsetAndMetadata.
+        value: By TopicPartition, an int, an (int, str) or an OffsetAndMetadata.
 
     Raises:
-        ValueError: No dict, none in it, or something else by a partition; a negative offset.
-        TypeError: A key is no TopicPartition, or metadata no str.
-        InvalidTopicError: A topic that cannot be said.
+        ValueError: Not a dict, an empty dict, a value of another type, or a negative offset.
+        TypeError: A key is not a TopicPartition, or metadata is not a str.
+        InvalidTopicError: No request can carry a topic name.
     """
     if not value or not isinstance(value, dict):
         raise IllegalArgumentError(
@@ -342,7 +342,7 @@ def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def _commit_key(tp: object, checked: set[str]) -> TopicPartition:
-    """A partition to commit for; `checked` are the names of topics that are good."""
+    """Check a partition to commit; `checked` holds the topic names already checked."""
     if not isinstance(tp, TopicPartition):
         raise TypeError("Key should be TopicPartition instance")
     topic, partition = tp
@@ -364,7 +364,7 @@ def _to_commit(tp: object, told: object) -> OffsetAndMetadata:
         raise TypeError("Metadata should be a string")
     epoch = told.leader_epoch if isinstance(told, OffsetAndMetadata) else None
     if type(offset) is int and 0 <= offset <= INT64 and not metadata and epoch is None:
-        return OffsetAndMetadata(offset, "")  # thousands may come at once
+        return OffsetAndMetadata(offset, "")  # fast path: one commit may have thousands
     try:
         number = whole(f"offset of {tp}", offset)
     except TypeError as error:
@@ -375,12 +375,12 @@ def _to_commit(tp: object, told: object) -> OffsetAndMetadata:
 
 
 def is_int(value: object) -> bool:
-    """Whether a value is an int; True and False are none."""
+    """True if a value is an int; bools do not count."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _unsayable(text: str) -> str | None:
-    """Why no request can carry a text, or None."""
+    """Return why no request can carry a text, or None if one can."""
     try:
         length = len(text.encode())
     except UnicodeEncodeError as error:

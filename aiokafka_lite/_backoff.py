@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, jittered, bounded (KIP-580)."""
+"""Exponential backoff between retries, with jitter and an upper bound (KIP-580)."""
 
 import random as _random
 from collections.abc import Callable
@@ -7,19 +7,19 @@ from aiokafka_lite.errors import KafkaConfigurationError
 
 
 class Backoff:
-    """Delays that grow from `base` to `maximum`, spread by `jitter` so that clients scatter.
+    """Delays that grow from `base` to `maximum`, with `jitter` so that clients spread out.
 
-    Immutable: the number of failures is the caller's to count.
+    Immutable: the caller counts the failures.
 
     Args:
         base: Delay in seconds after the first failure.
-        maximum: Bound in seconds, which the jitter does not exceed either. One that is below
-            `base` lowers `base` (as Kafka's `retry.backoff.max.ms` does).
-        multiplier: Growth a failure, at least 1.
-        jitter: Share by which a delay is spread either way, from 0 up to, not including, 1.
+        maximum: Upper bound in seconds, jitter included. A maximum below `base` lowers `base` (as
+            Kafka's `retry.backoff.max.ms` does).
+        multiplier: Growth per failure, at least 1.
+        jitter: Fraction by which a delay varies either way, in [0, 1).
 
     Raises:
-        KafkaConfigurationError: A value out of its range.
+        KafkaConfigurationError: A value is out of range.
     """
 
     __slots__ = ("base", "jitter", "maximum", "multiplier")
@@ -27,7 +27,7 @@ class Backoff:
     def __init__(
         self, base: float, maximum: float, multiplier: float = 2.0, jitter: float = 0.2
     ) -> None:
-        # Written so that a NaN is refused as well.
+        # Written so that NaN is rejected as well.
         if not 0 <= base < float("inf"):
             raise KafkaConfigurationError(f"backoff base must be >= 0 seconds, not {base!r}")
         if not 0 <= maximum < float("inf"):
@@ -42,11 +42,11 @@ class Backoff:
         self.jitter = jitter
 
     def delay(self, failures: int, random: Callable[[], float] = _random.random) -> float:
-        """Seconds to wait after so many failures in a row.
+        """Return the seconds to wait after a number of consecutive failures.
 
         Args:
             failures: 0 (nothing failed: no delay), 1 (about `base`), 2 ...
-            random: Gives floats in [0, 1).
+            random: Returns floats in [0, 1).
 
         Returns:
             Seconds in [0, `maximum`].

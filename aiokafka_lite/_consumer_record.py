@@ -1,4 +1,4 @@
-"""ConsumerRecord: one record as the consumer hands it out, native where that was compiled."""
+"""ConsumerRecord, one record as the consumer returns it: native if compiled."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The pure-Python twin of ConsumerRecord: its specification, and what runs without a compiler."""
+"""The pure-Python twin of ConsumerRecord: its specification, and the build without a compiler."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar

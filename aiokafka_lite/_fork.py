@@ -1,11 +1,11 @@
-"""What becomes of a client in a forked child: nothing.
+"""Marks clients as unusable in a forked child.
 
 A child has its parent's memory, its sockets, and the set of descriptors (epoll) that the parent's
-event loop waits on, but not that loop running. A child that closed an inherited connection would
-take it out of the shared set, and the parent would hear nothing on it any more. So a child touches
-nothing it has inherited, and refuses to use it.
+event loop waits on, but no running event loop. A child that closed an inherited connection would
+remove it from the shared set, and the parent would receive nothing on it any more. So a child
+touches nothing that it inherited, and calls on an inherited client raise an error.
 
-Each client says once that it wants to be told (`watch`); that costs no call anything afterwards.
+Each client registers once (`watch`), which adds no cost to later calls.
 """
 
 import os
@@ -16,26 +16,26 @@ from aiokafka_lite.errors import IllegalStateError
 
 
 class Forkable(Protocol):
-    """A client."""
+    """A client that can be marked as unusable."""
 
     def _on_forked(self) -> None:
-        """This process is a child that has inherited the client: mark it as unusable. No socket,
-        task, timer or event loop may be touched."""
+        """Mark the client as unusable, because this process is a child that inherited it. Must not
+        touch any socket, task, timer or event loop."""
 
 
 _watched: "WeakSet[Forkable]" = WeakSet()
 
 
 def watch(client: Forkable) -> None:
-    """Call the client's `_on_forked` in each child of this process, while the client is there."""
+    """Call the client's `_on_forked` in each child of this process, while the client exists."""
     _watched.add(client)
 
 
 def forked_error(what: str) -> IllegalStateError:
-    """The error of a client that is used in a child.
+    """Return the error for a client that is used in a forked child.
 
     Args:
-        what: "producer" for example.
+        what: Kind of client, such as "producer".
     """
     return IllegalStateError(
         f"this {what} was made in process {os.getppid()}, and {os.getpid()} is its forked child: "

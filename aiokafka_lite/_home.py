@@ -1,8 +1,8 @@
-"""The event loop that a client lives in, and the check that a call is made in it.
+"""The check that a call to a client runs in the client's event loop.
 
-A client's timers, connections and futures belong to the loop it was made in. Used from another
-loop, or from another thread, it would wait for something that never comes, or change state under
-the loop's hands. Such a call is refused before it does anything.
+A client's timers, connections and futures belong to the loop it was created in. A call from
+another loop or thread could wait forever, or race with the client's loop. Such a call raises before
+it does anything.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ __all__ = ["check_home"]
 
 
 def check_home(loop: asyncio.AbstractEventLoop, name: str, remedy: str) -> None:
-    """Raise unless a call may be made here.
+    """Raise unless the current thread and loop may call the client.
 
-    Calls between two runs of the loop are allowed, as long as no other loop runs in this thread.
+    Calls between two runs of the loop are allowed if no other loop runs in this thread.
 
     Args:
-        loop: The client's.
-        name: Of the client, for the error.
+        loop: The client's event loop.
+        name: Name of the client, for the error.
         remedy: What the caller should do instead, for the error.
 
     Raises:

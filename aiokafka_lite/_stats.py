@@ -1,8 +1,8 @@
-"""Windows of time for numbers about what happened, of the last half minute to minute.
+"""Time windows for statistics over the last 30 to 60 seconds.
 
-As Kafka's client metrics count: two windows of 30 seconds, the older one dropped when the newer is
-over. What is counted in a window is its owner's business. Times are handed in (seconds of any
-clock that does not run backwards); nothing here has a timer.
+As in Kafka's client metrics, there are two windows of 30 seconds, and the older one is dropped when
+the newer one ends. The owner decides what a window counts. The caller passes the time (seconds of
+any monotonic clock); nothing here has a timer.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ WindowT = TypeVar("WindowT")
 
 
 class Recent(Generic[WindowT]):
-    """The window of now and the one before it.
+    """The current window and the previous one.
 
-    Who counts often looks whether `over` has come before it calls `turn`: that spares the call.
+    A caller that counts often compares the time with `over` first, to save a call of `turn`.
 
     Args:
-        make: A window with nothing in it.
+        make: Returns an empty window.
 
     Attributes:
-        new: What happens now is counted here.
-        old: What happened in the half minute before; nothing, if nobody counted or looked then.
-        over: When `new` is.
+        new: The current window.
+        old: The window of the 30 seconds before; empty if `turn` was not called in time.
+        over: When `new` ends.
     """
 
     __slots__ = ("_began", "_make", "_old_time", "new", "old", "over")
@@ -36,11 +36,11 @@ class Recent(Generic[WindowT]):
         self.old = make()
         self.over = -1.0
         self._make = make
-        self._began = -1.0  # when `new` did; -1 before the first turn
+        self._began = -1.0  # when `new` began; -1 before the first turn
         self._old_time = 0.0  # seconds that `old` covers
 
     def turn(self, now: float) -> None:
-        """Begin a new window if the newer one is over."""
+        """Begin a new window if the current one has ended."""
         if self._began < 0:
             self._began = now
         elif now >= self.over:
@@ -52,5 +52,5 @@ class Recent(Generic[WindowT]):
         self.over = self._began + WINDOW
 
     def elapsed(self, now: float) -> float:
-        """Seconds that both windows cover, for a rate: at least 1, lest it begins too high."""
+        """Return the seconds that both windows cover, at least 1 to bound early rates."""
         return max(now - self._began + self._old_time, 1.0)

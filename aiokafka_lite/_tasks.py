@@ -1,12 +1,12 @@
-"""The background tasks of one owner: named, supervised, and ended within a deadline.
+"""The background tasks of one owner: named, supervised, and cancelled within a deadline.
 
-Every long-lived task of this package is spawned here, so that none is lost: an exception that
-nobody expected goes to the owner's callback, and `close` tells which task would not end.
+Every long-lived task of this package is spawned here, so that none is lost: an unexpected exception
+goes to the owner's callback, and `close` returns the tasks that did not end.
 
 Non-obvious:
 - The event loop keeps a running task, the task keeps this object, and this object keeps the
-  callback. A callback that is a bound method of a public face would keep a dropped face alive:
-  give it the inner object's method, or a weak one.
+  callback. A callback that is a bound method of a public object would keep that object alive after
+  the application drops it: pass a method of an inner object, or a weak one.
 - A task is removed in its done callback, one loop pass after its coroutine has ended; `close`
   returns after that.
 """
@@ -24,13 +24,13 @@ _T = TypeVar("_T")
 
 
 class TaskOwner:
-    """Spawns tasks, hands their unexpected exceptions over, and ends them together.
+    """Spawns tasks, reports their unexpected exceptions, and cancels them together.
 
     Args:
-        name: Prefix of the tasks' names, as they show in debuggers and logs.
+        name: Prefix of the tasks' names, as debuggers and logs show them.
         on_error: Called with a task's name and the exception that ended it. Cancellation is not
             an error. Called in the event loop, one loop pass after the task ended.
-        loop: Where the tasks run; by default the loop that runs when one is spawned.
+        loop: Event loop of the tasks; by default the loop that runs when a task is spawned.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class TaskOwner:
 
     @property
     def closed(self) -> bool:
-        """No task can be spawned any more (some may still be ending)."""
+        """True if no task can be spawned any more (some may still be ending)."""
         return self._closed
 
     def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         """Start a task.
 
         Args:
-            coroutine: What it runs.
-            name: Its name below the owner's.
+            coroutine: The coroutine that it runs.
+            name: Its name, without the owner's prefix.
 
         Returns:
             The task. It may be awaited or cancelled; its exception is reported in any case.
@@ -86,7 +86,7 @@ class TaskOwner:
             self._on_error(task.get_name(), exception)
 
     def cancel(self) -> None:
-        """Cancel every task, and take no more; without waiting, also from a finalizer.
+        """Cancel every task and accept no new one, without waiting; finalizers may call it.
 
         A task of this owner may call it: it does not cancel itself.
         """
@@ -99,15 +99,15 @@ class TaskOwner:
             task.cancel()
 
     async def close(self, deadline: float) -> tuple[str, ...]:
-        """Cancel every task and wait for their end; idempotent.
+        """Cancel every task and wait until all have ended; idempotent.
 
         A task of this owner may call it: it does not cancel or wait for itself.
 
         Args:
-            deadline: Instant of the loop's clock after which nothing is waited for.
+            deadline: Time on the loop's clock at which the wait ends.
 
         Returns:
-            Names of the tasks that had not ended by then, which are logged too; usually none.
+            Names of the tasks that had not ended by then, usually none. They are logged, too.
 
         Cancellation: stops the wait; the tasks stay cancelled.
         """
@@ -119,11 +119,11 @@ class TaskOwner:
             task.cancel()
         if ending:
             await asyncio.wait(ending, timeout=max(0.0, deadline - loop.time()))
-            # One that was done before the wait has its done callback still queued.
+            # A task that was done before the wait still has its done callback queued.
             await asyncio.sleep(0)
         stuck = sorted((task for task in ending if not task.done()), key=asyncio.Task.get_name)
         for task in stuck:
-            # Something in it may have swallowed the first cancellation: this is the last chance.
+            # The task may have swallowed the first cancellation: this is the last attempt.
             task.cancel()
             log.warning("%s did not end in time: %r", task.get_name(), task)
         return tuple(task.get_name() for task in stuck)

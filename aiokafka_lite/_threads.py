@@ -1,17 +1,17 @@
-"""Threads for what would hold up the event loop: compression, decompression, name lookups.
+"""Threads for work that would block the event loop: compression, decompression, name lookups.
 
-Asyncio's default executor belongs to the application, which may fill it: with workers that wait for
-the very records that are to be decompressed there, for example. So nothing of this package runs
-on it. These threads are shared by all clients of a process.
+Asyncio's default executor belongs to the application, which may fill it, for example with workers
+that wait for the very records that need decompression. So this package runs nothing there. All
+clients of a process share these threads.
 
 Non-obvious:
-- The threads are daemons, and nobody joins them: a lookup that hangs for half a minute delays
+- The threads are daemons and are never joined: a lookup that hangs for half a minute delays
   neither the end of `asyncio.run` nor the exit of the interpreter.
 - There is nothing to close. A thread is started when a job finds no idle one, and ends after
   `IDLE_SECONDS` without a job.
-- A forked child has none of its parent's threads, and perhaps a lock that one of them held. It
-  begins anew.
-- Compression and lookups have a pool each, so that lookups that hang do not delay records.
+- A forked child has none of its parent's threads, and perhaps a lock that one of them held. So a
+  pool starts afresh in the child.
+- Compression and lookups have separate pools, so that lookups that hang do not delay records.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 IDLE_SECONDS: Final = 10.0
-"""After which a thread without a job ends."""
+"""Seconds after which a thread without a job ends."""
 
 _T = TypeVar("_T")
 
 
 class NoThreadError(RuntimeError):
-    """The system refuses to start a thread, and none is running that could do the job later."""
+    """The system cannot start a thread, and no running thread could do the job later."""
 
 
 class _Job(Generic[_T]):
-    """One call, and the future of the event loop that gets its outcome."""
+    """One call, and the event loop's future that receives its outcome."""
 
     __slots__ = ("_call", "_future", "_loop")
 
@@ -44,7 +44,7 @@ class _Job(Generic[_T]):
         self._call = call
 
     def run(self) -> None:
-        """Call, and hand the outcome over. Nobody waits for a job that was cancelled."""
+        """Make the call and set the future's outcome; skip a cancelled job."""
         future, loop = self._future, self._loop
         if future.cancelled():
             return
@@ -52,7 +52,7 @@ class _Job(Generic[_T]):
             result = self._call()
         except BaseException as error:
             _hand_over(loop, future, future.set_exception, error)
-            # Its traceback refers to this frame: nothing here may refer to the exception.
+            # Its traceback refers to this frame, so this frame must not refer to the exception.
             del future, self
         else:
             _hand_over(loop, future, future.set_result, result)
@@ -67,7 +67,7 @@ def _hand_over(
     try:
         loop.call_soon_threadsafe(_settle, future, settle, outcome)
     except RuntimeError:
-        # The loop was closed meanwhile: nobody is left to wait.
+        # The loop was closed meanwhile, so no caller waits any more.
         if not loop.is_closed():
             raise
 
@@ -78,12 +78,12 @@ def _settle(future: "asyncio.Future[Any]", settle: Callable[[Any], None], outcom
 
 
 class ThreadPool:
-    """At most so many threads, started when needed.
+    """A bounded pool of threads, started on demand.
 
     Args:
         name: Prefix of the threads' names, as debuggers show them.
-        most: How many threads at most.
-        idle_seconds: After which a thread without a job ends.
+        most: Maximum number of threads.
+        idle_seconds: Seconds after which a thread without a job ends.
     """
 
     def __init__(self, name: str, most: int, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -103,7 +103,7 @@ class ThreadPool:
 
     @property
     def running(self) -> int:
-        """How many threads there are."""
+        """Number of threads."""
         return self._running
 
     def run(
@@ -112,14 +112,14 @@ class ThreadPool:
         """Call a function in a thread.
 
         Args:
-            loop: The event loop of the caller, which runs now.
-            function: What to call with `args`.
+            loop: The caller's event loop, which is running.
+            function: The function, called with `args`.
 
         Returns:
-            A future of the loop. It raises what the function raised, or NoThreadError if there
-            is no thread.
+            A future of the loop. It raises the function's exception, or NoThreadError if no thread
+            can be started.
 
-        Cancellation: of the future: a call that has begun goes on, and its outcome is dropped.
+        Cancellation: of the future: a call that has begun continues, and its outcome is dropped.
         """
         future: asyncio.Future[_T] = loop.create_future()
         job = _Job(loop, future, lambda: function(*args))
@@ -158,7 +158,7 @@ class ThreadPool:
 
 
 codec_threads: Final = ThreadPool("aiokafka_lite-codec", max(2, min(os.cpu_count() or 1, 8)))
-"""For compression and decompression, which release the GIL: one a processor, but two to eight."""
+"""For compression and decompression, which release the GIL: one per processor, but two to eight."""
 
 lookup_threads: Final = ThreadPool("aiokafka_lite-lookup", 16)
-"""For what waits for others: host names, tokens over HTTP. Enough of them that some may hang."""
+"""For jobs that wait for the network: host names, tokens over HTTP. Some of them may hang."""

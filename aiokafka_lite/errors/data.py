@@ -63,8 +63,8 @@ class LogTruncationError(OffsetOutOfRangeError):
 
     @property
     def divergent_offsets(self) -> dict[tuple[str, int], int]:
-        """By partition, the first offset from which on the log is another one than was read: what
-        to seek to in order to miss nothing. Left out where no broker can tell it."""
+        """By partition, the first offset at which the log differs from what was read: seek to it
+        to miss no record. Partitions without a known divergent offset are left out."""
         return self._told(1)
 
     def _told(self, index: int) -> dict[tuple[str, int], int]:
