@@ -2,16 +2,16 @@
 
 From the ground up, each importing only those before it:
 
-- `buffers`: memory of large responses, lent again when nobody looks at it;
+- `buffers`: memory for large responses, reused once no view of it exists;
 - `frames`: received bytes in, frames out (sans-IO);
-- `transport`: the asyncio protocol: writes that leave together, frames received in place;
-- `known`: what was learned about brokers;
-- `authenticate`: the SASL step; a mechanism is a generator of tokens, those in `sasl`;
-- `renewal`: the same step again, before the broker's patience ends;
-- `options`: one frozen value with everything a connection can be told;
+- `transport`: the asyncio protocol, which coalesces writes and receives frames in place;
+- `api_version_cache`: remembers the versions of known brokers;
+- `authenticate`: the SASL step; a mechanism is a generator of tokens, see `sasl`;
+- `reauthentication`: the same step again, before the SASL session expires;
+- `connection_options`: all options of a connection in one frozen value;
 - `dial`: names, addresses, sockets, TLS;
-- `handshake`: what does the broker speak, from 0.8.2 on;
-- `in_flight`: requests that wait, in order, with deadlines (sans-IO);
-- `alarm`: the one timer of a connection;
-- `connection`: all of it together; what other floors use.
+- `handshake`: finds the API versions of a broker, from 0.8.2 on;
+- `in_flight`: pending requests, in order, with deadlines (sans-IO);
+- `deadline_timer`: the one timer of a connection;
+- `connection`: combines them; other packages use this one.
 """

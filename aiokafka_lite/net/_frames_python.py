@@ -1,19 +1,19 @@
 """Received bytes in, frames out: the receive side of Kafka's framing, without any I/O. The readable
 specification.
 
-A frame is four bytes of length and that many bytes. Whoever reads the socket asks `window()`
-where to put the next bytes and says by `on_received` how many came; small frames pass through a
-scratch that is used over and over, a large one is received in place into a buffer of its own.
-A length is looked at before anything of its size is allocated.
+A frame is a length of four bytes and that many bytes. The reader of the socket calls `window()` for
+the place of the next bytes and `on_received` with the number received. Small frames pass through a
+reused scratch buffer; a large frame is received in place into a buffer of its own. The length is
+checked before memory of that size is allocated.
 
 Non-obvious:
-- Frames that are handed out own their bytes (`bytes`, or a memoryview of a buffer that is theirs
-  alone), so they outlive the scratch.
+- Returned frames own their bytes (`bytes`, or a memoryview of a buffer that belongs to them alone),
+  so they outlive the scratch.
 - `window()` is a memoryview: over TLS asyncio writes through slices of it, and a slice of a
   bytearray would be a copy, whose bytes are lost.
-- After a large frame only a small window is offered: what follows is probably another large one,
-  of which as little as possible should land in the scratch, to be copied out.
-- Nothing is raised while frames are taken: `error` is set, and the frames before it are good.
+- After a large frame the window is small: the next frame is probably large, too, and as little of
+  it as possible should land in the scratch, from where it must be copied.
+- Taking frames does not raise: `error` is set, and the frames before it are valid.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.net.buffers import ReceiveBuffers
 
 Frame: TypeAlias = bytes | memoryview
-"""What follows a length, complete."""
+"""The complete bytes after a length."""
 
 FIRST_SCRATCH: Final = 16 * 1024
 LARGEST_SCRATCH: Final = 256 * 1024
@@ -47,22 +47,22 @@ class FrameReceiver:
         self.limit = limit
         self.smallest = smallest
         self.error: KafkaProtocolError | None = None
-        """What was wrong with a length; nothing can be read after it."""
+        """Set for an invalid length; nothing can be read after it."""
         self._buffers = buffers
         self._scratch = memoryview(bytearray(FIRST_SCRATCH))
         self._start = 0  # of the first unread byte in the scratch
         self._end = 0  # past the last received byte in the scratch
         self._body: memoryview | None = None  # the large frame being received in place
-        self._filled = 0  # bytes of it that are there
+        self._filled = 0  # bytes of it received so far
         self._after_large = False
 
     @property
     def idle(self) -> bool:
-        """No frame has been received in part."""
+        """True if no frame is partly received."""
         return self._body is None and self._start == self._end
 
     def window(self) -> memoryview:
-        """Where the next bytes go; never empty, and valid until the next `on_received`."""
+        """Return the buffer for the next bytes: never empty, valid until the next `on_received`."""
         if self._body is not None:
             return self._body[self._filled :]
         if self._start == self._end:
@@ -73,10 +73,10 @@ class FrameReceiver:
         return self._scratch[self._end :]
 
     def on_received(self, count: int) -> Sequence[Frame]:
-        """So many bytes were put into the window.
+        """Process `count` bytes that were written into the window.
 
         Returns:
-            The frames that are complete now, in order. Then look at `error`.
+            The frames that are now complete, in order. Check `error` afterwards.
         """
         if self.error is not None:
             return _NOTHING
@@ -92,7 +92,7 @@ class FrameReceiver:
         if count < 0 or end > len(self._scratch):
             raise ValueError("more bytes were received than the window has")
         if end - start > 4 and end < len(self._scratch):
-            # What nearly always comes: one whole small frame, and nothing else.
+            # The common case: exactly one whole small frame.
             (length,) = _LENGTH.unpack_from(self._scratch, start)
             if start + 4 + length == end and self.smallest <= length <= self.limit:
                 self._start = self._end = end
@@ -138,7 +138,7 @@ class FrameReceiver:
         self._body[: self._filled] = received
 
     def _make_room(self) -> None:
-        """The scratch was filled to its end: grow it, and move what is unread to the front."""
+        """Grow the full scratch and move unread bytes to the front."""
         unread = self._scratch[self._start : self._end]
         if len(self._scratch) < LARGEST_SCRATCH:
             self._scratch = memoryview(bytearray(2 * len(self._scratch)))
@@ -147,7 +147,7 @@ class FrameReceiver:
 
 
 def refusal(length: int, *, smallest: int, limit: int) -> str:
-    """Why a length is refused; some are the first bytes of another protocol."""
+    """Return why a length is rejected; it may be the first bytes of another protocol."""
     raw = length.to_bytes(4, "big", signed=True)
     if raw == b"HTTP":
         return "the other side speaks HTTP, not Kafka's protocol"

@@ -1,49 +1,50 @@
-"""What a client remembers about the brokers it has met, so that it asks the right way at once.
+"""A cache of the ApiVersions version, or the old release, of each known broker.
 
-Which version of ApiVersions a broker answers, or that it answers none and which release it then
-seems to be, costs round trips and even connections to find out. It is found out once a broker.
+Finding the ApiVersions version that a broker supports, or the release of a broker that supports
+none, costs round trips and even connections. The cache makes it a cost per broker, not per
+connection.
 """
 
 from typing import Final, NamedTuple
 
 NOT_BESIDE_OLD_ONES: Final = 3
-"""The ApiVersions of Kafka 2.4: a cluster with such a broker has none from before 0.10."""
+"""The ApiVersions of Kafka 2.4: a cluster with such a broker has no broker before 0.10."""
 
 
 class Known(NamedTuple):
-    """What was learned about one broker."""
+    """The cached facts about one broker."""
 
     api_versions: int = -1
-    """The ApiVersions version to ask it in; -1 when it answers none."""
+    """The ApiVersions version to send; -1 if the broker supports none."""
     release: str | None = None
-    """The release that one which answers none was found to be: "0.9" or "0.8.2"."""
+    """The detected release of a broker without ApiVersions: "0.9" or "0.8.2"."""
 
 
 class KnownBrokers:
-    """Memory of brokers by their address; connections read and write it."""
+    """Known brokers by address; connections read and write it."""
 
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], Known] = {}
         self._suspected: tuple[str, int, str] | None = None  # address and release
         self.modern = False
-        """A broker has answered as those do that are not found beside brokers before 0.10."""
+        """True if a broker is too new for its cluster to have brokers before 0.10."""
 
     def recall(self, host: str, port: int) -> Known | None:
-        """What was learned, None about a stranger."""
+        """Return the cached facts, None for an unknown broker."""
         return self._brokers.get((host, port))
 
     def remember(self, host: str, port: int, known: Known) -> None:
-        """It answered so."""
+        """Store what a broker's answer showed."""
         self._brokers[host, port] = known
         if known.api_versions >= NOT_BESIDE_OLD_ONES:
             self.modern = True
 
     def believes(self, host: str, port: int, release: str) -> bool:
-        """Whether a release is to be believed of a broker that seems to be so old.
+        """True if the client may rely on the detection of an old release.
 
-        A network that cuts connections can make any broker seem so, once; and much is lost with
-        one that is wrongly taken for old: idempotence, to begin with. So it has to seem so twice in
-        a row, but where others are old, too.
+        A network that cuts connections can make any broker look old once, and treating a broker
+        as old by mistake costs much, idempotence to begin with. So the broker must look old twice
+        in a row, unless other brokers are old, too.
         """
         if any(known.release is not None for known in self._brokers.values()):
             return True
@@ -51,5 +52,5 @@ class KnownBrokers:
         return suspected == self._suspected
 
     def forget(self, host: str, port: int) -> None:
-        """It no longer answers so: the next connection finds out anew."""
+        """Drop a broker's entry, so that the next connection detects its versions again."""
         self._brokers.pop((host, port), None)

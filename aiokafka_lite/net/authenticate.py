@@ -1,8 +1,8 @@
-"""The SASL step of a connection: whose turn it is, not what is said.
+"""The SASL step of a connection: the transport of tokens, not their content.
 
-What is said is a `Mechanism`: a generator that yields this client's tokens and is sent the
-broker's. Here they are carried: inside SaslAuthenticate requests, or bare, each behind its length
-only, to brokers before 1.0.
+A `Mechanism` makes the tokens: a generator that yields the client's tokens and receives the
+broker's. This module carries them in SaslAuthenticate requests or, to brokers before 1.0, as raw
+bytes after their length.
 
 Source: KIP-43 (SaslHandshake), KIP-152 (SaslAuthenticate), KIP-368 (session lifetime).
 """
@@ -20,23 +20,23 @@ from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
-"""Yields the client's tokens, is sent the broker's, and returns once the client is content.
+"""Yields the client's tokens, receives the broker's, and returns when the exchange is complete.
 
-It raises AuthenticationFailedError when the broker's token proves nothing. An
-exchange with expensive steps is a `SlowExchange`.
+It raises AuthenticationFailedError if the broker's token is not valid. An exchange with expensive
+steps is a `SlowExchange`.
 """
 
 
 class Mechanism(Protocol):
-    """One way to prove who this client is; it serves any number of connections."""
+    """A SASL mechanism with its credentials; it serves any number of connections."""
 
     @property
     def name(self) -> str:
-        """As brokers call it: "SCRAM-SHA-512"."""
+        """The mechanism's name on the wire, such as "SCRAM-SHA-512"."""
         ...
 
     async def begin(self, host: str) -> Exchange:
-        """A new exchange with the broker at `host`; may take time, to fetch a token for example.
+        """Begin an exchange with the broker at `host`; may take time, for example to fetch a token.
 
         `authenticate` bounds that time, and turns a cancellation from inside into an error.
         """
@@ -44,7 +44,7 @@ class Mechanism(Protocol):
 
 
 class Channel(Protocol):
-    """What a connection offers to this step."""
+    """The part of a connection that this step uses."""
 
     @property
     def host(self) -> str: ...
@@ -55,21 +55,21 @@ class Channel(Protocol):
 
 
 async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) -> float | None:
-    """Prove to the broker who this client is.
+    """Authenticate this client to the broker.
 
     Args:
-        channel: The connection; each of its requests has a deadline of its own.
-        mechanism: What to say.
+        channel: The connection; each of its requests has its own deadline.
+        mechanism: The SASL mechanism.
         patience: Seconds that the mechanism may take to begin, that is to fetch its credentials.
 
     Returns:
-        Seconds until the broker wants to be told again; None when it does not.
+        Seconds until the session expires; None if it does not.
 
     Raises:
-        AuthenticationFailedError: (or the broker's code for it, a subclass) it was not believed,
-            or it does not offer the mechanism.
-        KafkaConnectionError: The connection was lost; or the mechanism had nothing to say in time.
-        Exception: What the mechanism itself raised.
+        AuthenticationFailedError: (or its subclass for the broker's code) the broker rejected the
+            credentials or does not offer the mechanism.
+        KafkaConnectionError: The connection was lost, or the mechanism got no credentials in time.
+        Exception: An exception of the mechanism itself.
 
     Cancellation: leaves the connection half authenticated: close it.
     """
@@ -79,7 +79,7 @@ async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) 
         return await _exchange_requests(channel, exchange)
     if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
         await _choose(channel, mechanism, 0)
-    # Brokers 0.9 know GSSAPI only, and no SaslHandshake to choose it by.
+    # Brokers 0.9 support GSSAPI only, and no SaslHandshake to choose it.
     exchange = await _begin(mechanism, channel.host, patience)
     try:
         await _exchange_raw(channel, exchange)
@@ -92,11 +92,11 @@ async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) 
 
 
 async def _begin(mechanism: Mechanism, host: str, patience: float) -> Exchange:
-    """Have the mechanism fetch its credentials, in a task of its own.
+    """Let the mechanism fetch its credentials in a task of its own.
 
-    That code is the application's. A task keeps apart a cancellation that comes from inside it,
-    which is a failure like any other, from one of whoever waits here; and code that does not react
-    to being cancelled holds up nobody.
+    This runs application code. A task separates a cancellation from inside that code, which is an
+    ordinary failure, from a cancellation of the caller. Code that ignores cancellation does not
+    block the caller.
     """
     beginning = asyncio.ensure_future(mechanism.begin(host))
     try:
@@ -115,13 +115,13 @@ async def _begin(mechanism: Mechanism, host: str, patience: float) -> Exchange:
 
 
 def _ignore_outcome(task: asyncio.Future[Exchange]) -> None:
-    """Look at the outcome of a task that was given up, so that asyncio does not warn about it."""
+    """Retrieve the outcome of an abandoned task, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
 async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
-    """Agree on the mechanism; version 1 announces SaslAuthenticate, version 0 bare tokens."""
+    """Agree on the mechanism; version 1 announces SaslAuthenticate, version 0 raw tokens."""
     response = await channel.request(SaslHandshakeRequest(mechanism.name), version)
     if response.error_code:
         offered = ", ".join(response.mechanisms) or "none"
@@ -158,7 +158,7 @@ async def _exchange_raw(channel: Channel, exchange: Exchange) -> None:
 
 
 async def _advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
-    """The client's next token after the broker's answer; None when the exchange is complete."""
+    """Return the client's next token after the broker's; None when the exchange is complete."""
     if isinstance(exchange, SlowExchange) and answer is not None:
         return await exchange.advance(answer)
     try:

@@ -1,28 +1,28 @@
-"""Where the bodies of large frames lie: memory that is used again once nobody looks at it.
+"""Memory for the bodies of large frames, reused once no view of it exists.
 
-Memory that was just used is in the processor's cache and has its pages; fresh memory costs a page
-fault every 4 KiB, a third of what receiving costs. So the buffers of large frames are kept and
-lent again. Nobody has to give one back: decoded responses hold memoryviews of it, CPython counts
-them, and a bytearray that is viewed cannot be resized. A buffer is lent again only if it can.
+Recently used memory is in the processor's cache and has its pages; fresh memory costs a page fault
+every 4 KiB, a third of the cost of receiving. So the buffers of large frames are kept and reused.
+Buffers need no explicit release: decoded responses hold memoryviews of a buffer, CPython counts
+them, and a bytearray with a view cannot be resized. A buffer is reused only if it can be resized.
 
 Non-obvious:
-- A view that is kept (in a response that is kept, or a traceback) keeps its buffer from being
-  lent again, never the other way round: no view ever changes under its owner.
-- One event loop uses it: between `take` and the first view nothing else may run.
-- A record that lives long must own its bytes, or it pins a whole response.
+- A view that is kept (in a kept response or a traceback) prevents the reuse of its buffer. So the
+  bytes of a view never change.
+- One event loop uses it: nothing else may run between `take` and the first view.
+- A long-lived record must own its bytes, or it pins a whole response.
 """
 
 from typing import Final
 
 SMALLEST: Final = 64 * 1024
-"""Bytes below which a body is not worth keeping."""
+"""Size in bytes below which a buffer is not kept."""
 
 
 class ReceiveBuffers:
-    """Lends bytearrays for frames, and lends them again.
+    """A pool of bytearrays for frames.
 
     Args:
-        budget: Bytes kept at most, lent or not; what is lent beyond them is simply not kept.
+        budget: Maximum bytes kept, in use or not; buffers beyond it are not reused.
     """
 
     def __init__(self, budget: int = 32 * 1024 * 1024) -> None:
@@ -31,16 +31,16 @@ class ReceiveBuffers:
         self._kept: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, with anything in it, that nobody else looks at.
+        """Return an unused buffer of at least `size` bytes, with arbitrary content.
 
-        It belongs to the caller until the last memoryview of it is gone: the caller makes one
-        before it takes the next.
+        It belongs to the caller until its last memoryview is gone. The caller must create a view
+        before it takes the next buffer.
         """
         if size < SMALLEST:
             return bytearray(size)
         best: bytearray | None = None
         for buffer in self._kept:
-            # Not one that is far too large: it would be pinned for little.
+            # Skip a buffer that is far too large: a small body would pin it.
             fits = size <= len(buffer) <= 4 * size
             if fits and (best is None or len(buffer) < len(best)) and is_unseen(buffer):
                 best = buffer
@@ -69,16 +69,16 @@ class ReceiveBuffers:
         self._kept = still
 
     def clear(self) -> None:
-        """Forget every buffer; those in use live as long as their views."""
+        """Drop every buffer; those in use live as long as their views."""
         self._kept.clear()
         self.kept_bytes = 0
 
 
 def is_unseen(buffer: bytearray) -> bool:
-    """Whether no memoryview of a non-empty bytearray exists.
+    """True if no memoryview of a non-empty bytearray exists.
 
-    Resizing is what CPython refuses while there is one; one byte less and one more stays inside
-    the memory that the bytearray has, so nothing moves.
+    CPython refuses to resize a bytearray with a view. Removing one byte and adding it again stays
+    within the allocated memory, so nothing moves.
     """
     try:
         buffer.pop()
@@ -89,6 +89,6 @@ def is_unseen(buffer: bytearray) -> bool:
 
 
 def _rounded(size: int) -> int:
-    """The next of 1, 1.25, 1.5, 1.75 times a power of two, so that sizes that vary fit again."""
+    """Round up to 1, 1.25, 1.5 or 1.75 times a power of two, so that similar sizes fit again."""
     step = 1 << max(0, (size - 1).bit_length() - 3)
     return -(-size // step) * step

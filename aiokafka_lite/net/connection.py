@@ -1,21 +1,21 @@
 """A connection to one broker: requests in, futures of responses out.
 
-`Connection.open` dials, finds out what the broker speaks, and authenticates. After that `send`
-is synchronous: it encodes, queues, and returns a future. What is sent during one pass of the event
-loop leaves together, but for a request that finds the connection idle: that one leaves at once.
+`Connection.open` dials, negotiates API versions, and authenticates. After that `send` is
+synchronous: it encodes, queues, and returns a future. Requests sent during one pass of the event
+loop are written together, except that a request on an idle connection is written at once.
 
-A connection fails as a whole. The socket is lost, a response is overdue, bytes make no sense, or
-an answer is out of order: then every pending future gets KafkaConnectionError, `on_close` is
-called, and nothing more can be sent. Reconnecting is somebody else's business.
+A connection fails as a whole: when the socket is lost, a response is overdue or out of order, or
+bytes are malformed. Then every pending future gets KafkaConnectionError, `on_close` is called, and
+nothing more can be sent. The caller reconnects.
 
 Non-obvious:
-- One timer watches all deadlines and idleness (see `alarm`), so that a response costs it nothing.
-- A future whose caller has gone (cancelled) still holds its place in the order; only its response
-  is not decoded. A future that fails and is never awaited does not warn.
-- Each future gets an exception object of its own: a shared one would collect the tracebacks of
-  all who await.
-- Responses to large requests are views into memory that is lent again as soon as the last view
-  is gone, by itself (see `buffers`).
+- One timer watches all deadlines and idleness (see `deadline_timer`), at no cost per response.
+- A cancelled future keeps its place in the order; only its response is not decoded. A future that
+  fails and is never awaited does not warn.
+- Each future gets its own exception object: a shared one would collect the tracebacks of all
+  awaiting callers.
+- Large responses are views into memory that is reused automatically as soon as the last view is
+  gone (see `buffers`).
 """
 
 import asyncio
@@ -43,18 +43,18 @@ log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
 AT_ONCE: Final = 1.0
-"""Seconds within which a listener hangs up that wants something else of its clients."""
+"""Seconds within which a listener hangs up on a client with the wrong security settings."""
 
 
 class Connection:
-    """An open connection; made by `open` only.
+    """An open connection, created only by `open`.
 
     Attributes:
-        host: As it was dialled.
-        port: As it was dialled.
-        versions: What the broker speaks.
-        last_error: Why it was closed; None while it is open, and when it was closed on purpose.
-        on_close: Called once, when it closes, with `last_error`.
+        host: Host as dialled.
+        port: Port as dialled.
+        versions: API versions of the broker.
+        last_error: Why it was closed; None while open and after a deliberate close.
+        on_close: Called once with `last_error` when the connection closes.
     """
 
     def __init__(self, host: str, port: int, options: ConnectionOptions) -> None:
@@ -68,9 +68,9 @@ class Connection:
         self._receiver = FrameReceiver(options.max_response_bytes, options.buffers)
         self._transport = FrameTransport(self._receiver, self._on_frame, self._on_lost)
         self._in_flight = InFlight()
-        self._leaving = InFlight()  # those that get no response, until the socket has taken them
+        self._leaving = InFlight()  # requests without response, until the socket has taken them
         self._correlation_id = 0
-        self._greeted_by = 0  # the last correlation id that opening the connection took
+        self._greeted_by = 0  # the last correlation id used by opening the connection
         self._closed = False
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
@@ -91,18 +91,18 @@ class Connection:
         Args:
             host: Name or address of the broker; all addresses of a name are tried in turn.
             port: TCP port.
-            options: See there. What is learned about the broker is remembered in them.
-            expected: The broker it should be, as the metadata names it; None at bootstrap.
+            options: The connection's options, whose cache remembers the broker's versions.
+            expected: The broker expected there, as the metadata names it; None at bootstrap.
 
         Raises:
-            NodeNotReadyError: It answered ApiVersions with an error, such as that it is another
-                broker (told by those since 4.4, KIP-1242).
-            KafkaConnectionError: No address took the connection, or it was lost.
-            AuthenticationFailedError: The broker refused this client, or the other way round.
+            NodeNotReadyError: The broker answered ApiVersions with an error, such as that it is
+                another broker (since Kafka 4.4, KIP-1242).
+            KafkaConnectionError: No address accepted the connection, or it was lost.
+            AuthenticationFailedError: The broker rejected this client, or this client the broker.
             UnsupportedVersionError: There is no common version of ApiVersions.
-            KafkaProtocolError: What answers is not a Kafka broker.
+            KafkaProtocolError: The other side is not a Kafka broker.
 
-        Cancellation: closes what was opened.
+        Cancellation: closes the connection.
         """
         known = options.known.recall(host, port)
         no_answer = KafkaConnectionError(f"{host}:{port} was not asked anything")
@@ -131,7 +131,7 @@ class Connection:
                     self.close()
                     return await cls.open(host, port, options, expected=expected)
                 if self._closed and learned.release is not None:
-                    # Its last question is what told, and ended it: go on with what is known now.
+                    # The request that revealed the release also ended the connection: reconnect.
                     options.known.remember(host, port, learned)
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
@@ -139,7 +139,7 @@ class Connection:
                     lifetime = await authenticate(self, options.mechanism, patience)
                     self._renewal = Renewal(self, options.mechanism, lifetime, self.close, patience)
                 if self._closed:
-                    # It was lost after the last answer, before this coroutine went on.
+                    # It was lost after the last response, before this coroutine resumed.
                     raise self._lost_error()
             except BaseException:
                 self.close()
@@ -149,7 +149,7 @@ class Connection:
             return self
         options.known.forget(host, port)
         if known is not None:
-            raise no_answer  # a broker that is only silent now
+            raise no_answer  # a known broker that does not respond now
         raise _chained(
             KafkaConnectionError(
                 f"{no_answer.args[0]}; something accepts connections there, but answers no request "
@@ -168,27 +168,27 @@ class Connection:
         timeout: float | None = None,
         past_held: bool = False,
     ) -> asyncio.Future[ResponseT]:
-        """Send a request; the answer comes to the future.
+        """Send a request and return a future of its response.
 
-        Nothing is awaited: look at `writable` first, or await `drain`, so as not to queue without
-        bound.
+        It does not wait: check `writable` or await `drain` first to bound the queue.
 
         Args:
-            request: The body. It is encoded here and now; data that it refers to may change, or
-                be used for something else, as soon as this returns.
-            version: To encode it in; see `version_of`.
-            timeout: Seconds until the missing answer fails the whole connection; by default the
+            request: The body. It is encoded at once; the data that it refers to may change as soon
+                as this returns.
+            version: Version to encode it in; see `version_of`.
+            timeout: Seconds until a missing response fails the whole connection; by default the
                 option `request_timeout`.
-            past_held: Wait for nothing: this request renews the session, for which others wait (as
-                they do while the broker does not listen, KIP-219; their time begins after it).
+            past_held: Skip the queue of held requests, because this request renews the session
+                that they wait for. Requests are also held while the broker throttles (KIP-219);
+                their timeout starts afterwards.
 
         Returns:
-            A future of the response. It fails with KafkaConnectionError when the connection closes
-            first (is closed already), and with KafkaProtocolError when the answer cannot be read.
-            Cancelling it drops the answer, not the request.
+            A future of the response. It fails with KafkaConnectionError if the connection is or
+            gets closed, and with KafkaProtocolError if the response cannot be read. Cancelling it
+            drops the response, not the request.
 
         Raises:
-            UnsupportedVersionError: The version cannot say what the request says.
+            UnsupportedVersionError: The version cannot express the request.
         """
         future: asyncio.Future[ResponseT] = self._loop.create_future()
         correlation_id = self._next_correlation_id()
@@ -210,16 +210,16 @@ class Connection:
         timeout: float | None = None,
         expect_response: bool = True,
     ) -> None:
-        """Send a request; its response goes straight to a promise.
+        """Send a request whose response goes straight to a promise.
 
-        For a hot path: it spares the future, and the event loop's pass between the response and
-        a future's callbacks.
+        For hot paths: it saves the future, and the event loop's pass between the response and the
+        future's callbacks.
 
         Args:
-            promise: Told as the future of `send` would be, maybe before this returns. Without a
+            promise: Resolved like the future of `send`, maybe before this returns. Without a
                 response it gets None once the socket has taken the request.
             request, version, timeout: As for `send`.
-            expect_response: False for a produce request with acks=0, which gets no answer.
+            expect_response: False for a produce request with acks=0, which gets no response.
         """
         correlation_id = self._next_correlation_id()
         client_id = self._options.client_id
@@ -251,7 +251,7 @@ class Connection:
         return await self.send(request, version, timeout=timeout)
 
     async def exchange_raw(self, token: bytes) -> bytes:
-        """Send bare bytes behind their length, await bare bytes: SASL with brokers before 1.0."""
+        """Send and receive raw bytes after their length, for SASL with brokers before 1.0."""
         future: asyncio.Future[bytes] = self._loop.create_future()
         pending = self._pend("a SASL token", -1, 0, RAW, None, None, future)
         if self._closed:
@@ -271,7 +271,7 @@ class Connection:
         latest: int | None = None,
         oldest: int = 0,
     ) -> int:
-        """The newest version of a request that both sides speak.
+        """Return the newest version of a request that both sides support.
 
         Args:
             request: The request or its class.
@@ -284,8 +284,8 @@ class Connection:
         return self.versions.pick(request, latest, oldest)
 
     def on_throttled(self, seconds: float) -> None:
-        """An answer, told to whom it was for only, says that the broker does not listen for so
-        long (KIP-219)."""
+        """Begin a throttle of so many seconds, found in a response that the connection did not
+        decode itself (KIP-219)."""
         if tells_before_it_waits(self.versions):
             self._throttle.begin(seconds, self._in_flight)
 
@@ -293,27 +293,27 @@ class Connection:
 
     @property
     def listens(self) -> bool:
-        """The broker takes up what is sent now; else that is held back for a while."""
+        """True if the broker does not throttle; otherwise requests are held for a while."""
         return not self._throttle.holds()
 
     @property
     def in_flight(self) -> int:
-        """Requests whose response is still to come."""
+        """Number of requests that wait for their response."""
         return len(self._in_flight)
 
     @property
     def held(self) -> int:
-        """Requests that are kept back, by a throttle or a renewal of the session."""
+        """Number of requests held by a throttle or a re-authentication."""
         return self._throttle.held + (0 if self._renewal is None else self._renewal.held)
 
     @property
     def writable(self) -> bool:
-        """A request sent now would leave soon: what was sent before is with the socket."""
+        """True if a request sent now leaves soon, because the socket has taken earlier ones."""
         return not self._closed and self._transport.writable
 
     @property
     def closed(self) -> bool:
-        """Nothing can be sent any more."""
+        """True if the connection is closed."""
         return self._closed
 
     async def drain(self) -> None:
@@ -331,11 +331,11 @@ class Connection:
     def close(self, error: KafkaError | None = None) -> None:
         """Close the connection; idempotent.
 
-        Every request that waits for a response fails with KafkaConnectionError. Without an error,
-        what was sent before is still given to the socket, for two seconds at most.
+        Every pending request fails with KafkaConnectionError. Without an error, requests already
+        sent are still flushed to the socket, for two seconds at most.
 
         Args:
-            error: Why; None when nothing is wrong.
+            error: The reason; None for a deliberate close.
         """
         if self._closed:
             return
@@ -351,7 +351,7 @@ class Connection:
         else:
             self._transport.abort()
             if self.versions.release is not None:
-                # It was only taken for that release; the next connection finds out anew.
+                # The release was only a guess: the next connection detects it again.
                 self._options.known.forget(self.host, self.port)
         self._fail_all(self._in_flight)
         if error is not None:
@@ -373,9 +373,9 @@ class Connection:
     def _hold(
         self, pending: Pending, data: bytes | bytearray | list[Buffer], *, expect_response: bool
     ) -> bool:
-        """Keep a request, whose time does not run, if it must not leave now; or return False."""
+        """Hold a request that must not be sent now, its timeout paused, or return False."""
         if self._closed:
-            return False  # nobody would let it go any more
+            return False  # nothing would release it any more
         throttled = self._throttle.holds()
         renewal = self._renewal
         if not throttled and (renewal is None or not renewal.holds()):
@@ -395,7 +395,7 @@ class Connection:
                 post()
 
         if throttled:
-            # In this order, or what waited here would come in between while it is renewed.
+            # In this order, or requests held here would be sent during the re-authentication.
             self._throttle.hold(renew_first)
         elif renewal is not None:
             renewal.hold(post)
@@ -450,8 +450,8 @@ class Connection:
             else:
                 response = reader.read_response(frame, pending.version)
         except Exception as error:
-            # Whatever a decoder stumbles over, a bug of its own included, must neither leave the
-            # caller waiting nor let the stream go on as if nothing had happened.
+            # No error of a decoder, bugs included, may leave the caller waiting or let the stream
+            # continue as if nothing had happened.
             text = f"{self}: the response to {pending} cannot be read: {error}"
             pending.fail(_chained(KafkaProtocolError(text), error))
             self.close(_chained(KafkaProtocolError(text), error))
@@ -476,7 +476,7 @@ class Connection:
         self._fail_all(self._leaving)
 
     def _hint(self) -> str:
-        """What a connection that ends before its first request was answered may want."""
+        """Return a hint for a connection that ends before its first response."""
         options = self._options
         if not self._in_flight or options.sasl or not self._greeted_by:
             return ""
@@ -495,12 +495,12 @@ class Connection:
             self._fail(pending)
 
     def _fail(self, pending: Pending) -> None:
-        """The connection is closed: say so to one future."""
+        """Fail one future because the connection is closed."""
         if not pending.future.done():
             pending.fail(self._lost_error())
 
     def _lost_error(self) -> KafkaConnectionError:
-        """A new error for one who waits: the connection is closed, and why."""
+        """Return a new error that says why the connection is closed."""
         reason = self.last_error
         if isinstance(reason, KafkaConnectionError):
             return _chained(KafkaConnectionError(*reason.args), reason.__cause__)
@@ -511,7 +511,7 @@ class Connection:
         )
 
     def _on_alarm(self) -> None:
-        """Something may be overdue, or the connection idle for too long."""
+        """Check for overdue requests and for an idle connection."""
         now = self._loop.time()
         for queue in (self._in_flight, self._leaving):
             overdue = queue.overdue(now)
@@ -526,7 +526,7 @@ class Connection:
         if max_idle is None:
             return
         if self._in_flight or self._leaving or self.held or not self.listens:
-            # Idle from now on, at the earliest; what is kept back is under way, too.
+            # Idle from now on, at the earliest; held requests count as in flight.
             self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
             log.debug("%s: %s was idle for %g s", self._options.client_id, self, max_idle)
@@ -546,6 +546,6 @@ ErrorT = TypeVar("ErrorT", bound=KafkaError)
 
 
 def _chained(error: ErrorT, cause: BaseException | None) -> ErrorT:
-    """The error, as if it had been raised from its cause."""
+    """Return the error as if raised from its cause."""
     error.__cause__ = cause
     return error

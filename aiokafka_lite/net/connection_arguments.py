@@ -1,4 +1,4 @@
-"""What every client is told about its connections, in aiokafka's words, made into options."""
+"""Turns the connection arguments that all clients share into `ConnectionOptions`."""
 
 import ssl
 
@@ -29,16 +29,16 @@ def connection_options(
     send_buffer_bytes: int = -1,
     receive_buffer_bytes: int = -1,
 ) -> ConnectionOptions:
-    """The options of a client's connections.
+    """Return the options of a client's connections.
 
     Args:
-        request_timeout: Seconds, checked before.
+        request_timeout: Seconds, already checked.
         max_response_bytes: Largest response accepted.
 
     The others are a client's own arguments, unchecked.
 
     Raises:
-        ValueError, TypeError: In aiokafka's words where it has some.
+        ValueError, TypeError: An argument is invalid; with aiokafka's message if it has one.
     """
     _arguments.check_security(security_protocol, ssl_context)
     mechanism = choose(

@@ -1,4 +1,4 @@
-"""Everything that a connection to a broker can be told, checked once, in one frozen value."""
+"""The options of a connection to a broker, checked once, in one frozen value."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from aiokafka_lite.net.buffers import ReceiveBuffers
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LARGEST_INT32: Final = 2**31 - 1
 
-# What KIP-511 lets a client say of itself; a broker refuses anything else with INVALID_REQUEST.
+# The client software names and versions of KIP-511; brokers answer others with INVALID_REQUEST.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -24,34 +24,34 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 class ConnectionOptions:
     """Options of every connection that a client makes.
 
-    Two members are not settings but what connections made with the same options share: `known`
-    and `buffers`. Equality leaves them out.
+    `known` and `buffers` are not settings but state shared by connections with the same options.
+    Equality ignores them.
 
     Raises:
-        KafkaConfigurationError: (a ValueError) a value out of its range, or two that contradict
-            one another.
-        TypeError: A value of the wrong type.
+        KafkaConfigurationError: (a ValueError) a value is out of range, or two values contradict
+            each other.
+        TypeError: A value has the wrong type.
     """
 
     client_id: str | None = "aiokafka_lite"
     """Name of this client in the broker's logs, metrics and quotas."""
     request_timeout: float = 40.0
-    """Seconds until a request without an answer fails its whole connection."""
+    """Seconds until a request without a response fails its whole connection."""
     connect_timeout: float = 10.0
-    """Seconds for one address to accept a connection, TLS handshake included; and for a broker
-    that may be too old for ApiVersions to say anything."""
+    """Seconds for one address to accept a connection, TLS handshake included; and for a response
+    from a broker that may be too old for ApiVersions."""
     connections_max_idle: float | None = 540.0
     """Seconds without traffic after which a connection is closed; None for never. Brokers close
-    theirs after ten minutes by default, so nine keep the first word with the client."""
+    theirs after ten minutes by default, so with nine the client closes first."""
     max_response_bytes: int = 256 * 1024 * 1024
-    """Largest response accepted. A length above it fails the connection before memory is taken.
-    It must be above `fetch_max_bytes`, which a single larger batch may exceed."""
+    """Largest response accepted. A length above it fails the connection before memory is
+    allocated. It must be above `fetch_max_bytes`, which a single larger batch may exceed."""
     security_protocol: str = "PLAINTEXT"
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ssl_context: ssl.SSLContext | None = None
-    """How TLS is spoken; wanted with SSL and SASL_SSL, and only with them."""
+    """The TLS settings; required with SSL and SASL_SSL, and allowed only with them."""
     mechanism: Mechanism | None = None
-    """How this client proves who it is; wanted with SASL_PLAINTEXT and SASL_SSL, only there."""
+    """The SASL mechanism; required with SASL_PLAINTEXT and SASL_SSL, and allowed only there."""
     send_buffer_bytes: int | None = None
     """The socket's send buffer, SO_SNDBUF; None or -1 leaves it to the operating system, whose
     own tuning is better on most networks."""
@@ -60,17 +60,17 @@ class ConnectionOptions:
     reconnect_backoff: float = 0.05
     """Seconds before a broker is dialled again after a first failure (KIP-580)."""
     reconnect_backoff_max: float = 1.0
-    """Seconds that growing delay is bounded by."""
+    """Upper bound in seconds of that growing delay."""
     api_version: str | None = None
-    """Release of the brokers, such as "0.9": spares the search for what a broker before 0.10
-    speaks. Brokers since 0.10 are asked in any case. None and "auto" search."""
+    """Release of the brokers, such as "0.9": saves the detection of brokers before 0.10. Brokers
+    since 0.10 always negotiate. None and "auto" detect."""
     client_software_name: str = "aiokafka-lite"
-    """What the broker is told about this library (KIP-511)."""
+    """Name of this library, sent to the broker (KIP-511)."""
     client_software_version: str = __version__
     known: KnownBrokers = field(default_factory=KnownBrokers, compare=False, repr=False)
-    """What was learned about brokers; shared by the connections, no setting."""
+    """Cached facts about brokers; shared by the connections, not a setting."""
     buffers: ReceiveBuffers = field(default_factory=ReceiveBuffers, compare=False, repr=False)
-    """Memory for large responses; shared by the connections, no setting."""
+    """Memory for large responses; shared by the connections, not a setting."""
 
     def __post_init__(self) -> None:
         if self.client_id is not None:
@@ -100,12 +100,12 @@ class ConnectionOptions:
 
     @property
     def tls(self) -> bool:
-        """Connections are encrypted."""
+        """True if connections use TLS."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property
     def sasl(self) -> bool:
-        """Connections are authenticated by SASL."""
+        """True if connections authenticate with SASL."""
         return self.security_protocol.startswith("SASL_")
 
     def _check_api_version(self, release: str) -> None:

@@ -1,7 +1,7 @@
-"""One timer for all instants at which something has to be looked at.
+"""One timer for all deadlines of a connection.
 
-It is armed for the earliest that it has heard of. Whoever is called then looks at everything and
-arms it again; so what is over before its instant costs nothing, not even a cancelled timer.
+It is armed for the earliest deadline. Its callback checks all deadlines and arms it again. So a
+request that completes before its deadline costs nothing, not even a cancelled timer.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ class Alarm:
 
     Args:
         loop: Its event loop.
-        on_due: Called when an instant has come that was armed for.
+        on_due: Called when the armed deadline has come.
 
     Attributes:
-        at: Loop time at which it goes off; infinite while it is not armed.
+        at: Loop time at which it fires; infinite while it is not armed.
     """
 
     __slots__ = ("_loop", "_on_due", "_over", "_timer", "at")
@@ -32,7 +32,7 @@ class Alarm:
         self._over = False
 
     def arm(self, at: float) -> None:
-        """Go off no later than `at`."""
+        """Fire no later than `at`."""
         if self._over or at >= self.at:
             return
         if self._timer is not None:
@@ -41,7 +41,7 @@ class Alarm:
         self._timer = self._loop.call_at(at, self._go_off)
 
     def cancel(self) -> None:
-        """Never go off again."""
+        """Never fire again."""
         self._over = True
         if self._timer is not None:
             self._timer.cancel()

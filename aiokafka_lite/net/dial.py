@@ -1,4 +1,4 @@
-"""From a host name to a connected socket: every address in turn, options set, TLS spoken."""
+"""Connects a socket to a host: tries every address, sets socket options, starts TLS."""
 
 import asyncio
 import logging
@@ -14,25 +14,25 @@ from aiokafka_lite.net.connection_options import ConnectionOptions
 log = logging.getLogger(__name__)
 
 _AddressInfo: TypeAlias = tuple[int, int, int, str, Any]
-"""What getaddrinfo says: family, type, protocol, canonical name, address."""
+"""An entry of getaddrinfo: family, type, protocol, canonical name, address."""
 
 TLS_CLOSING_TIME: Final = 1.0
-"""Seconds to say goodbye in TLS; the transport gives up after twice that."""
+"""Seconds for the TLS shutdown; the transport gives up after twice that."""
 
 
 async def dial(
     host: str, port: int, options: ConnectionOptions, protocol: asyncio.BaseProtocol
 ) -> None:
-    """Connect a socket, and TLS on it, to the first address of a host that takes it.
+    """Connect a socket, with TLS if configured, to the first address of a host that accepts.
 
     Args:
         host: Name or address; TLS checks the certificate against it.
         port: TCP port.
-        options: `connect_timeout` holds for each address anew.
-        protocol: Gets the socket, connected.
+        options: `connect_timeout` applies to each address separately.
+        protocol: Receives the connected socket.
 
     Raises:
-        KafkaConnectionError: No address took it; the text tells what each of them said.
+        KafkaConnectionError: No address accepted; the message has the error of each.
         AuthenticationFailedError: The broker's certificate is not trusted.
 
     Cancellation: gives up the attempt and closes its socket.
