@@ -61,13 +61,13 @@ async def dial(
 
 
 async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
-    """The addresses of a host, in the order in which the system wants them tried.
+    """Return the addresses of a host, in the system's order of preference.
 
     Raises:
         KafkaConnectionError: There is none, or it took longer than `timeout` seconds to tell.
     """
     try:
-        # Reads the text only, so it may be done here; what it refuses is a name.
+        # This only parses the text, so it does not block; it raises for a name.
         return list(
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         )
@@ -121,10 +121,10 @@ async def _connect(
 
 
 def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None:
-    # Requests are small and wait for answers: never hold one back for the next.
+    # Requests are small and wait for responses: never delay one to join it with the next.
     unconnected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Before connecting, because the window's scale is agreed upon then.
+    # Before connecting, because that negotiates the window scale.
     if options.send_buffer_bytes is not None:
         unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
     if options.receive_buffer_bytes is not None:
@@ -132,7 +132,7 @@ def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None
 
 
 def _breaks_off(error: OSError) -> bool:
-    """Whether a TLS handshake ended as with one who does not speak TLS."""
+    """True if a TLS handshake failed as with a server that does not speak TLS."""
     if isinstance(error, ssl.SSLError):
         return isinstance(error, ssl.SSLEOFError) or error.reason == "WRONG_VERSION_NUMBER"
     return isinstance(error, ConnectionResetError | BrokenPipeError)

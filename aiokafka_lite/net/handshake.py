@@ -1,24 +1,24 @@
-"""Finding out what a broker speaks.
+"""Detection of the API versions that a broker supports.
 
-A broker since 0.10 says it: ApiVersions. One that does not know the version it is asked in says
-so in version 0, with the range it has since 2.4 (KIP-511), and is asked again. Brokers 0.8.2 and
-0.9 do not know ApiVersions at all; asked for it they hang up, or say nothing and keep the
-connection open (0.9.0.1 does). So there is a ladder, each rung on a connection of its own, tried
-when the one before got no answer:
+A broker since 0.10 answers ApiVersions. A broker that does not support the request's version
+answers in version 0, since 2.4 with the range that it supports (KIP-511), and gets a second
+request. Brokers 0.8.2 and 0.9 do not support ApiVersions at all: they close the connection, or stay
+silent and keep it open (0.9.0.1). So there is a ladder. Each rung uses a connection of its own and
+is tried when the rung before got no response:
 
 1. ApiVersions in the newest version;
-2. ApiVersions 0, in case it is only the newer ones that are not borne (by a proxy, say);
-3. ListGroups 0, which came with 0.9: whoever answers is taken for 0.9;
-4. Metadata 0: whoever answers is taken for 0.8.2.
+2. ApiVersions 0, in case only newer versions fail (because of a proxy, for example);
+3. ListGroups 0, new in 0.9: a broker that answers counts as 0.9;
+4. Metadata 0: a broker that answers counts as 0.8.2.
 
-So that no modern broker that was slow or starting is taken for an old one, whoever answers on rung
-3 or 4, and so is awake, is asked for ApiVersions once more there; and, lest a network that cuts
-connections make it seem old, the ladder is climbed twice before the first old one is believed in.
-The silent one costs ten seconds and seven connections in this way, once: what was found is
-remembered by the broker's address (`known`), a guessed release until a connection made on it is
-lost. The option `api_version` with a release before 0.10 is believed without a question. Only the
-first two rungs are tried where a broker since 2.4 was met, for none of its cluster can be so old;
-and with SASL: an old broker wants to be named there.
+Two checks keep a modern broker that is slow or starting from counting as old. A broker that answers
+on rung 3 or 4, and so is up, gets ApiVersions once more there. And because a network that cuts
+connections can make a broker look old, the ladder runs twice before the first old broker is
+accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
+cached by the broker's address (`api_version_cache`), a guessed release until a connection that
+relies on it is lost. The option `api_version` with a release before 0.10 skips detection. Only the
+first two rungs are tried once the client has met a broker since 2.4, because no broker in its
+cluster can be that old, and with SASL, where old brokers need an explicit `api_version`.
 """
 
 import logging
@@ -45,22 +45,23 @@ from aiokafka_lite.protocol.versions import BrokerVersions, versions_of
 log = logging.getLogger(__name__)
 
 FIRST_ASKED: Final = 4
-"""Asked of a stranger. Version 5 only adds whom the client expects, so it is for those who do."""
+"""Version for unknown brokers. Version 5 only adds the expected broker's identity, so it is used
+only with one."""
 WITH_IDENTITY: Final = 5
 PATIENCE: Final = 1.5
-"""Seconds to wait for an answer while there is another rung to try."""
+"""Seconds to wait for a response while there is another rung to try."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
 
 
 class Identity(NamedTuple):
-    """The broker that is expected behind an address."""
+    """The broker expected at an address."""
 
     cluster_id: str
     node_id: int
 
 
 class Rung(Enum):
-    """A way to find out."""
+    """A request by which to detect a broker's versions."""
 
     NEGOTIATE = "ApiVersions"
     NEGOTIATE_PLAINLY = "ApiVersions 0"
@@ -70,7 +71,7 @@ class Rung(Enum):
 
 
 class Channel(Protocol):
-    """What a connection offers to this step."""
+    """The part of a connection that this step uses."""
 
     async def request(
         self, request: RequestOf[ResponseT], version: int, *, timeout: float | None = None
@@ -82,11 +83,11 @@ class Step(NamedTuple):
 
     rung: Rung
     patience: float
-    """Seconds to wait for an answer."""
+    """Seconds to wait for a response."""
 
 
 def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
-    """What to try for one broker, in order; the last step has all the time of the options."""
+    """Return the steps for one broker, in order; the last one may use the options' full timeout."""
     *others, last = _rungs(options, known)
     longest = min(options.connect_timeout, options.request_timeout)
     patience = min(PATIENCE, longest)
@@ -104,7 +105,7 @@ def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
 
 
 def is_before_api_versions(release: str) -> bool:
-    """Whether a release's brokers do not know ApiVersions, which came with 0.10."""
+    """True if a release's brokers do not support ApiVersions, new in 0.10."""
     return tuple(int(part) for part in release.split(".")) < (0, 10)
 
 
@@ -115,21 +116,21 @@ async def find_versions(
     known: Known | None,
     expected: Identity | None = None,
 ) -> tuple[BrokerVersions, Known]:
-    """What the broker speaks, found out in one step; and what is worth remembering of it.
+    """Detect the broker's versions in one step; return them and the facts to cache.
 
-    A release that was found out (not assumed) leaves the connection spent: make another.
+    After a release was detected (not assumed), the connection is unusable: open another.
 
     Args:
         channel: The connection.
-        step: What to try.
-        options: Of the connection.
-        known: What was remembered.
-        expected: Which broker it should be; those since 4.4 say whether they are (KIP-1242).
+        step: The step to try.
+        options: Options of the connection.
+        known: The cached facts.
+        expected: The expected broker; brokers since 4.4 check that they are it (KIP-1242).
 
     Raises:
-        NodeNotReadyError: It answered with an error, such as that it is not the expected broker.
-        KafkaConnectionError: It hung up or said nothing: the next step is to be tried.
-        KafkaProtocolError: It answered in another protocol.
+        NodeNotReadyError: The broker returned an error, such as that it is not the expected one.
+        KafkaConnectionError: The broker hung up or did not respond: try the next step.
+        KafkaProtocolError: The other side speaks another protocol.
         UnsupportedVersionError: There is no common version of ApiVersions.
     """
     rung, patience = step
@@ -151,7 +152,7 @@ async def find_versions(
         await channel.request(ListGroupsRequest(), 0, timeout=patience)
     else:
         release = "0.8.2"
-        # Version 0 with no topic asks for all of them: naming one might create it.
+        # Version 0 without topics requests all of them: naming one might create it.
         await channel.request(MetadataRequest(topics=[]), 0, timeout=patience)
     try:
         return await _negotiate(channel, options, FIRST_ASKED, min(patience, PATIENCE))
@@ -185,7 +186,7 @@ async def _negotiate(
         if response.error_code == 0:
             return BrokerVersions.from_response(response), Known(max(version, offered))
         if response.error_code != UNSUPPORTED_VERSION:
-            # Whatever it is: to be tried again on another connection, as Java's client does.
+            # Every other error is retried on another connection, as in Java's client.
             said = for_code(response.error_code)
             raise NodeNotReadyError(f"{channel} refused ApiVersions {version}: {said.message}")
         if not 0 <= offered < version:
@@ -194,10 +195,10 @@ async def _negotiate(
 
 
 def decode(frame: Frame, response: type[ResponseT], version: int) -> ResponseT:
-    """A response, also one to ApiVersions that is in version 0 because the asked one is unknown.
+    """Decode a response; an ApiVersions response with UNSUPPORTED_VERSION is in version 0.
 
     Raises:
-        KafkaProtocolError: The bytes are not that.
+        KafkaProtocolError: The bytes are not such a response.
     """
     if response is ApiVersionsRequest.response and _refuses_version(frame):
         version = 0
@@ -205,5 +206,5 @@ def decode(frame: Frame, response: type[ResponseT], version: int) -> ResponseT:
 
 
 def _refuses_version(frame: Frame) -> bool:
-    """Whether an answer to ApiVersions says UNSUPPORTED_VERSION, right behind its id."""
+    """True if an ApiVersions response has UNSUPPORTED_VERSION right after its correlation id."""
     return int.from_bytes(frame[4:6], "big", signed=True) == UNSUPPORTED_VERSION

@@ -1,7 +1,7 @@
-"""Requests whose responses are still to come, in the order in which they were sent.
+"""Requests that wait for their responses, in the order in which they were sent.
 
-A broker answers the requests of a connection one after the other, so a response belongs to the
-oldest of them or the stream is broken. Times are told, not read: nothing here knows a clock.
+A broker answers the requests of a connection in order, so a response belongs to the oldest request
+or the stream is broken. Nothing here reads a clock: the caller passes the time.
 """
 
 from collections import deque
@@ -19,32 +19,32 @@ RAW: Final = -1
 
 
 class Promise(Protocol):
-    """What a response is given to: an asyncio future is one."""
+    """The receiver of a response, such as an asyncio future."""
 
     def done(self) -> bool:
-        """Whether nobody wants the response any more."""
+        """True if the response is no longer wanted."""
 
     def set_result(self, result: Any, /) -> None:
-        """The response came (None: none is expected, and the request left). It does not raise."""
+        """Deliver the response (None: none is expected, and the request was sent). Never raises."""
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """None will come. At any time after the request was made, also from inside `send`."""
+        """Report that no response will come. May be called any time, even within `send`."""
 
     def exception(self) -> BaseException | None:
-        """Called once after `set_exception`: a future then does not warn that nobody looked."""
+        """Called once after `set_exception`, so that a future does not warn if never awaited."""
 
 
 class Pending:
     """A request that waits for its response.
 
     Attributes:
-        name: What it is called in error texts.
-        api_key: Of its API.
-        version: In which it was encoded, and its response will be.
+        name: Its name in error messages.
+        api_key: Key of its API.
+        version: Version of the request and its response.
         correlation_id: RAW, or the number that the response repeats.
-        response: Class of the response, or who reads it; None for raw bytes.
-        deadline: Instant after which the connection is given up.
-        future: Gets the response. May be done by then (cancelled): the response is dropped.
+        response: Class of the response, or its reader; None for raw bytes.
+        deadline: Time after which the connection fails.
+        future: Receives the response. If it is done by then (cancelled), the response is dropped.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Pending:
         self.future = future
 
     def fail(self, error: BaseException) -> None:
-        """No response will come. Nobody has to look: a future does not warn then."""
+        """Report that no response will come; a future that is never awaited does not warn."""
         self.future.set_exception(error)
         self.future.exception()
 
@@ -85,25 +85,25 @@ class Pending:
 
 
 class InFlight(deque[Pending]):
-    """The queue of one connection's pending requests: appended as they are sent."""
+    """The queue of a connection's pending requests, in the order sent."""
 
     def take_answered(self, frame: Frame) -> Pending:
-        """Remove the request that a frame answers: the oldest.
+        """Remove and return the request that a frame answers: the oldest.
 
         Raises:
-            CorrelationIdError: It answers another one, or none is pending.
-            KafkaProtocolError: The frame is too short to tell.
+            CorrelationIdError: The frame answers another request, or none is pending.
+            KafkaProtocolError: The frame is too short for a correlation id.
         """
         if not self:
             raise CorrelationIdError("a response came although no request waits for one")
         oldest = self[0]
         if oldest.correlation_id != RAW:
             if len(frame) < INT32.size:
-                peek_correlation_id(frame)  # which says that it is too short
+                peek_correlation_id(frame)  # raises, because the frame is too short
             (correlation_id,) = INT32.unpack_from(frame)
             if correlation_id == oldest.correlation_id:
                 return self.popleft()
-            # Brokers 0.8.2 answer FindCoordinator v0 (then ConsumerMetadata) with id 0 at times.
+            # Brokers 0.8.2 sometimes answer FindCoordinator v0 (then ConsumerMetadata) with id 0.
             excused = correlation_id == 0 and (oldest.api_key, oldest.version) == (
                 FIND_COORDINATOR,
                 0,
@@ -116,15 +116,15 @@ class InFlight(deque[Pending]):
         return self.popleft()
 
     def take_all(self) -> list[Pending]:
-        """Remove every request: the connection is gone."""
+        """Remove and return every request, because the connection is lost."""
         pending = list(self)
         self.clear()
         return pending
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline, None when nothing is pending."""
+        """Return the earliest deadline, None if nothing is pending."""
         return min((pending.deadline for pending in self), default=None)
 
     def overdue(self, now: float) -> Pending | None:
-        """A request whose deadline has passed, None when there is none."""
+        """Return a request whose deadline has passed, None if there is none."""
         return next((pending for pending in self if pending.deadline <= now), None)

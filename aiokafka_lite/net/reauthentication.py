@@ -1,15 +1,15 @@
-"""Saying again who this client is, before the broker's patience with the old word ends (KIP-368).
+"""Re-authentication of a connection before its SASL session expires (KIP-368).
 
-A broker with `connections.max.reauth.ms`, or one that was shown a token that expires, cuts a
-connection whose time is over as soon as it is used. So the first request after 85 to 95 % of that
-time is held back, and so are those behind it, while the connection authenticates once more: what
-was sent before is answered before, and nothing may come in between.
+A broker with `connections.max.reauth.ms`, or one that received a token that expires, closes a
+connection with an expired session as soon as it is used. So the first request after 85 to 95 % of
+the session lifetime is held, with all later ones, while the connection authenticates again.
+Requests sent before are answered first, and no other request may come in between.
 
 Non-obvious:
-- An idle connection is left alone: it is renewed when it is used again.
-- The jitter keeps the connections of many clients from coming back together.
-- Nothing is held without an end: fetching the credentials and each request have a deadline, and a
-  renewal that ends in any other way than by success closes the connection.
+- An idle connection re-authenticates only when it is used again.
+- The jitter keeps the connections of many clients from re-authenticating together.
+- No request is held forever: fetching the credentials and each request have a deadline, and a
+  re-authentication that does not succeed closes the connection.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ LATEST: Final = 0.95
 
 
 class Renewed(Protocol):
-    """What a connection offers to its renewal."""
+    """The part of a connection that its re-authentication uses."""
 
     @property
     def host(self) -> str: ...
@@ -41,13 +41,13 @@ class Renewed(Protocol):
 
 
 class Renewal:
-    """The session of one connection. Owns the task that renews it; `cancel` ends that.
+    """The SASL session of one connection. Owns the task that renews it; `cancel` ends the task.
 
     Args:
-        connection: Whose session it is.
-        mechanism: The one that the connection was opened with.
-        lifetime: Seconds that the broker gave at first; None for ever.
-        on_failure: Called with the reason if it was not renewed: the connection is of no more use.
+        connection: The connection.
+        mechanism: The mechanism that the connection was opened with.
+        lifetime: Initial session lifetime in seconds; None: the session does not expire.
+        on_failure: Called with the reason if renewal fails: the connection is unusable.
         patience: Seconds that the mechanism may take to fetch its credentials.
     """
 
@@ -70,7 +70,7 @@ class Renewal:
         self._due = self._next(lifetime)
 
     def holds(self) -> bool:
-        """Whether a request has to wait: it is being renewed, or must be, which begins now."""
+        """True if requests must wait for a renewal; starts a renewal that is due."""
         if self._task is None:
             if self._due is None or self._loop.time() < self._due:
                 return False
@@ -79,16 +79,16 @@ class Renewal:
         return True
 
     def hold(self, send: Callable[[], None]) -> None:
-        """Call `send` once the session is renewed, in the order in which they came."""
+        """Call `send` once the session is renewed; calls keep their order."""
         self._held.append(send)
 
     @property
     def held(self) -> int:
-        """Requests that wait."""
+        """Number of held requests."""
         return len(self._held)
 
     def cancel(self) -> None:
-        """The connection closes: nothing that is held will be sent, and each is called to see."""
+        """End the renewal of a closing connection; the held calls run and fail their requests."""
         self._over = True
         if self._task is not None:
             self._task.cancel()
@@ -99,7 +99,7 @@ class Renewal:
             lifetime = await authenticate(self._channel, self._mechanism, self._patience)
         except KafkaError as error:
             self._on_failure(error)
-        except Exception as error:  # a token provider may raise what it likes
+        except Exception as error:  # a token provider may raise anything
             failed = AuthenticationFailedError(f"{self._mechanism!r} failed: {error!r}")
             failed.__cause__ = error
             self._on_failure(failed)
@@ -109,7 +109,7 @@ class Renewal:
             self._release()
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        """Give what is held an outcome, however the task ended: closing the connection fails it."""
+        """Close the connection if the task failed, which fails the held requests."""
         if self._task is task and not self._over:
             error = None if task.cancelled() else task.exception()
             failed = AuthenticationFailedError(
@@ -131,7 +131,7 @@ class Renewal:
 
 
 class _PastHeld:
-    """The way to the broker past what waits for the renewal."""
+    """A channel that bypasses the requests held for the renewal."""
 
     def __init__(self, connection: Renewed) -> None:
         self._connection = connection

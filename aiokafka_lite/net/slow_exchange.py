@@ -1,7 +1,7 @@
 """A SASL exchange with expensive steps, each of which runs in a thread of its own.
 
-The steps would block the event loop for as long as a broker likes. They do not use asyncio's
-default executor either, because the application may have filled it.
+In the event loop, a broker could make the steps block it. Asyncio's default executor is no option,
+because the application may have filled it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from aiokafka_lite.errors import KafkaConnectionError
 __all__ = ["SlowExchange"]
 
 LONGEST_STEP: Final = 30.0
-"""Time limit of a step in seconds, far above what a mechanism lets a broker ask for."""
+"""Timeout of a step in seconds, far above the most work that a broker can request."""
 
 
 class SlowExchange(Generator[bytes, bytes, None]):
@@ -51,10 +51,10 @@ class SlowExchange(Generator[bytes, bytes, None]):
             self._steps.close()
 
     async def advance(self, value: bytes | None) -> bytes | None:
-        """The client's next token after the broker's `value`; None when the exchange is complete.
+        """Return the client's next token after the broker's `value`; None when complete.
 
         Raises:
-            AuthenticationFailedError: The broker's token proves nothing.
+            AuthenticationFailedError: The broker's token is not valid.
             KafkaConnectionError: The step took too long; the exchange cannot be continued.
 
         Cancellation: stops the wait; the thread finishes the step.
@@ -64,7 +64,7 @@ class SlowExchange(Generator[bytes, bytes, None]):
 
         def settle(token: bytes | None, error: BaseException | None) -> None:
             if outcome.done():
-                return  # the waiter was cancelled, or timed out
+                return  # the caller was cancelled, or timed out
             if error is None:
                 outcome.set_result(token)
             else:

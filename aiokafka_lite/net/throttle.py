@@ -1,11 +1,11 @@
-"""Holding requests back while the broker does not listen (KIP-219).
+"""Holds requests while a broker throttles the connection (KIP-219).
 
-A broker whose quota a client exceeds answers at once, tells for how long it will not read from the
-connection (`throttle_time_ms`), and does not. What is sent meanwhile would lie in the socket, and
-its time would run; so it stays here, and leaves when the broker listens again.
+When a client exceeds a quota, the broker responds at once with `throttle_time_ms` and does not read
+from the connection for that time. Requests sent meanwhile would wait in the socket while their
+timeouts run. So they are held here until the throttle ends.
 
-Produce and fetch, whose next request is made of what has come by then, pause by themselves; produce
-says so, for what goes the same way.
+Produce and fetch pause by themselves, because they build their next request from what has arrived
+by then. Produce also reports its throttle here, for other requests on the same connection.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from aiokafka_lite.protocol.message import Response
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 LONGEST_THROTTLE: Final = 60.0
-"""Seconds for which a broker's wish is heeded: far above what its quotas come to (a window of 11 s
-by default), far below what the field could say (25 days)."""
+"""Maximum throttle in seconds: far above what quotas produce (a window of 11 s by default), far
+below the field's maximum (25 days)."""
 
 
 def throttle_of(response: Response, versions: BrokerVersions) -> float:
-    """For how many seconds the broker does not listen after a response.
+    """Return for how many seconds the broker throttles after a response.
 
     Args:
-        versions: What it speaks.
+        versions: The broker's API versions.
     """
     told: int = getattr(response, "throttle_time_ms", 0)
     if told <= 0 or not tells_before_it_waits(versions):
@@ -36,12 +36,12 @@ def throttle_of(response: Response, versions: BrokerVersions) -> float:
 
 
 def tells_before_it_waits(versions: BrokerVersions) -> bool:
-    """Whether a broker's wait begins with its answer; before 2.0 it is over by then."""
+    """True if the throttle begins with the response; before 2.0 it precedes the response."""
     return versions.supports(ApiKey.API_VERSIONS, 2)
 
 
 class Throttle:
-    """The pauses of one connection.
+    """The throttle of one connection.
 
     Args:
         loop: Its event loop.
@@ -54,11 +54,11 @@ class Throttle:
         self._held: deque[Callable[[], None]] = deque()
 
     def begin(self, seconds: float, in_flight: Iterable[Pending]) -> None:
-        """The broker does not listen for so long from now on; a longer pause goes on.
+        """Begin a throttle of so many seconds; a longer one in progress continues.
 
         Args:
-            in_flight: Unanswered requests. Their deadlines move by as much as the pause grows, so
-                that overlapping pauses do not add up.
+            in_flight: Pending requests. Their deadlines move by as much as the throttle grows, so
+                that overlapping throttles do not add up.
         """
         now = self._loop.time()
         until = now + seconds
@@ -71,27 +71,27 @@ class Throttle:
                 self._timer = self._loop.call_at(until, self._on_timer)
 
     def holds(self) -> bool:
-        """Whether a request has to wait."""
+        """True if requests must wait."""
         return self._timer is not None
 
     def hold(self, send: Callable[[], None]) -> None:
-        """Call `send` when the pause is over, in the order in which they came."""
+        """Call `send` when the throttle ends; calls keep their order."""
         self._held.append(send)
 
     @property
     def held(self) -> int:
-        """Requests that wait."""
+        """Number of held requests."""
         return len(self._held)
 
     def cancel(self) -> None:
-        """The connection closes: nothing that is held will be sent, and each is called to see."""
+        """End the throttle of a closing connection; the held calls run and fail their requests."""
         if self._timer is not None:
             self._timer.cancel()
         self._release()
 
     def _on_timer(self) -> None:
         if self._loop.time() < self._until:
-            # A longer pause has begun; or the clock is a little behind the timer.
+            # A longer throttle has begun, or the clock is slightly behind the timer.
             self._timer = self._loop.call_at(self._until, self._on_timer)
         else:
             self._release()

@@ -1,18 +1,18 @@
-"""The asyncio side of a connection: bytes of a socket in and out, frames to a callback.
+"""The asyncio protocol of a connection: writes requests, passes received frames to a callback.
 
-Requests that are written during one pass of the event loop leave together at its end, in as few
-system calls as it takes; only one that finds the connection idle leaves at once, to spare it that
-pass. When the socket takes no more, requests wait here, not in the event loop's own buffer, which
-would copy them; that is also when `writable` turns false.
+Requests written during one pass of the event loop are sent together at its end, in as few system
+calls as possible. Only a request on an idle connection is sent at once, to save that pass. When the
+socket is full, requests wait here, not in the event loop's own buffer, which would copy them;
+`writable` is False then.
 
 Non-obvious:
-- `on_lost` is called exactly once, and only after `connection_made`; by the event loop, never
-  from inside a call into this object.
-- `get_buffer` gives a memoryview (see `frames`).
-- A large request in pieces is not even copied: the kernel takes the pieces from where they lie. It
-  does so behind the event loop's back, which is right as long as the loop has nothing to send.
-- The loop's write buffer is given a high-water mark of one byte, so that "paused" means that the
-  kernel's buffer is full. (With zero, asyncio's TLS would pause an empty buffer for ever.)
+- The event loop calls `on_lost` exactly once, after `connection_made`, and never within a call
+  into this object.
+- `get_buffer` returns a memoryview (see `frames`).
+- A large request in pieces is not copied: the kernel reads the pieces in place. This bypasses the
+  event loop, which is correct as long as the loop has nothing to send.
+- The loop's write buffer has a high-water mark of one byte, so that "paused" means that the
+  kernel's buffer is full. (With zero, asyncio's TLS would pause an empty buffer forever.)
 """
 
 import asyncio
@@ -25,27 +25,27 @@ from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.protocol.primitives import Buffer
 
 JOINED: Final = 32 * 1024
-"""Bytes up to which a request is copied to leave in one piece with its neighbours."""
+"""Size in bytes up to which requests are copied and sent in one write."""
 MOST_WAITING: Final = 1024 * 1024
 """Bytes that may wait here before `writable` turns false, even if the socket takes them all."""
 CLOSING_TIME: Final = 2.0
-"""Seconds that a closing transport has to send what the socket has not taken yet."""
+"""Seconds that a closing transport has to flush its queue to the socket."""
 
 MOST_PIECES: Final = 1000
-"""Pieces that one system call takes (IOV_MAX is 1024 on Linux and macOS)."""
+"""Maximum number of pieces per system call (IOV_MAX is 1024 on Linux and macOS)."""
 _VECTORED: Final = hasattr(os, "writev")
 
 _Written: TypeAlias = Callable[[], None] | None
 
 
 class FrameTransport(asyncio.BufferedProtocol):
-    """One socket, between being connected and being lost.
+    """The transport of one socket, from connection to loss.
 
     Args:
-        receiver: Splits what comes in.
-        on_frame: Called with each frame, in order. It does not raise.
-        on_lost: Called when the socket is gone, with the reason, or None after `close` or when
-            the other side closed.
+        receiver: Splits received bytes into frames.
+        on_frame: Called with each frame, in order. Must not raise.
+        on_lost: Called when the socket is closed, with the reason, or None after `close` or when
+            the other side closed it.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class FrameTransport(asyncio.BufferedProtocol):
 
     @property
     def writable(self) -> bool:
-        """A request written now would reach the socket soon."""
+        """True if a request written now would reach the socket soon."""
         return not self._paused and not self._closing and self._waiting_bytes < MOST_WAITING
 
     def write(
         self, data: bytes | bytearray, written: _Written = None, *, at_once: bool = False
     ) -> None:
-        """Send a request with its neighbours, at the end of this pass of the event loop.
+        """Send a request with others at the end of this pass of the event loop.
 
         Args:
-            data: The whole frame; it must not change any more.
-            written: Called once the socket's side has taken it all.
-            at_once: It has no neighbours to wait for: nothing else is under way.
+            data: The whole frame; it must not change afterwards.
+            written: Called once the socket or the event loop has taken all of it.
+            at_once: Send it now, because no other request is in flight.
         """
         if self._closing:
             return
@@ -99,10 +99,10 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._loop.call_soon(self._flush)
 
     def write_pieces(self, pieces: list[Buffer], *, at_once: bool = False) -> None:
-        """Send a request that is in pieces, which may change as soon as this returns.
+        """Send a request in pieces, which may change as soon as this returns.
 
-        A large one leaves now, without a copy, as far as the socket takes it; the rest of it, and
-        all of a small one, is copied.
+        A large request is sent at once, without a copy, as far as the socket accepts it. The rest
+        of it, and all of a small request, is copied.
 
         Args:
             pieces: The whole frame, in order.
@@ -131,7 +131,7 @@ class FrameTransport(asyncio.BufferedProtocol):
             await asyncio.shield(self._drained)
 
     def close(self) -> None:
-        """Send what was written, then close; what is not taken in two seconds is dropped."""
+        """Flush, then close; data that the socket does not take in two seconds is dropped."""
         if self._closing:
             return
         self._flush()
@@ -145,7 +145,7 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, error: Exception | None = None) -> None:
-        """Close now; `error` is the reason that `on_lost` is told."""
+        """Close at once; `on_lost` receives `error`."""
         self._closing = True
         self._error = self._error or error
         self._waiting.clear()
@@ -157,7 +157,7 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._lost.set_result(None)
 
     async def wait_lost(self) -> None:
-        """Wait until the socket is gone. Cancellation: stops the wait."""
+        """Wait until the socket is closed. Cancellation: stops the wait."""
         await asyncio.shield(self._lost)
 
     # What the event loop calls
@@ -190,9 +190,9 @@ class FrameTransport(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
-            return  # a TLS handshake that failed: whoever dialled knows
+            return  # the TLS handshake failed, which `dial` reports
         self._closing = True
-        self._file = -1  # it is closed next, and may be another's soon
+        self._file = -1  # it is closed next, and its number may be reused
         self._waiting.clear()
         self._waiting_bytes = 0
         if self._abort_timer is not None:
@@ -205,7 +205,7 @@ class FrameTransport(asyncio.BufferedProtocol):
     # Inside
 
     def _flush(self) -> None:
-        """Hand over as much as the socket takes."""
+        """Write as much as the socket takes."""
         self._flush_is_due = False
         transport = self._transport
         if transport is None:
@@ -220,16 +220,16 @@ class FrameTransport(asyncio.BufferedProtocol):
                 self._hand_over(transport, data, written)
             self._waiting_bytes -= size
         if self._closing and not waiting:
-            # Later: asyncio reports a loss twice if it is closed while it calls resume_writing.
+            # Later, because asyncio reports a loss twice if closed while it calls resume_writing.
             self._loop.call_soon(transport.close)
         if self.writable:
             self._wake()
 
     def _write_now(self, pieces: list[Buffer]) -> int:
-        """Give the kernel as much as it takes, past the event loop if that has nothing to send.
+        """Write directly to the socket, bypassing the event loop if that has nothing to send.
 
-        The loop may be closing the socket; it stays open until `connection_lost`, where it is
-        forgotten here.
+        The loop may be closing the socket; it stays open until `connection_lost`, which resets
+        the descriptor.
         """
         transport = self._transport
         if self._paused or self._waiting or transport is None or transport.get_write_buffer_size():
@@ -242,7 +242,7 @@ class FrameTransport(asyncio.BufferedProtocol):
     def _hand_over(
         self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written
     ) -> None:
-        # A view, because what the socket leaves over is a slice: of a bytearray, a copy.
+        # A view, because the rest after a partial write is a slice, and that of a bytearray copies.
         transport.write(memoryview(data))
         if written is not None:
             written()
@@ -250,7 +250,7 @@ class FrameTransport(asyncio.BufferedProtocol):
     def _send_joined(
         self, transport: asyncio.Transport, data: bytes | bytearray, written: _Written
     ) -> int:
-        """Send a small request and the small ones behind it as one piece; tell its size."""
+        """Send a small request and the small ones after it in one write; return its size."""
         waiting = self._waiting
         pieces = [data]
         callbacks = [written]
@@ -273,7 +273,7 @@ class FrameTransport(asyncio.BufferedProtocol):
 
 
 def _behind(pieces: list[Buffer], count: int) -> list[Buffer]:
-    """What is left of the pieces behind so many bytes."""
+    """Return the rest of the pieces after `count` bytes."""
     for position, piece in enumerate(pieces):
         if count < len(piece):
             return [memoryview(piece)[count:], *pieces[position + 1 :]]

@@ -1,4 +1,4 @@
-"""aiokafka's `sasl_*` arguments, checked as aiokafka checks them, made into a mechanism."""
+"""Checks aiokafka's `sasl_*` arguments as aiokafka does and makes a mechanism from them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,17 +14,17 @@ MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTH
 
 
 def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism | None:
-    """The mechanism that a client's arguments ask for; None without SASL.
+    """Return the mechanism that a client's arguments select; None without SASL.
 
     Args:
-        security_protocol: One of the four, checked before.
+        security_protocol: One of the four protocols, already checked.
         arguments: Every `sasl_` argument, by name.
 
     Raises:
-        ValueError: No name or password where one is needed, in aiokafka's words.
-        KafkaConfigurationError: (a ValueError) an unknown mechanism, no token provider, or
-            GSSAPI, which is not there yet.
-        TypeError: A name or password that is no str.
+        ValueError: A required user name or password is missing, with aiokafka's message.
+        KafkaConfigurationError: (a ValueError) the mechanism is unknown, the token provider is
+            missing, or the mechanism is GSSAPI, which is not supported yet.
+        TypeError: A user name or password is not a str.
     """
     mechanism = arguments["sasl_mechanism"]
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:

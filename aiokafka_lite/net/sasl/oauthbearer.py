@@ -1,4 +1,4 @@
-"""SASL/OAUTHBEARER: a token that somebody else gave this client.
+"""SASL/OAUTHBEARER: authentication with a token from a third party.
 
 Source: RFC 7628; KIP-255, KIP-342 (extensions).
 """
@@ -24,7 +24,7 @@ _VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 
 
 class OAuthBearer:
-    """Asks the provider for a token at each authentication."""
+    """Requests a token from the provider at each authentication."""
 
     name = "OAUTHBEARER"
 
@@ -32,10 +32,10 @@ class OAuthBearer:
         self._provider = provider
 
     async def begin(self, host: str) -> Exchange:
-        """An exchange with a token of now.
+        """Begin an exchange with a current token.
 
         Raises:
-            KafkaConfigurationError: What the provider gave is no token, or no extensions.
+            KafkaConfigurationError: The provider returned an invalid token or invalid extensions.
             KafkaConnectionError: The provider raised an exception, which is this error's cause.
         """
         try:
@@ -44,14 +44,14 @@ class OAuthBearer:
         except KafkaError:
             raise
         except Exception as error:
-            # Retriable: the service that issues the tokens may be away for a moment.
+            # Retriable: the token service may be temporarily unavailable.
             raise KafkaConnectionError(f"the token provider failed: {error!r}") from error
         return self._exchange(first_message(token, extensions))
 
     def _exchange(self, message: bytes) -> Exchange:
         refusal = yield message
         if refusal:
-            # A broker that refuses says why first; its error comes after this empty answer.
+            # A broker that rejects first says why; its error follows this empty response.
             yield SEPARATOR.encode()
             raise AuthenticationFailedError(
                 f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"
@@ -62,10 +62,10 @@ class OAuthBearer:
 
 
 def first_message(token: object, extensions: Mapping[str, str]) -> bytes:
-    """What is said with a token and its extensions.
+    """Return the message for a token and its extensions.
 
     Raises:
-        KafkaConfigurationError: What cannot be said so.
+        KafkaConfigurationError: The token or an extension cannot be encoded.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise KafkaConfigurationError("the token provider gave something that is no bearer token")

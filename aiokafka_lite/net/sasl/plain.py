@@ -1,4 +1,4 @@
-"""SASL/PLAIN: the password itself, so over TLS only where the network is not trusted.
+"""SASL/PLAIN: sends the password itself, so use it only over TLS or a trusted network.
 
 Source: RFC 4616.
 """
@@ -9,11 +9,10 @@ from aiokafka_lite.net.sasl.text import encoded
 
 
 class Plain:
-    """Says name and password.
+    """Sends user name and password.
 
     Raises:
-        KafkaConfigurationError: A NUL in either, which would end it in the middle; or either
-            cannot be encoded.
+        KafkaConfigurationError: Either contains NUL, the separator, or cannot be encoded.
     """
 
     name = "PLAIN"
@@ -29,7 +28,7 @@ class Plain:
         return self._exchange()
 
     def _exchange(self) -> Exchange:
-        yield self._token  # the broker's answer says nothing but that it believes
+        yield self._token  # the broker's response carries no data, only success
 
     def __repr__(self) -> str:
         return "<SASL/PLAIN>"  # never the password

@@ -1,7 +1,7 @@
-"""SASL/SCRAM: both sides prove that they know the password, and neither says it.
+"""SASL/SCRAM: both sides prove that they know the password without sending it.
 
-Source: RFC 5802, RFC 7677; KIP-84. Like the Java client, names and passwords are taken as UTF-8
-as they are, without SASLprep. There is no channel binding.
+Source: RFC 5802, RFC 7677; KIP-84. As in the Java client, names and passwords are plain UTF-8,
+without SASLprep. There is no channel binding.
 
 The broker chooses the number of hash iterations. It is bounded by `MOST_ITERATIONS`, and hashing
 runs in a thread, so that no broker can block the event loop.
@@ -19,8 +19,8 @@ from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.sasl.text import encoded, shown
 from aiokafka_lite.net.slow_exchange import SlowExchange
 
-LEAST_ITERATIONS: Final = 4096  # as Kafka's own client: fewer make the password easy to guess
-MOST_ITERATIONS: Final = 1_000_000  # some 0.4 s of a processor
+LEAST_ITERATIONS: Final = 4096  # as in Kafka's client: fewer make the password easy to guess
+MOST_ITERATIONS: Final = 1_000_000  # about 0.4 s of CPU time
 NO_CHANNEL_BINDING: Final = "n,,"
 
 
@@ -29,8 +29,8 @@ class Scram:
 
     Args:
         algorithm: "SHA-256" or "SHA-512".
-        username: As the broker knows it.
-        password: Never sent.
+        username: The user name at the broker.
+        password: The password, which is never sent.
 
     Raises:
         KafkaConfigurationError: The name or the password cannot be encoded.
@@ -77,7 +77,8 @@ class Scram:
             )
 
     def _salted_password(self, salt: bytes, iterations: int) -> bytes:
-        """Slow on purpose, so the last one is kept: every broker has the same salt."""
+        """Return the salted password. It is slow by design, so the last one is cached: every
+        broker has the same salt."""
         if self._salted is None or self._salted[:2] != (salt, iterations):
             derived = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
             self._salted = (salt, iterations, derived)
@@ -91,7 +92,7 @@ class Scram:
 
 
 def _attributes(message: bytes) -> dict[str, str]:
-    """`a=1,b=2` by letter; what comes twice counts once, the first time."""
+    """Parse `a=1,b=2` into a dict by letter; of duplicates the first one counts."""
     attributes: dict[str, str] = {}
     try:
         parts = message.decode().split(",")

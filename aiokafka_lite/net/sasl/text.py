@@ -5,11 +5,11 @@ from typing import Final
 from aiokafka_lite.errors import KafkaConfigurationError
 
 LONGEST_SHOWN: Final = 100
-"""Characters of a broker's text that an error quotes."""
+"""Maximum number of characters of a broker's text that an error quotes."""
 
 
 def encoded(secret: str, what: str) -> bytes:
-    """A user name or password in UTF-8.
+    """Encode a user name or password in UTF-8.
 
     Args:
         what: "user name" or "password", for the error, which does not contain the text itself.
@@ -28,5 +28,5 @@ def encoded(secret: str, what: str) -> bytes:
 
 
 def shown(text: str) -> str:
-    """A broker's text, truncated if it is long."""
+    """Return a broker's text, truncated if it is long."""
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
