@@ -64,7 +64,7 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
     """Return the addresses of a host, in the system's order of preference.
 
     Raises:
-        KafkaConnectionError: There is none, or it took longer than `timeout` seconds to tell.
+        KafkaConnectionError: There is none, or the lookup took longer than `timeout` seconds.
     """
     try:
         # This only parses the text, so it does not block; it raises for a name.

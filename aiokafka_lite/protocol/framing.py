@@ -1,13 +1,13 @@
-"""Whole frames, sans-IO: header and body of a request or response, each way.
+"""Encodes and decodes whole frames, sans-IO: header and body of a request or response.
 
-On the wire a frame is preceded by its size, an int32. The `encode_*` functions write that size
-too, so that what they return can be sent as it is; the `decode_*` functions take a frame without
-it, as the receiving side cuts it out of the stream.
+On the wire a frame follows its size, an int32. The `encode_*` functions write that size, too, so
+that their result can be sent unchanged. The `decode_*` functions take a frame without it, as the
+receiving side cuts it from the stream.
 
-The version of the header follows from API and version: a flexible request has header 2, any other
-header 1, and only ControlledShutdown 0 has header 0. A flexible response has header 1, any other
-header 0; ApiVersions' response always has header 0, since a client reads it before it knows
-what the broker speaks (KIP-511).
+The header version follows from API and version: a flexible request has header 2, any other header
+1, and only ControlledShutdown 0 has header 0. A flexible response has header 1, any other header 0.
+The ApiVersions response always has header 0, because a client reads it before it knows the broker's
+versions (KIP-511).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _KEY_AND_VERSION = Layout(">hh")
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """The header's version of a request; for versions beyond those known, that of the newest."""
+    """Return a request's header version; an unknown newer version counts as the newest known."""
     if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version >= request_class(api_key).flexible_from else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """The header's version of a response."""
+    """Return a response's header version."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if version >= response_class(api_key).flexible_from else 0
@@ -44,20 +44,20 @@ def response_header_version(api_key: int, version: int) -> int:
 def encode_request(
     request: RequestOf[Response], version: int, correlation_id: int, client_id: str | None
 ) -> bytearray:
-    """One request, ready to be sent.
+    """Encode a request, ready to be sent.
 
     Args:
-        request: Its body.
-        version: Version of the API to write it in.
-        correlation_id: Comes back in the response.
-        client_id: Names this client in the broker's logs, quotas and metrics.
+        request: The body.
+        version: Version of the API to encode it in.
+        correlation_id: Number that the response repeats.
+        client_id: Name of this client in the broker's logs, quotas and metrics.
 
     Returns:
         Size, header and body.
 
     Raises:
-        UnsupportedVersionError: This client does not speak the version, or a field is set that it
-            does not have.
+        UnsupportedVersionError: This client does not support the version, or a field is set that
+            the version does not have.
     """
     out = _begin_request(request, version, correlation_id, client_id)
     request.encode(out, version)
@@ -66,8 +66,8 @@ def encode_request(
 
 
 class RequestInPieces(ABC):
-    """A request that writes its frame around large data, without copying it, and reads its response
-    itself: for hot paths. A `RequestOf` beside."""
+    """A request that encodes its frame in pieces, without copying large data, and decodes its own
+    response. For hot paths, as an alternative to `RequestOf`."""
 
     name: ClassVar[str]
     api_key: ClassVar[int]
@@ -81,14 +81,14 @@ class RequestInPieces(ABC):
     def encode_frame(
         self, version: int, correlation_id: int, client_id: str | None
     ) -> list[Buffer]:
-        """What `encode_request` returns, in pieces: some are views of data that is not ours."""
+        """Return the bytes of `encode_request` in pieces; some are views of the caller's data."""
 
     @abstractmethod
     def read_response(self, frame: Buffer, version: int) -> object:
-        """What the response says; its correlation id was looked at.
+        """Decode the response, whose correlation id is already checked.
 
         Raises:
-            KafkaProtocolError: As of `decode_response`.
+            KafkaProtocolError: As for `decode_response`.
         """
 
 
@@ -111,7 +111,7 @@ def _begin_request(
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytearray:
-    """One response, ready to be sent: size, header and body.
+    """Encode a response, ready to be sent: size, header and body.
 
     Raises:
         UnsupportedVersionError: As for `encode_request`.
@@ -127,13 +127,13 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, Reader]:
-    """A request's header, and a reader that stands at its body.
+    """Decode a request's header; return it with a reader positioned at the body.
 
-    A broker needs this alone when the version is not one it speaks: an ApiVersions request of any
-    version must be answered.
+    A broker needs only the header if it does not support the version: it must answer an
+    ApiVersions request of any version.
 
     Raises:
-        KafkaProtocolError: The bytes are no request header, or of an API unknown here.
+        KafkaProtocolError: The bytes are not a request header, or the API is unknown.
     """
     api_key, version = Reader(frame).unpack(_KEY_AND_VERSION)
     if api_key not in API_MODULES:
@@ -145,11 +145,11 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, Reader]:
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
-    """A whole request.
+    """Decode a whole request.
 
     Raises:
-        KafkaProtocolError: The bytes are not one request and nothing else.
-        UnsupportedVersionError: Of a known API, but in a version not spoken here.
+        KafkaProtocolError: The bytes are not exactly one request.
+        UnsupportedVersionError: The API is known, but its version is not supported.
     """
     header, reader = decode_request_header(frame)
     message = request_class(header.request_api_key)
@@ -167,18 +167,18 @@ def decode_response(
     frame: Buffer, api: type[Request] | int, version: int
 ) -> tuple[int, Response]: ...
 def decode_response(frame: Buffer, api: type[Message] | int, version: int) -> tuple[int, Message]:
-    """A whole response.
+    """Decode a whole response.
 
     Args:
         frame: The bytes after the size.
-        api: What it answers: the response's class, the request's class or the API's number.
+        api: The API: the response's class, the request's class or the API key.
         version: Version of the request.
 
     Returns:
         The correlation id, and the body.
 
     Raises:
-        KafkaProtocolError: The bytes are not one such response and nothing else.
+        KafkaProtocolError: The bytes are not exactly one such response.
     """
     if isinstance(api, int):
         message: type[Message] = response_class(api)
@@ -195,7 +195,7 @@ def decode_response(frame: Buffer, api: type[Message] | int, version: int) -> tu
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    """Which request a response answers; it comes first in every response.
+    """Return a response's correlation id, the first field of every response.
 
     Raises:
         KafkaProtocolError: The frame is too short to hold one.
@@ -204,7 +204,7 @@ def peek_correlation_id(frame: Buffer) -> int:
 
 
 def check_version(message: type[Message] | Message | RequestOf[Response], version: int) -> None:
-    """Refuse a version of `message` that this client does not speak."""
+    """Raise for a version of `message` that this client does not support."""
     if not message.min_version <= version <= message.max_version:
         raise UnsupportedVersionError(
             f"{message.name} version {version} is not spoken by this client, "

@@ -1,5 +1,5 @@
-"""What all generated messages share: comparison, a readable repr, and the refusal of fields that
-a version does not have."""
+"""Base classes of the generated messages: comparison, a readable repr, and the error for fields
+that a version does not have."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EMPTY: Final[list[Any]] = []
 
 
 class Struct:
-    """A part of a message, or a whole one: plain mutable data, equal when all fields are equal.
+    """A message or a part of one: plain mutable data, equal if all fields are equal.
 
     Attributes:
-        unknown_tagged_fields: Tagged fields of a newer schema, kept as they came and written back.
+        unknown_tagged_fields: Tagged fields of a newer schema, kept unchanged and written back.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -30,22 +30,22 @@ class Struct:
     unknown_tagged_fields: dict[int, bytes]
 
     def encode(self, out: bytearray, version: int) -> None:
-        """Append this in the bytes of `version`.
+        """Append this struct, encoded in `version`.
 
         Raises:
-            UnsupportedVersionError: A field is set that the version lacks and that may not be
-                left out silently.
+            UnsupportedVersionError: A field is set that the version lacks and that must not be
+                dropped silently.
             ValueError, struct.error: A value does not fit its field.
         """
         raise NotImplementedError
 
     @classmethod
     def decode(cls, reader: Reader, version: int) -> Self:
-        """Read one of this from where `reader` stands; fields that the version lacks get their
+        """Decode a struct at the reader's position; fields that the version lacks get their
         defaults.
 
         Raises:
-            KafkaProtocolError: The bytes are not this in that version.
+            KafkaProtocolError: The bytes are not such a struct in that version.
         """
         raise NotImplementedError
 
@@ -66,11 +66,11 @@ class Struct:
 
 
 SECRET: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields that hold passwords and tokens. A repr shows only their size, since it may be logged."""
+"""Fields with passwords and tokens. A repr shows only their size, because it may be logged."""
 
 
 def _shown(value: object, name: str = "") -> str:
-    """The repr of a field; records only by their size, or a log line could hold a megabyte."""
+    """Return the repr of a field; of records only the size, or a log line could hold a megabyte."""
     if isinstance(value, memoryview):
         return f"<{value.nbytes} bytes>"
     if isinstance(value, bytes | bytearray) and (len(value) > 64 or name in SECRET):
@@ -83,10 +83,10 @@ class Message(Struct):
 
     Attributes:
         name: Kafka's name without the direction: "Metadata".
-        api_key: Number of the API; -1 where there is none.
-        min_version: Oldest version spoken.
-        max_version: Newest version spoken.
-        flexible_from: First flexible version (KIP-482); 32767 when there is none.
+        api_key: Number of the API; -1 if there is none.
+        min_version: Oldest supported version.
+        max_version: Newest supported version.
+        flexible_from: First flexible version (KIP-482); 32767 if there is none.
     """
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class Request(Message):
     """The body of a request.
 
     Attributes:
-        response: The class of the answer.
+        response: Class of the response.
     """
 
     __slots__ = ()
@@ -121,7 +121,7 @@ ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
 class RequestOf(Protocol, Generic[ResponseT_co]):
-    """The type of a request by the response it gets: `def send(r: RequestOf[R]) -> Future[R]`."""
+    """The type of a request with a given response: `def send(r: RequestOf[R]) -> Future[R]`."""
 
     @property
     def api_key(self) -> int: ...
@@ -139,7 +139,7 @@ class RequestOf(Protocol, Generic[ResponseT_co]):
 
 
 def unsupported(struct: Struct, field: str, version: int) -> UnsupportedVersionError:
-    """The error for a field that is set (or null) though `version` cannot say so."""
+    """Return the error for a field that is set (or null) although `version` cannot express it."""
     value: Any = getattr(struct, field)
     return UnsupportedVersionError(
         f"{type(struct).__name__}.{field}={_shown(value, field)} cannot be sent in version"

@@ -1,13 +1,12 @@
-"""Kafka's primitive types: how an int, a string, an array length, a uuid lies in bytes.
+"""The encoding of Kafka's primitive types: ints, strings, array lengths, uuids.
 
-`Reader` walks over received bytes and trusts none of them: whatever is wrong with them is raised
-as KafkaProtocolError, and a count is compared with the bytes that are left before anything of
-that size is allocated. The `write_*` functions append to a bytearray; fixed-size fields are
-packed by the generated code itself with the layouts below.
+`Reader` checks all received bytes: invalid bytes raise KafkaProtocolError, and a count is compared
+with the bytes left before memory of that size is allocated. The `write_*` functions append to a
+bytearray. The generated code packs fixed-size fields itself, with the layouts below.
 
 Since KIP-482 a version of a message is either flexible (compact strings and arrays, whose length
-plus one is an unsigned varint, and tagged fields) or not (lengths of fixed size); `flexible`
-tells which.
+plus one is an unsigned varint, and tagged fields) or not (lengths of fixed size). The parameter
+`flexible` selects one.
 
 Source: https://kafka.apache.org/protocol, "Protocol Primitive Types"; KIP-482.
 """
@@ -24,7 +23,7 @@ from uuid import UUID
 from aiokafka_lite.errors import KafkaProtocolError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""What may be decoded, and what a `records` field may hold."""
+"""Types that can be decoded, and that a `records` field may hold."""
 
 ZERO_UUID: Final = UUID(int=0)
 """Kafka's "no topic id"."""
@@ -39,19 +38,19 @@ FLOAT64: Final = Struct(">d")
 BOOL: Final = Struct(">?")
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Kafka caps a string at 32,767 UTF-8 bytes, in compact form too."""
+"""Kafka limits a string to 32,767 UTF-8 bytes, also in compact form."""
 
 
 @lru_cache(maxsize=512)
 def _run(code: str, count: int) -> Struct:
-    """The layout of `count` numbers of one kind."""
+    """Return the layout of `count` numbers of one type."""
     return Struct(f">{count}{code}")
 
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """The uuid of 16 bytes; the same topic ids come with every response, and a UUID is slow to
-    make."""
+    """Return the UUID of 16 bytes, cached: every response repeats the same topic ids, and a UUID
+    is slow to create."""
     return UUID(bytes=raw) if any(raw) else ZERO_UUID
 
 
@@ -59,10 +58,10 @@ class Reader:
     """A cursor over received bytes.
 
     Args:
-        data: The bytes; `records` fields become memoryviews into them, all else is copied.
-        offset: Where to begin.
+        data: The bytes; `records` fields become memoryviews of them, all others are copied.
+        offset: Position at which to begin.
 
-    Every method raises KafkaProtocolError when the bytes do not hold what it is asked for.
+    Every method raises KafkaProtocolError if the bytes do not hold the requested value.
     """
 
     __slots__ = ("data", "end", "pos")
@@ -74,21 +73,21 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """Bytes not read yet."""
+        """Number of bytes not yet read."""
         return self.end - self.pos
 
     def _fail(self, problem: str) -> NoReturn:
         raise KafkaProtocolError(f"{problem} (at byte {self.pos} of {self.end})")
 
     def expect_end(self) -> None:
-        """Refuse bytes left over after a whole message."""
+        """Raise if bytes are left after a whole message."""
         if self.pos != self.end:
             self._fail(f"{self.end - self.pos} bytes left over after the message")
 
     # Fixed sizes
 
     def unpack(self, layout: Struct) -> tuple[Any, ...]:
-        """A run of fixed-size fields at once."""
+        """Read a run of fixed-size fields at once."""
         try:
             values = layout.unpack_from(self.data, self.pos)
         except StructError:
@@ -130,7 +129,7 @@ class Reader:
     # Lengths
 
     def unsigned_varint(self) -> int:
-        """An unsigned varint of at most 32 bits."""
+        """Read an unsigned varint of at most 32 bits."""
         data = self.data
         pos = self.pos
         try:
@@ -150,7 +149,7 @@ class Reader:
         return value
 
     def _length(self, flexible: bool, narrow: bool) -> int:
-        """A length or count, -1 for null, never another negative number."""
+        """Read a length or count: -1 for null, never another negative number."""
         if flexible:
             return self.unsigned_varint() - 1
         length = self.int16() if narrow else self.int32()
@@ -159,10 +158,10 @@ class Reader:
         return length
 
     def nullable_array_length(self, flexible: bool) -> int:
-        """How many elements follow; -1 for a null array.
+        """Read the number of elements that follow; -1 for a null array.
 
-        No element of any array is empty (the generator sees to it), so a count beyond the bytes
-        left is a lie.
+        No array element is empty (the generator ensures it), so a count above the number of bytes
+        left is invalid.
         """
         pos = self.pos
         if flexible and pos < self.end and (byte := self.data[pos]) < 0x80:
@@ -175,7 +174,7 @@ class Reader:
         return count
 
     def array_length(self, flexible: bool) -> int:
-        """How many elements follow."""
+        """Read the number of elements that follow."""
         count = self.nullable_array_length(flexible)
         if count < 0:
             self._fail("null where an array must be")
@@ -192,7 +191,7 @@ class Reader:
         return bytes(self.data[pos:end])
 
     def raw(self, length: int) -> bytes:
-        """The next `length` bytes, as they are."""
+        """Read the next `length` bytes unchanged."""
         return self._take(length)
 
     def nullable_string(self, flexible: bool) -> str | None:
@@ -235,7 +234,7 @@ class Reader:
         return value
 
     def nullable_records(self, flexible: bool) -> memoryview | None:
-        """A slice of the data itself: nothing is copied."""
+        """Return a view of the data, without a copy."""
         length = self._length(flexible, narrow=False)
         if length < 0:
             return None
@@ -279,11 +278,11 @@ class Reader:
     # Structs that may be null, and tagged fields
 
     def present(self) -> bool:
-        """Whether a nullable struct follows (a byte: negative is null)."""
+        """True if a nullable struct follows (a byte: negative is null)."""
         return self.int8() >= 0
 
     def tag(self) -> tuple[int, int]:
-        """Head of one tagged field: its tag and where it ends."""
+        """Read the head of a tagged field: its tag and where it ends."""
         tag = self.unsigned_varint()
         size = self.unsigned_varint()
         end = self.pos + size
@@ -292,12 +291,12 @@ class Reader:
         return tag, end
 
     def expect_tag_end(self, tag: int, end: int) -> None:
-        """Refuse a known tagged field whose size and contents disagree."""
+        """Raise for a known tagged field whose size and contents disagree."""
         if self.pos != end:
             self._fail(f"tagged field {tag} ends at byte {end}, its contents at {self.pos}")
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """All tagged fields of a struct that knows none itself."""
+        """Read all tagged fields of a struct that defines none itself."""
         pos = self.pos
         if pos < self.end and self.data[pos] == 0:
             self.pos = pos + 1
@@ -317,7 +316,7 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
 
 
 def write_array_length(out: bytearray, count: int, flexible: bool) -> None:
-    """A count of elements; -1 for a null array."""
+    """Write a count of elements; -1 for a null array."""
     if flexible:
         write_unsigned_varint(out, count + 1)
     else:
@@ -381,7 +380,7 @@ def write_int64s(out: bytearray, values: Sequence[int]) -> None:
 def write_tagged_fields(
     out: bytearray, unknown: dict[int, bytes], known: dict[int, bytearray] | None = None
 ) -> None:
-    """A struct's tagged fields in ascending order of tag, those of a newer schema included."""
+    """Write a struct's tagged fields in ascending order of tag, including unknown ones."""
     if not unknown and not known:
         out.append(0)
         return

@@ -1,7 +1,7 @@
-"""From an API's number to its request and response, imported on first use.
+"""Maps an API key to its request and response classes, imported on first use.
 
-Importing all messages takes tens of milliseconds and a client uses a dozen, so nobody imports
-`messages` as a whole: either one module by name, or through here.
+Importing all messages takes tens of milliseconds, and a client uses a dozen. So no code imports
+`messages` as a whole: it imports one module by name, or uses this registry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _module(api_key: int) -> tuple[ModuleType, str]:
 
 @cache
 def request_class(api_key: int) -> type[Request]:
-    """The request of an API.
+    """Return the request class of an API.
 
     Raises:
         UnsupportedVersionError: This client has no such API.
@@ -39,7 +39,7 @@ def request_class(api_key: int) -> type[Request]:
 
 @cache
 def response_class(api_key: int) -> type[Response]:
-    """The response of an API.
+    """Return the response class of an API.
 
     Raises:
         UnsupportedVersionError: This client has no such API.
@@ -48,7 +48,7 @@ def response_class(api_key: int) -> type[Response]:
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, "API 99" for an unknown one."""
+    """Return Kafka's name for an API, such as "API 99" for an unknown one."""
     if api_key in API_MODULES:
         return API_MODULES[api_key][1]
     try:
@@ -58,5 +58,5 @@ def api_name(api_key: int) -> str:
 
 
 def listeners(api_key: int) -> tuple[str, ...]:
-    """Where the API may be asked: "broker", "controller" or both; () when it is unknown."""
+    """Return the listeners of an API: "broker", "controller" or both; () if it is unknown."""
     return API_MODULES[api_key][2] if api_key in API_MODULES else ()

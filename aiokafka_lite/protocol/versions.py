@@ -1,8 +1,8 @@
-"""What both sides speak: a broker's answer to ApiVersions, or a guess by its release.
+"""The API versions of a broker: from its ApiVersions response, or assumed from its release.
 
-Brokers since 0.10.0 tell the range of versions of each API. 0.8.2 and 0.9 close the connection or
-stay silent when asked; their ranges are known, as are those of every release since (`RELEASES`),
-which also lets the embedded broker pose as any of them.
+Brokers since 0.10.0 return the range of versions of each API. 0.8.2 and 0.9 close the connection or
+do not respond. Their ranges are known, as are those of every later release (`RELEASES`), so that
+the embedded broker can emulate any of them.
 
 Source: KIP-35, KIP-511, KIP-584; ApiVersionsResponse.json.
 """
@@ -29,7 +29,7 @@ def _parse(text: str) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 class _Releases(Mapping[str, dict[ApiKey, tuple[int, int]]]):
-    """`RANGES`, parsed when asked for."""
+    """`RANGES`, parsed on access."""
 
     def __getitem__(self, release: str) -> dict[ApiKey, tuple[int, int]]:
         return {ApiKey(api_key): versions for api_key, versions in _parse(RANGES[release])}
@@ -42,17 +42,17 @@ class _Releases(Mapping[str, dict[ApiKey, tuple[int, int]]]):
 
 
 RELEASES: Final[Mapping[str, dict[ApiKey, tuple[int, int]]]] = _Releases()
-"""By release ("0.8.2" to the newest, oldest first): the versions its brokers take of each API."""
+"""By release ("0.8.2" to the newest, oldest first), the versions of each API that it supports."""
 
 
 def versions_of(release: str) -> BrokerVersions:
-    """What a broker of a release speaks.
+    """Return the API versions of a release.
 
     Args:
         release: "2.8", or with a patch level: "2.8.2".
 
     Raises:
-        ValueError: No such release is known.
+        ValueError: The release is unknown.
     """
     parts = release.split(".")
     for length in range(len(parts), 1, -1):
@@ -63,12 +63,12 @@ def versions_of(release: str) -> BrokerVersions:
 
 
 class BrokerVersions:
-    """The versions one broker takes, by API. Immutable.
+    """The versions that a broker supports, by API. Immutable.
 
     Args:
         ranges: Oldest and newest version, both inclusive, by API key.
-        release: The release when it was guessed rather than told.
-        features: Finalized features of the cluster: its level by name (KIP-584).
+        release: The release, if the versions were assumed rather than returned by the broker.
+        features: Finalized features of the cluster: level by name (KIP-584).
     """
 
     __slots__ = ("_ranges", "features", "release")
@@ -86,7 +86,7 @@ class BrokerVersions:
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> BrokerVersions:
-        """From what the broker told."""
+        """Create from an ApiVersions response."""
         return cls(
             {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
             features={
@@ -95,11 +95,11 @@ class BrokerVersions:
         )
 
     def range_of(self, api_key: int) -> tuple[int, int] | None:
-        """Oldest and newest version the broker takes; None when it does not know the API."""
+        """Return the oldest and newest supported version; None if the API is not supported."""
         return self._ranges.get(api_key)
 
     def supports(self, api_key: int, version: int = 0) -> bool:
-        """Whether the broker takes the API in `version` or a newer one."""
+        """True if the broker supports `version` of the API or a newer one."""
         found = self._ranges.get(api_key)
         return found is not None and found[1] >= version
 
@@ -109,12 +109,12 @@ class BrokerVersions:
         latest: int | None = None,
         oldest: int = 0,
     ) -> int:
-        """The newest version that both sides speak.
+        """Return the newest version that both sides support.
 
         Args:
             request: The request, or its class.
-            latest: Newest version the caller can use; None for the newest this client speaks.
-            oldest: Oldest version the caller can use, for what it wants to say.
+            latest: Newest version that the caller can use; None: the newest of this client.
+            oldest: Oldest version that the caller can use.
 
         Raises:
             UnsupportedVersionError: There is none.

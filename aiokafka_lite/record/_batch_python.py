@@ -1,4 +1,4 @@
-"""The pure-Python twin of the batch builder: its specification, and what runs without a compiler.
+"""The pure-Python twin of the batch builder: its specification, and the build without a compiler.
 
 A record of a v2 batch (KIP-82, KIP-98), every number a zigzag varint:
 
@@ -25,12 +25,12 @@ Headers = Iterable[tuple[str, Bytes | None]]
 
 _MAX_TIMESTAMP: Final = 2**63 - 1
 _MAX_INT32: Final = 2**31 - 1
-_FIRST_SIZE: Final = 16384  # bytes of a buffer of our own, which then doubles
+_FIRST_SIZE: Final = 16384  # initial bytes of the builder's own buffer, which then doubles
 _RECORD_OVERHEAD: Final = 21  # length 5, attributes 1, timestamp delta 10, offset delta 5
 
 
 def _varint(number: int) -> bytes:
-    """A signed 64-bit number as a zigzag varint."""
+    """Encode a signed 64-bit number as a zigzag varint."""
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest > 127:
@@ -45,7 +45,7 @@ _NULL: Final = _SMALL[-1]
 
 
 def _sized(field: Bytes | None, what: str) -> bytes:
-    """A nullable field with its length before it."""
+    """Encode a nullable field after its length."""
     if field is None:
         return _NULL
     if isinstance(field, memoryview):
@@ -59,7 +59,7 @@ def _sized(field: Bytes | None, what: str) -> bytes:
 
 
 def encoded_headers(headers: object) -> bytes:
-    """Headers as they stand in a record, their count before them."""
+    """Encode headers as in a record, after their count."""
     parts: list[bytes] = []
     if not isinstance(headers, Iterable):
         raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
@@ -84,10 +84,10 @@ def encoded_headers(headers: object) -> bytes:
 def record_size_upper_bound(
     key: Bytes | None, value: Bytes | None, headers: Headers | None = ()
 ) -> int:
-    """Bytes one record can take in any batch, the batch header of 61 bytes not counted.
+    """Return the most bytes that a record can take in any batch, without the batch header.
 
     Raises:
-        TypeError: As `BatchBuilder.append()`.
+        TypeError: As for `BatchBuilder.append()`.
     """
     return (
         _RECORD_OVERHEAD
@@ -100,13 +100,13 @@ def record_size_upper_bound(
 class BatchBuilder:
     """Appends records to one v2 batch until it is full, then seals it.
 
-    The records are written into a buffer that may be a pool's, which lends it again when the batch
-    is through. The pool's is never resized, so that may be while somebody still holds a view of it;
-    a first record that does not fit gets a buffer of its own, and the pool's stays as it is.
+    The builder may write into a pool's buffer, which the pool reuses when the batch is done. It
+    never resizes the pool's buffer, so the pool may reuse it while views of it exist. A first
+    record that does not fit gets a buffer of its own, and the pool's stays unchanged.
 
     Args:
-        limit: Bytes the batch may have, its header of 61 bytes included.
-        buffer: Where to write, at least `limit` bytes; None makes one that grows.
+        limit: Maximum size of the batch in bytes, including its header of 61 bytes.
+        buffer: Buffer of at least `limit` bytes; None: a buffer of the builder's own that grows.
     """
 
     __slots__ = (
@@ -127,18 +127,18 @@ class BatchBuilder:
             raise ValueError(f"a buffer of {len(buffer)} bytes cannot hold {limit}")
         self.limit = limit
         self.count = 0  # records appended
-        self.first_timestamp = -1  # ms; what the deltas count from
+        self.first_timestamp = -1  # ms; the base of the deltas
         self.max_timestamp = -1  # ms
         self.sealed = False
         self._position = HEADER_SIZE  # where the next record goes
         self._buffer = buffer  # the pool's, or None
-        self._storage = buffer  # where the records are: the pool's buffer or our own
+        self._storage = buffer  # where the records are: the pool's buffer or the builder's own
         self._payload: bytes | None = None  # the records, compressed
-        self._payload_of: tuple[Compression, int | None] | None = None  # how
+        self._payload_of: tuple[Compression, int | None] | None = None  # its codec and level
 
     @property
     def size(self) -> int:
-        """Bytes of the batch so far, uncompressed, its header included."""
+        """Size of the batch so far in bytes, uncompressed, including its header."""
         return self._position
 
     def append(
@@ -148,20 +148,20 @@ class BatchBuilder:
         value: Bytes | None,
         headers: Headers | None = (),
     ) -> int:
-        """Append one record, or nothing.
+        """Append one record if it fits.
 
         Args:
-            timestamp_ms: -1 (none) .. 2**63 - 1; may be lower than that of the record before.
-            key: Null is not empty.
-            value: Null is not empty.
+            timestamp_ms: -1 (none) .. 2**63 - 1; may be lower than the previous record's.
+            key: None (null) differs from empty.
+            value: None (null) differs from empty.
             headers: (name, value) pairs; names may repeat, a value may be None.
 
         Returns:
-            The record's index in the batch, or -1 when it would exceed `limit` or the batch is
-            sealed. A first record is always taken.
+            The record's index in the batch, or -1 if it would exceed `limit` or the batch is
+            sealed. A first record is always accepted.
 
         Raises:
-            TypeError: A field is of another type. Nothing was appended.
+            TypeError: A field has the wrong type. Nothing was appended.
             ValueError: The timestamp is out of range, or a header's name is not encodable.
             MessageSizeTooLargeError: The record takes 2 GiB or more.
         """
@@ -197,16 +197,16 @@ class BatchBuilder:
     ) -> bytes | bytearray | memoryview:
         """Close the batch for appends and write its header.
 
-        May be called again with another producer id, epoch or sequence: the records are not
-        compressed a second time. What an earlier call returned is not valid after that.
+        May be called again with another producer id, epoch or sequence; the records are not
+        compressed a second time. That invalidates the result of an earlier call.
 
         Args:
-            compression: How to compress the records.
+            compression: Codec for the records.
             level: See `aiokafka_lite.record.compression.check_level`.
 
         Returns:
             The whole batch. Uncompressed, it is a view of the builder's buffer, valid until a pool
-            lends that again.
+            reuses that buffer.
 
         Raises:
             IllegalStateError: The batch is empty.
@@ -217,7 +217,7 @@ class BatchBuilder:
         storage = self._storage
         if storage is None or not self.count:
             raise IllegalStateError("An empty batch cannot be sealed")
-        self.sealed = True  # first: compressing in a thread lets the event loop go on
+        self.sealed = True  # first, because the event loop runs on while a thread compresses
         if compression is Compression.NONE:
             batch: bytearray | memoryview = memoryview(storage)[: self._position]
         else:
@@ -247,7 +247,8 @@ class BatchBuilder:
         return batch
 
     def _grown(self, needed: int) -> bytearray:
-        """Room for `needed` bytes, in a buffer of our own: the pool's is never resized."""
+        """Return a buffer of the builder's own with room for `needed` bytes; the pool's is never
+        resized."""
         storage = self._storage
         if storage is None or storage is self._buffer:  # nothing is in it yet
             storage = self._storage = bytearray(max(needed, min(self.limit, _FIRST_SIZE)))
@@ -266,7 +267,7 @@ class BatchBuilder:
             _sized(value, "value"),
             encoded_headers(headers) if headers else b"\x00",
         )
-        # Only now: walking through the headers may have run code that appended to this batch.
+        # Only now, because iterating over the headers may have run code that appended here.
         delta = timestamp_ms - self.first_timestamp if self.count else 0
         if delta > _MAX_TIMESTAMP:
             delta -= 2**64  # from -1 to 2**63 - 1 wraps, and the reader wraps it back

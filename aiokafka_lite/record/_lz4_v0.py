@@ -22,7 +22,7 @@ _PRIME_5: Final = 0x165667B1
 
 
 def xxhash32(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, which is all that a frame descriptor needs."""
+    """Return the xxHash32, with seed 0, of less than 16 bytes, enough for a frame descriptor."""
     if len(data) >= 16:
         raise ValueError("only short inputs are hashed here")
     acc = (_PRIME_5 + len(data)) & _MASK
@@ -42,7 +42,7 @@ def _rotated(number: int, bits: int) -> int:
 
 
 def with_right_checksum(frame: bytes) -> bytes:
-    """The frame as an lz4 library reads it, whichever checksum it carries."""
+    """Return the frame with the checksum that lz4 libraries expect, whichever it carries."""
     at = _checksum_at(frame)
     right = xxhash32(frame[_FLG_AT:at]) >> 8 & 0xFF
     broken = xxhash32(frame[:at]) >> 8 & 0xFF
@@ -52,7 +52,7 @@ def with_right_checksum(frame: bytes) -> bytes:
 
 
 def with_broken_checksum(frame: bytes) -> bytes:
-    """The frame as readers of message format v0 expect it."""
+    """Return the frame with the checksum that readers of message format v0 expect."""
     at = _checksum_at(frame)
     return b"%b%c%b" % (frame[:at], xxhash32(frame[:at]) >> 8 & 0xFF, frame[at + 1 :])
 

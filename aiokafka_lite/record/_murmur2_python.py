@@ -1,4 +1,4 @@
-"""The pure-Python twin of murmur2: its specification, and what runs without a compiler."""
+"""The pure-Python twin of murmur2: its specification, and the build without a compiler."""
 
 import struct
 from typing import Final

@@ -1,4 +1,4 @@
-"""The pure-Python twin of RecordSet: its specification, and what runs without a compiler."""
+"""The pure-Python twin of RecordSet: its specification, and the build without a compiler."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -28,11 +28,11 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits at `at`, and where it ends.
+    """Return the zigzag varint of up to 64 bits at `at`, and where it ends.
 
     Raises:
-        ValueError: It does not fit into 64 bits.
-        IndexError: It is cut off.
+        ValueError: The varint does not fit into 64 bits.
+        IndexError: The varint is truncated.
     """
     rest = data[at]
     at += 1
@@ -54,29 +54,30 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 class RecordSet:
     """The records of one partition in one fetch response, of any message format, read lazily.
 
-    Control batches, aborted transactions and what compaction removed are passed over, and the
-    position with them. A batch cut off at the end is ignored, as every fetch may end in one. What
-    is corrupt raises: whatever stands before it is delivered first, then every `read()` raises
-    the same error, and the position stays until the application seeks past it.
+    The set skips control batches, aborted transactions and compacted records, and the position
+    moves past them. It ignores a truncated batch at the end, because every fetch may end in one.
+    Corrupt data raises: the records before it are returned first, then every `read()` raises the
+    same error, and the position stays until the application seeks past it.
 
     Args:
-        data: The `records` field. It is not copied, so its memory must stay as it is until the
-            set is exhausted or closed.
+        data: The `records` field. It is not copied, so its memory must not change until the set
+            is exhausted or closed.
         topic: Name of the topic.
         partition: Number of the partition.
-        offset: The position wanted; records below it are skipped.
-        check_crcs: Whether to compare the CRC of every batch.
+        offset: Position to start at; records below it are skipped.
+        check_crcs: True to check the CRC of every batch.
         aborted: (producer id, first offset) of the aborted transactions in `data`, for
-            read_committed; none hides nothing.
-        decompressed_limit: Bytes one compressed batch may decompress to.
+            read_committed; empty: hide nothing.
+        decompressed_limit: Maximum bytes of one decompressed batch.
 
     Attributes:
-        next_offset: The position after what was read.
-        leader_epoch: Leader epoch of the last batch that was read from or passed over, so of what
-            stands before `next_offset`; -1 before the first one, and where the format has none.
-        exhausted: Nothing more can come. Known at the latest when `read()` gave less than asked.
-        only_partial: `data` held nothing but the beginning of one batch: it is larger than what
-            the fetch asked for. Known when exhausted.
+        next_offset: Position after the records read so far.
+        leader_epoch: Leader epoch of the last batch read from or skipped, which is the one before
+            `next_offset`; -1 before the first batch, and in formats without leader epochs.
+        exhausted: True if no records are left. Set at the latest when `read()` returns fewer
+            records than requested.
+        only_partial: True if `data` held only the beginning of one batch, which is larger than
+            the fetch size. Set when exhausted.
     """
 
     __slots__ = (
@@ -121,21 +122,21 @@ class RecordSet:
         self._limit = decompressed_limit
         self._data = memoryview(data).cast("B")
         self._at = 0  # where the next batch begins
-        self._records: Iterator[Record] | None = None  # those wanted of the batch being read
-        self._next: Record | None = None  # the first of them, already taken from there
-        self._after = 0  # the position once all of them were read
+        self._records: Iterator[Record] | None = None  # wanted records of the current batch
+        self._next: Record | None = None  # the first of them, already taken from the iterator
+        self._after = 0  # the position after all of them
         self._epoch = -1  # the batch's leader epoch
-        self._error: tuple[type[KafkaError], str] | None = None  # what comes after them
+        self._error: tuple[type[KafkaError], str] | None = None  # raised after them
 
     def read(self, max_records: int) -> list[Record]:
-        """The next records in offset order, at most `max_records`.
+        """Return the next records in offset order, at most `max_records`.
 
         Returns:
-            Fewer than asked only when the set is exhausted or an error is next; [] when exhausted.
+            Fewer than requested only if the set is exhausted or an error is next; [] if exhausted.
 
         Raises:
-            CorruptRecordException: A CRC, a length, a count, a varint or compressed data is wrong,
-                or the message format is unknown.
+            CorruptRecordException: A CRC, a length, a count, a varint or compressed data is
+                invalid, or the message format is unknown.
             RecordTooLargeError: A batch decompresses to more than the limit.
             UnsupportedCodecError: A batch's codec is unknown.
         """
@@ -147,21 +148,21 @@ class RecordSet:
                 self.next_offset = record.offset + 1
                 self.leader_epoch = self._epoch
                 self._advance()
-        self._open_next()  # so that `exhausted` and the position are known as soon as can be
+        self._open_next()  # so that `exhausted` and the position are set as early as possible
         if self._error is not None and not out and max_records > 0:
             kind, message = self._error
             raise kind(message)
         return out
 
     def close(self) -> None:
-        """Let go of `data` before the set is exhausted; nothing more is read."""
+        """Release `data` before the set is exhausted; no more records are read."""
         self._records = self._next = None
         self._error = None
         self.exhausted = True
         self._data = memoryview(b"")
 
     def _open_next(self) -> bool:
-        """Go to the next record to deliver; False at the end and at an error."""
+        """Move to the next record to return; False at the end and at an error."""
         if self._next is not None:
             return True
         try:
@@ -182,7 +183,7 @@ class RecordSet:
         return False
 
     def _advance(self) -> bool:
-        """Take the next record of the open batch; False behind its last one, and at an error."""
+        """Take the next record of the open batch; False after its last one, and at an error."""
         self._next = None
         try:
             self._next = None if self._records is None else next(self._records, None)
@@ -197,13 +198,13 @@ class RecordSet:
         return self._next is not None
 
     def _pass_over(self) -> None:
-        """Go behind the batch, whose last offsets may hold no record."""
+        """Move past the batch, whose last offsets may hold no record."""
         if self._after > self.next_offset:
             self.next_offset = self._after
             self.leader_epoch = self._epoch
 
     def _measure(self) -> tuple[int, int]:
-        """Size in bytes and magic of the entry that begins here; size 0 where none does."""
+        """Return size in bytes and magic of the entry that begins here; size 0 if none does."""
         data, at = self._data, self._at
         left = len(data) - at
         if left < LENGTH_END:
@@ -219,7 +220,7 @@ class RecordSet:
         return size, magic
 
     def _open_batch(self, size: int) -> Iterator[Record] | None:
-        """The wanted records of a batch; None where there is nothing to deliver of it."""
+        """Return the wanted records of a batch, None if it has none."""
         data, at = self._data, self._at
         if size < HEADER_SIZE:
             raise CorruptRecordException(f"A v2 batch claims a length of {size - LENGTH_END}")
@@ -261,10 +262,10 @@ class RecordSet:
         return hidden
 
     def _parse(self, header: BatchHeader, data: bytes, wanted: int) -> Iterator[Record]:
-        """The records from offset `wanted` on.
+        """Yield the records from offset `wanted` on.
 
         Raises:
-            ValueError: A record is malformed, or bytes follow the last one.
+            ValueError: A record is malformed, or bytes follow the last record.
             IndexError: The records end early.
         """
         topic, partition, kind = self.topic, self.partition, header.timestamp_type
@@ -364,6 +365,6 @@ def _headers(data: bytes, at: int, count: int) -> tuple[tuple[tuple[str, bytes |
         if name is None:
             raise ValueError("a header without a name")
         value, at = _nullable(data, at)
-        # Java reads what is not UTF-8 as replacement characters; a consumer must not get stuck.
+        # As in Java, invalid UTF-8 becomes replacement characters; a consumer must not get stuck.
         out.append((name.decode(errors="replace"), value))
     return tuple(out), at

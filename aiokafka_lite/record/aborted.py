@@ -1,6 +1,6 @@
-"""Which transactional batches a read_committed consumer must not see (KIP-98).
+"""Filters the batches of aborted transactions for read_committed consumers (KIP-98).
 
-A fetch response lists the aborted transactions that its data touches: (producer id, first offset).
+A fetch response lists the aborted transactions within its data: (producer id, first offset).
 A transaction is open from its first offset until its producer's abort marker, a control batch.
 Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
 """
@@ -14,10 +14,10 @@ _ABORT: Final = 0
 
 
 def is_abort_marker(control_key: bytes | None) -> bool:
-    """Whether the key of a control record says that the transaction was aborted.
+    """True if the key of a control record is that of an abort marker.
 
     Raises:
-        ValueError: The key is no control record's.
+        ValueError: The key is not that of a control record.
     """
     if control_key is None or len(control_key) < _CONTROL_KEY.size:
         raise ValueError("a control record without a type")
@@ -26,7 +26,7 @@ def is_abort_marker(control_key: bytes | None) -> bool:
 
 
 class AbortedTransactions:
-    """Told of every batch in offset order, it knows which of them to hide.
+    """Tracks aborted transactions across batches, which must be passed in offset order.
 
     Args:
         aborted: (producer id, first offset) pairs in any order: brokers did not always sort them.
@@ -39,14 +39,14 @@ class AbortedTransactions:
         self._open: set[int] = set()  # producer ids whose aborted transaction has begun
 
     def hides(self, producer_id: int, last_offset: int, *, transactional: bool) -> bool:
-        """Whether a data batch belongs to an aborted transaction.
+        """True if a data batch belongs to an aborted transaction.
 
-        Called for control batches too, where the answer does not matter but the progress does.
+        Call it for control batches, too: their result does not matter, but the tracking does.
         """
         while self._coming and self._coming[-1][1] <= last_offset:
             self._open.add(self._coming.pop()[0])
         return transactional and producer_id in self._open
 
     def on_abort_marker(self, producer_id: int) -> None:
-        """The producer's transaction ends here."""
+        """End the producer's aborted transaction."""
         self._open.discard(producer_id)

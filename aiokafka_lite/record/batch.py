@@ -1,6 +1,6 @@
-"""Building v2 record batches, native where that was compiled.
+"""The builder of v2 record batches: native if compiled.
 
-`record/_batch_native.pxd` offers the native rooms `BatchBuilder.append_record()` (the append
+To native modules, `record/_batch_native.pxd` offers `BatchBuilder.append_record()` (an append
 without a Python call), its counters as C fields, and `record_size_upper_bound()`.
 """
 

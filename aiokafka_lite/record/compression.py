@@ -1,15 +1,14 @@
-"""gzip, snappy, lz4 and zstd as Kafka uses them, with levels, and with a cap on what comes out.
+"""gzip, snappy, lz4 and zstd as Kafka uses them, with levels and a limit on decompressed size.
 
-Contexts are kept and reused, one set a thread (a reused zstd context is worth 3x on a 16 KiB
-batch), so large batches may be worked on outside the event loop's thread. The libraries are
-imported on first use. gzip goes through isal where that is installed and no level
-above 1 was asked for.
+Contexts are reused, one set per thread (a reused zstd context is three times as fast on a 16 KiB
+batch), so that other threads than the event loop's can process large batches. The libraries are
+imported on first use. gzip uses isal if it is installed and the level is at most 1.
 
-Bytes are what the Java client writes and reads:
-- snappy is xerial's framing (32 KiB blocks) when written; a raw block is read too;
-- lz4 is a frame of independent 64 KiB blocks without content size, which brokers of every age read;
-- in message format v0 an lz4 frame's header checksum covers the frame magic too (KAFKA-3160);
-- gzip members and zstd and lz4 frames that follow each other are one text.
+The formats are those of the Java client:
+- snappy is written in xerial's framing (32 KiB blocks); raw blocks are read, too;
+- lz4 is a frame of independent 64 KiB blocks without content size, which all brokers can read;
+- in message format v0 an lz4 frame's header checksum covers the frame magic, too (KAFKA-3160);
+- consecutive gzip members and consecutive zstd or lz4 frames are concatenated.
 """
 
 import struct
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 Bytes = bytes | bytearray | memoryview
 
-DEFAULT_LIMIT: Final = 128 * 1024 * 1024  # bytes one batch may decompress to
+DEFAULT_LIMIT: Final = 128 * 1024 * 1024  # maximum bytes of a decompressed batch
 _CHUNK: Final = 64 * 1024
 
 
@@ -47,7 +46,7 @@ class Compression(IntEnum):
 
     @classmethod
     def named(cls, name: str | None) -> "Compression":
-        """The codec of Kafka's `compression.type`; None and "none" mean NONE.
+        """Return the codec for Kafka's `compression.type`; None and "none" mean NONE.
 
         Raises:
             KafkaConfigurationError: No codec has this name.
@@ -67,7 +66,7 @@ _LEVELS: Final[dict[Compression, range]] = {
 
 
 def check_level(codec: Compression, level: int | None) -> None:
-    """Refuse a level the codec does not have (KIP-390's ranges); None is every codec's default.
+    """Check that the codec has this level (KIP-390's ranges); None is every codec's default.
 
     Raises:
         KafkaConfigurationError: The level is out of range, or the codec has no levels.
@@ -84,7 +83,7 @@ def check_level(codec: Compression, level: int | None) -> None:
 
 
 def compress(data: Bytes, codec: Compression, level: int | None = None) -> bytes:
-    """Compress `data` the way the Java producer does; NONE copies it.
+    """Compress `data` as the Java producer does; NONE copies it.
 
     Raises:
         KafkaConfigurationError: See `check_level`.
@@ -96,16 +95,16 @@ def compress(data: Bytes, codec: Compression, level: int | None = None) -> bytes
 
 
 def decompress(data: Bytes, codec: int, *, limit: int = DEFAULT_LIMIT) -> bytes:
-    """Decompress what any producer wrote. Memory grows with what comes out, never with a claim.
+    """Decompress any producer's data. Memory grows with the output, never with a claimed size.
 
     Args:
         data: The compressed part of a batch or message.
-        codec: Its codec, as the attributes tell.
-        limit: Most bytes that may come out.
+        codec: The codec from the batch's attributes.
+        limit: Maximum decompressed size in bytes.
 
     Raises:
-        CorruptRecordException: `data` is not what the codec writes, or is cut off.
-        RecordTooLargeError: More than `limit` bytes would come out.
+        CorruptRecordException: `data` is not valid for the codec, or is truncated.
+        RecordTooLargeError: The decompressed size exceeds `limit`.
         UnsupportedCodecError: No codec has this number.
     """
     decompressor = _DECOMPRESSORS.get(codec)
@@ -125,7 +124,7 @@ def _corrupt(codec: Compression, why: object) -> CorruptRecordException:
 
 
 class _Contexts(local):
-    """Compression contexts of one thread: none of the libraries' contexts may be shared."""
+    """Compression contexts of one thread: no library allows sharing them."""
 
     def __init__(self) -> None:
         self.zstd_compressors: dict[int, zstandard.ZstdCompressor] = {}
@@ -184,7 +183,7 @@ def _gzip_decompress(data: Bytes, limit: int) -> bytes:
                 raise _corrupt(Compression.GZIP, "it ends early")
             out.append(piece)
         rest = inflater.unused_data
-        if rest[:2] != b"\x1f\x8b":  # as Java's GZIPInputStream: what is no member ends the text
+        if rest[:2] != b"\x1f\x8b":  # as in Java's GZIPInputStream, other data ends the stream
             return out[0] if len(out) == 1 else b"".join(out)
 
 
@@ -259,8 +258,8 @@ def _lz4_compress(data: Bytes, level: int | None) -> bytes:
         data,
         compression_level=0 if level is None else min(level, frame.COMPRESSIONLEVEL_MAX),
         block_size=frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,  # Java's reader refuses linked blocks
-        store_size=False,  # and that of 0.8 a content size
+        block_linked=False,  # Java's reader rejects linked blocks
+        store_size=False,  # and that of 0.8 rejects a content size
     )
     return compressed
 
@@ -330,14 +329,14 @@ def _zstd_decompress(data: Bytes, limit: int) -> bytes:
             try:
                 return decompressor.decompress(data, allow_extra_data=False)
             except zstandard.ZstdError:
-                pass  # corrupt, or more frames follow: the streaming reader tells which
+                pass  # corrupt, or more frames follow: the streaming reader decides
         return _zstd_stream(decompressor, data, limit)
     except zstandard.ZstdError as error:
         raise _corrupt(Compression.ZSTD, error) from error
 
 
 def _zstd_stream(decompressor: "zstandard.ZstdDecompressor", data: Bytes, limit: int) -> bytes:
-    """Frame by frame, in steps so small that one cannot pass the cap by more than the cap."""
+    """Decompress frame by frame, in steps so small that none exceeds the limit by more than it."""
     out: list[bytes] = []
     room = limit
     with memoryview(data) as view:

@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli) by the crc32c package's native module.
+"""CRC-32C (Castagnoli), from the crc32c package's native module.
 
-Only that module is loaded, not the package around it, which reads its version through
-importlib.metadata and so would be a quarter of this package's import time.
+Only that module is loaded, because the package reads its version through importlib.metadata, which
+would be a quarter of this package's import time.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def _load() -> Checksum:
     for folder in folders or ():
         for suffix in EXTENSION_SUFFIXES:
             path = Path(folder, f"_crc32c{suffix}")
-            # Its full name: a later `import crc32c` shares what is loaded here.
+            # Its full name, so that a later `import crc32c` shares this module.
             spec = spec_from_file_location("crc32c._crc32c", path) if path.exists() else None
             if spec is not None and spec.loader is not None:
                 module = module_from_spec(spec)

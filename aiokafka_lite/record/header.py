@@ -42,7 +42,7 @@ _CRC: Final = struct.Struct(">I")
 
 
 class BatchHeader(NamedTuple):
-    """The fields of one v2 batch header, in wire order."""
+    """The fields of a v2 batch header, in wire order."""
 
     base_offset: int
     batch_length: int
@@ -60,20 +60,20 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def read(cls, data: bytes | bytearray | memoryview, at: int = 0) -> Self:
-        """Read the header that begins at byte `at`; nothing is checked but that 61 bytes exist.
+        """Read the header that begins at byte `at`; the only check is that 61 bytes exist.
 
         Raises:
-            struct.error: Fewer than 61 bytes are there.
+            struct.error: Fewer than 61 bytes are left.
         """
         return cls._make(_HEADER.unpack_from(data, at))
 
     def write(self, buffer: bytearray | memoryview, at: int = 0) -> None:
-        """Write the header at byte `at`, with the CRC as it is in `crc`."""
+        """Write the header at byte `at`, with the value of `crc` as its CRC."""
         _HEADER.pack_into(buffer, at, *self)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.batch_length + LENGTH_END
 
     @property
@@ -105,13 +105,13 @@ def write_crc(buffer: bytearray | memoryview, at: int, size: int) -> None:
 
 
 def crc_matches(data: bytes | bytearray | memoryview, at: int, size: int) -> bool:
-    """Whether the batch of `size` bytes at `at` carries the CRC-32C of its bytes."""
+    """True if the CRC of the batch of `size` bytes at `at` is correct."""
     (claimed,) = _CRC.unpack_from(data, at + CRC_AT)
     with memoryview(data) as view, view[at + ATTRIBUTES_AT : at + size] as covered:
         return bool(crc32c(covered) == claimed)
 
 
 def rebase(buffer: bytearray | memoryview, at: int, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log, as a leader does: both fields lie outside the CRC."""
+    """Set a batch's base offset and leader epoch, as a leader does; the CRC covers neither."""
     struct.pack_into(">q", buffer, at, base_offset)
     struct.pack_into(">i", buffer, at + LENGTH_END, leader_epoch)

@@ -1,5 +1,6 @@
-"""Writing message formats v0 and v1, to produce to brokers before 0.11; the format is described in
-`message_set`, which reads it.
+"""Writes message formats v0 and v1, to produce to brokers before 0.11.
+
+`message_set`, which reads them, describes the formats.
 """
 
 import struct
@@ -24,14 +25,14 @@ def encode_message_set(
     *,
     base_offset: int = 0,
 ) -> bytes:
-    """Write a message set as the Java producer of that time did.
+    """Write a message set as the Java producers before 0.11 did.
 
     Args:
         records: (timestamp in ms, key, value) of each; v0 drops the timestamp.
         magic: 0 or 1.
-        compression: Wraps all messages in one; zstd is not known to these formats.
+        compression: Codec of the message that wraps all others; these formats have no zstd.
         level: See `aiokafka_lite.record.compression.check_level`.
-        base_offset: Offset of the first; a producer writes 0.
+        base_offset: Offset of the first message; a producer writes 0.
 
     Raises:
         UnsupportedCodecError: The codec is zstd.
@@ -43,7 +44,7 @@ def encode_message_set(
         raise UnsupportedCodecError(
             f"{compression.name.lower()} compression needs message format v2 (Kafka 2.1 and later)"
         )
-    first = 0 if magic and compression else base_offset  # wrapped in v1 they count from 0
+    first = 0 if magic and compression else base_offset  # v1 offsets in a wrapper count from 0
     out = bytearray()
     count, max_timestamp = 0, -1
     for timestamp, key, value in records:
@@ -88,12 +89,12 @@ def convert(
 
     Args:
         batch: One whole sealed batch.
-        magic: 1 for Kafka 0.10, 0 for what is older.
+        magic: 1 for Kafka 0.10, 0 for older brokers.
         level: Compression level.
-        compression: Another codec than the batch's own.
+        compression: Codec to use instead of the batch's own.
 
     Raises:
-        UnsupportedVersionError: A record has headers, which those formats do not know.
+        UnsupportedVersionError: A record has headers, which those formats do not support.
         UnsupportedCodecError: The codec is zstd.
     """
     header = BatchHeader.read(batch)

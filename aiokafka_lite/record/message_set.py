@@ -1,4 +1,4 @@
-"""Reading message formats v0 and v1, which brokers before 0.11 speak and old logs still hold.
+"""Reads message formats v0 and v1, used by brokers before 0.11 and found in old logs.
 
     offset int64, size int32, then the message:
     crc int32 (CRC-32 of everything after it), magic int8, attributes int8 (0-2 codec,
@@ -31,7 +31,7 @@ CRC_END: Final = 4  # within the message: where the CRC's coverage begins
 
 
 class Message(NamedTuple):
-    """One message as it stands in the log."""
+    """One message as stored in the log."""
 
     offset: int
     timestamp: int  # ms; -1 in v0
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """One message before its compression is looked into."""
+    """One message, not yet decompressed."""
 
     message: Message
     magic: int
@@ -54,7 +54,7 @@ def read_messages(
 ) -> list[Message]:
     """Read one whole entry of a message set: one message, or all that it wraps.
 
-    Args, Raises: As of `open_messages`, and of the iterator that it returns.
+    Args, Raises: As for `open_messages` and the iterator that it returns.
 
     Returns:
         At least one message, offsets ascending.
@@ -67,22 +67,22 @@ def open_messages(
 ) -> tuple[int, Iterator[Message]]:
     """Open one entry of a message set: one message, or all that it wraps.
 
-    A wrapped message takes 26 bytes at least, and several hundred as an object. That is why the
-    iterator decodes them one by one. Decompression, and one pass over the sizes, come first.
+    A wrapped message takes at least 26 bytes, and several hundred as an object, so the iterator
+    decodes messages one by one. Decompression, and one pass over the sizes, come first.
 
     Args:
-        entry: Exactly one entry, its offset and size included.
-        check_crcs: Whether to compare the CRCs, the wrapped messages' too.
-        limit: Bytes the wrapped message set may have.
+        entry: Exactly one entry, including its offset and size.
+        check_crcs: True to check the CRCs, including those of wrapped messages.
+        limit: Maximum size of the wrapped message set in bytes.
 
     Returns:
         The last message's offset, and an iterator over the messages: at least one, with ascending
         offsets. The iterator raises CorruptRecordException at a malformed message.
 
     Raises:
-        CorruptRecordException: It is malformed.
-        RecordTooLargeError: More than `limit` bytes are wrapped.
-        UnsupportedCodecError: The codec is unknown, or not one of these formats'.
+        CorruptRecordException: The entry is malformed.
+        RecordTooLargeError: The wrapped message set exceeds `limit`.
+        UnsupportedCodecError: The codec is unknown, or these formats do not have it.
     """
     wrapper = _read_entry(entry, check_crcs)
     if not wrapper.codec:
@@ -104,7 +104,7 @@ def open_messages(
 
 
 def _last_offset(data: bytes) -> int:
-    """The offset field of the last wrapped message."""
+    """Return the offset field of the last wrapped message."""
     at, total = 0, len(data)
     offset = -1
     while at < total:
@@ -124,7 +124,7 @@ def _last_offset(data: bytes) -> int:
 def _wrapped(
     data: bytes, wrapper: _Entry, base: int, last: int, check_crcs: bool
 ) -> Iterator[Message]:
-    """The messages in `data`; `_last_offset` has checked their sizes."""
+    """Yield the messages in `data`, whose sizes `_last_offset` has checked."""
     view = memoryview(data)
     stamp = wrapper.message.timestamp if wrapper.message.timestamp_type == 1 else None
     previous = -1

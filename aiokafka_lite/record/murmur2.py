@@ -1,4 +1,4 @@
-"""murmur2 as the Java client hashes record keys; native where that was compiled."""
+"""murmur2, the Java client's hash of record keys: native if compiled."""
 
 from typing import TYPE_CHECKING
 

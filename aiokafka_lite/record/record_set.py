@@ -1,4 +1,4 @@
-"""What one fetch response holds for one partition, read lazily; native where that was compiled."""
+"""A lazy reader of one partition's records in a fetch response: native if compiled."""
 
 from typing import TYPE_CHECKING
 
