@@ -48,7 +48,7 @@ def response_class(api_key: int) -> type[Response]:
 
 
 def api_name(api_key: int) -> str:
-    """Return Kafka's name for an API, such as "API 99" for an unknown one."""
+    """Return Kafka's name for an API, or a name like "API 99" if it is unknown."""
     if api_key in API_MODULES:
         return API_MODULES[api_key][1]
     try:

@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
-"""Native BatchBuilder. Its specification is the twin beside it; the .pxd says what may be cimported.
+"""Native BatchBuilder. The twin is its specification; the .pxd declares what may be cimported.
 
 Every append first computes the record's exact size, and only then writes: the writing part has no
 checks because it cannot pass what was counted.
@@ -41,8 +41,8 @@ cdef object NONE = Compression.NONE  # an attribute of an enum is a call in CPyt
 
 
 cdef bytes as_bytes(object field, str what):
-    """What is not bytes, as bytes; TypeError for what is no buffer of ours."""
-    # By their C types: no code of the application runs while a record is measured.
+    """Convert a bytearray or memoryview to bytes; raise TypeError for any other type."""
+    # Checks C types, so that no application code runs while a record is measured.
     if PyByteArray_Check(field):
         return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(field), PyByteArray_GET_SIZE(field))
     if PyMemoryView_Check(field):
@@ -52,12 +52,12 @@ cdef bytes as_bytes(object field, str what):
 
 
 cdef inline Py_ssize_t sized(Py_ssize_t length) noexcept nogil:
-    """Bytes of a nullable field with its length before it; -1 is null."""
+    """Return the size of a nullable field with its length; -1 is null."""
     return varint_size(length) + (length if length > 0 else 0)
 
 
 cdef inline uint8_t *put_sized(uint8_t *p, object field) noexcept:
-    """Write None or bytes with the length before it."""
+    """Write None or bytes after the length."""
     cdef Py_ssize_t length
     if field is None:
         p[0] = 1
@@ -69,7 +69,7 @@ cdef inline uint8_t *put_sized(uint8_t *p, object field) noexcept:
 
 
 cdef list checked_headers(object headers, Py_ssize_t *size):
-    """(str, bytes or None) tuples out of whatever was given; `size` is what they take."""
+    """Convert headers to (str, bytes or None) tuples; `size` is their encoded size."""
     cdef list out = []
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t length
@@ -149,7 +149,8 @@ cdef class BatchBuilder:
         return 0 if self._storage is None else PyByteArray_GET_SIZE(self._storage)
 
     cdef bint _grow(self, Py_ssize_t needed) except -1:
-        """Room for `needed` bytes, in a buffer of our own: the pool's is never resized."""
+        """Return a buffer of the builder's own with room for `needed` bytes; the pool's is never
+        resized."""
         if self.count == 0:
             self._storage = PyByteArray_FromStringAndSize(
                 NULL, max(needed, min(self.limit, FIRST_SIZE)))
@@ -180,7 +181,7 @@ cdef class BatchBuilder:
             value_length = PyBytes_GET_SIZE(value)
         if headers is not None and headers is not () and headers:
             pairs = checked_headers(headers, &of_headers)
-        # Only now: walking through the headers may have run code that appended to this batch.
+        # Only now, because iterating over the headers may have run code that appended here.
         index = self.count
         delta = sub_wrapping(timestamp_ms, self.first_timestamp) if index else 0
         body = (
@@ -234,7 +235,7 @@ cdef class BatchBuilder:
             check_level(compression, level)
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
-        self.sealed = True  # first: compressing in a thread lets the event loop go on
+        self.sealed = True  # first, because the event loop runs on while a thread compresses
         if self._capacity() < self.size:
             raise IllegalStateError("The batch's buffer was resized")
         if compression is NONE:

@@ -1,11 +1,11 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Native RecordSet. Its specification is the twin beside it; the .pxd says what may be cimported.
+"""Native RecordSet. The twin is its specification; the .pxd declares what may be cimported.
 
 Every uncompressed batch is walked by raw pointers inside one call: Python is only called for a
 batch's CRC, its decompression, a control batch of an aborted transaction, and v0/v1 messages.
-Nothing is read that was not measured against the end of its record, its batch and the set before.
+Every read is checked before against the end of its record, its batch and the set.
 """
 
 cimport cython
@@ -243,7 +243,7 @@ cdef class RecordSet:
         return True
 
     cdef bint finish_batch(self) except -1:
-        """The batch has no records left: go past it, unless more bytes stand where none should."""
+        """Move past the finished batch; fail if bytes are left after its last record."""
         if self.context is None and self.messages is None:
             return True
         if self.error is None:
@@ -344,7 +344,7 @@ cdef class RecordSet:
         return False
 
     cdef bint open_batch(self, Py_ssize_t size) except -1:
-        """Read a v2 header; leaves `left` at 0 where the batch has nothing to deliver."""
+        """Read a v2 header; leaves `left` at 0 if the batch has no records to return."""
         cdef const uint8_t *b = self.at
         cdef int attributes
         cdef int32_t count
@@ -421,7 +421,7 @@ cdef class RecordSet:
         return True
 
     cdef object view(self, const uint8_t *start, Py_ssize_t size):
-        """Those bytes for a callee that keeps no reference to them."""
+        """Return a view of the bytes for a callee that keeps no reference to it."""
         return PyMemoryView_FromMemory(<char *>start, size, PyBUF_READ)
 
     cdef object fail(self, object kind, object why):

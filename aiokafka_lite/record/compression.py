@@ -2,7 +2,7 @@
 
 Contexts are reused, one set per thread (a reused zstd context is three times as fast on a 16 KiB
 batch), so that other threads than the event loop's can process large batches. The libraries are
-imported on first use. gzip uses isal if it is installed and the level is at most 1.
+imported on first use. gzip uses isal if it is installed and no level above 1 is set.
 
 The formats are those of the Java client:
 - snappy is written in xerial's framing (32 KiB blocks); raw blocks are read, too;

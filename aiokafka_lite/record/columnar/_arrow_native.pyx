@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
-"""Native gatherer. Its specification is the twin beside it.
+"""Native `ArrowRows`. The twin is its specification.
 
 A call goes over its rows twice without the GIL: once to see how many fit, which measures what they
 need and checks every range against the data; then, with memory for all of it, to copy.
@@ -69,7 +69,7 @@ cdef inline bint is_ascii(const uint8_t *p, int64_t length) noexcept nogil:
 
 @cython.final
 cdef class _Field:
-    """A column of byte strings that grows."""
+    """A growing column of byte strings."""
 
     cdef bytearray bits
     cdef bytearray offsets
@@ -103,7 +103,7 @@ cdef class _Field:
         self, const uint8_t *data, const int32_t *starts, const int32_t *lengths, Py_ssize_t rows,
         Py_ssize_t at
     ) noexcept nogil:
-        """Copy `rows` values that become those from row `at` on."""
+        """Copy `rows` values to row `at` and the following rows."""
         cdef uint8_t *bits = self.bits_at
         cdef int32_t *offsets = self.offsets_at
         cdef uint8_t *to = self.data_at
@@ -125,7 +125,7 @@ cdef class _Field:
         self.nulls += nulls
 
     cdef void one(self, const uint8_t *data, int64_t length, Py_ssize_t at) noexcept nogil:
-        """Copy one value, null if its length is -1, which becomes row `at`."""
+        """Copy one value, null if its length is -1, to row `at`."""
         if length >= 0:
             self.bits_at[at >> 3] |= <uint8_t>(1 << (at & 7))
             memcpy(self.data_at + self.size, data, length)
@@ -268,7 +268,7 @@ cdef class ArrowRows:
     cdef void measure(
         self, Source *source, Py_ssize_t first, Py_ssize_t last, Needs *needs
     ) noexcept nogil:
-        """How many of the rows fit, and what they need."""
+        """Measure how many of the rows fit, and the memory that they need."""
         cdef int64_t more, names, values, key, value, timestamp
         cdef int64_t latest = TIMESTAMP_MAX
         cdef Py_ssize_t row = first
@@ -435,7 +435,7 @@ cdef class ArrowRows:
         return 0
 
     cdef int take_name(self, const uint8_t *p, Py_ssize_t length) except -1:
-        """A header's key that may be no UTF-8: what is none becomes what Java makes of it."""
+        """Append a header's key, with invalid UTF-8 replaced as in Java."""
         cdef bytes name = PyUnicode_DecodeUTF8(<const char *>p, length, "replace").encode()
         self.header_keys.one(
             <const uint8_t *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), self.entries)

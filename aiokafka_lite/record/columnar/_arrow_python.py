@@ -1,4 +1,4 @@
-"""The twin of the gatherer: its specification, and what runs without a compiler."""
+"""The pure-Python twin of `ArrowRows`: its specification, and the build without a compiler."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ ALL_COLUMNS: Final = (
 """The columns of Spark's Kafka sources, in their order."""
 
 MOST_ROWS: Final = 2**22
-"""So that a column of topics, of 249 bytes each, has offsets of 32 bits."""
+"""Maximum rows, so that 32-bit offsets suffice for a column of topics of 249 bytes each."""
 
 MOST_BYTES: Final = 2**30
-"""Of one batch, unless a single record is larger: far below what offsets of 32 bits can tell."""
+"""Maximum bytes of a batch, unless a single record is larger: far below the 32-bit limit."""
 
 _INT32: Final = "i"
 _INT64: Final = "q"
 _INT32_MAX: Final = 2**31 - 1
 _TIMESTAMP_MAX: Final = (2**63 - 1) // 1000
-_NAME_GROWTH: Final = 3  # bytes of U+FFFD, which each byte that is no UTF-8 may become
+_NAME_GROWTH: Final = 3  # bytes of U+FFFD, which may replace each byte of invalid UTF-8
 
 
 class Variable(NamedTuple):
     """A column of byte strings in Arrow's layout.
 
     Attributes:
-        nulls: How many rows are null.
-        validity: A bit a row, the lowest first, 0 for null; None without nulls.
-        offsets: int32 a row and one: where each begins in `data`, and where the last ends.
-        data: All values, one after the other.
+        nulls: Number of null rows.
+        validity: One bit per row, the lowest first, 0 for null; None without nulls.
+        offsets: One int32 per row, its start in `data`, and one more, the end of the last row.
+        data: All values, concatenated.
     """
 
     nulls: int
@@ -53,12 +53,12 @@ class HeaderLists(NamedTuple):
     """A column of lists of (key, value) in Arrow's layout.
 
     Attributes:
-        nulls: How many rows have no headers: those are null, as Spark's connector has it.
-        validity: As of `Variable`.
-        offsets: int32 a row and one: the rows' places in `keys` and `values`.
-        entries: How many headers all rows have.
-        keys: UTF-8, what is none replaced as Java does; never null.
-        values: May be null.
+        nulls: Number of rows without headers, which are null as in Spark's connector.
+        validity: As for `Variable`.
+        offsets: One int32 per row and one more: the rows' positions in `keys` and `values`.
+        entries: Number of headers of all rows.
+        keys: UTF-8, with invalid bytes replaced as in Java; never null.
+        values: The values; may be null.
     """
 
     nulls: int
@@ -70,13 +70,13 @@ class HeaderLists(NamedTuple):
 
 
 class ArrowBuffers(NamedTuple):
-    """What one Arrow record batch is made of.
+    """The buffers of one Arrow record batch.
 
     Attributes:
-        rows: How many.
-        columns: By name, as asked for: int32 a row ("partition", "timestampType"), int64
-            ("offset", and "timestamp" in microseconds), `Variable` ("key", "value", "topic") or
-            `HeaderLists`.
+        rows: Number of rows.
+        columns: The requested columns by name: int32 per row ("partition", "timestampType"),
+            int64 ("offset", and "timestamp" in microseconds), `Variable` ("key", "value",
+            "topic") or `HeaderLists`.
     """
 
     rows: int
@@ -84,21 +84,21 @@ class ArrowBuffers(NamedTuple):
 
 
 class ArrowRows:
-    """Gathers rows, of any partitions, for one Arrow record batch after the other.
+    """Gathers rows of any partitions into successive Arrow record batches.
 
     Args:
-        names: Which columns, of `ALL_COLUMNS`; the others are not looked at.
-        max_rows: Most rows of a batch.
-        max_bytes: Most bytes of keys, values and headers in a batch. A record larger than that
-            makes a batch of its own.
+        names: The wanted columns, from `ALL_COLUMNS`; all others are ignored.
+        max_rows: Maximum rows of a batch.
+        max_bytes: Maximum bytes of keys, values and headers in a batch. A larger record gets a
+            batch of its own.
 
     Attributes:
-        count: Rows gathered.
-        size: Bytes of their keys, values and headers (those of the wanted columns).
-        full: The last call left rows over: `take` the batch first.
+        count: Number of rows gathered.
+        size: Bytes of their keys, values and headers (of the wanted columns).
+        full: True if the last call left rows over: `take` the batch first.
 
     Raises:
-        ValueError: An unknown column, or a limit out of range.
+        ValueError: A column is unknown, or a limit is out of range.
     """
 
     __slots__ = (
@@ -138,20 +138,20 @@ class ArrowRows:
         self._headers: list[tuple[tuple[bytes, bytes | None], ...] | None] = []
 
     def add(self, columns: Columns, first: int, last: int) -> int:
-        """Gather rows [`first`, `last`) of some columns, as many as there is room for.
+        """Gather rows [`first`, `last`) of `columns`, as many as fit.
 
         Args:
-            columns: Not referred to afterwards.
+            columns: The columns, which are not referenced afterwards.
 
         Returns:
-            The first row that was not gathered; `last` if all were. At least one is, unless
-            there are rows already.
+            The first row that was not gathered; `last` if all were. At least one row is gathered,
+            unless there are rows already.
 
         Raises:
-            IndexError: There are no such rows.
-            ValueError: A row points outside of the data.
-            OverflowError: A timestamp has no microseconds in 64 bits, or one record's headers are
-                too large for Arrow. Nothing was gathered of this call then.
+            IndexError: The rows do not exist.
+            ValueError: A row points outside the data.
+            OverflowError: A timestamp in microseconds exceeds 64 bits, or one record's headers are
+                too large for Arrow. The call gathered nothing.
         """
         if not 0 <= first <= last <= columns.count:
             raise IndexError(f"no rows [{first}, {last}) in {columns.count}")
@@ -208,7 +208,7 @@ class ArrowRows:
         return row
 
     def take(self) -> ArrowBuffers:
-        """The rows gathered so far, and begin anew."""
+        """Return the rows gathered so far, and begin a new batch."""
         columns: dict[str, bytearray | Variable | HeaderLists] = {
             "key": _variable(self._keys),
             "value": _variable(self._values),
@@ -227,10 +227,10 @@ class ArrowRows:
 
 
 def check_arguments(names: Collection[str], max_rows: int, max_bytes: int) -> frozenset[str]:
-    """The columns wanted.
+    """Check the arguments and return the wanted columns.
 
     Raises:
-        ValueError: One is unknown, or a limit is out of range.
+        ValueError: A column is unknown, or a limit is out of range.
     """
     unknown = sorted(set(names).difference(ALL_COLUMNS))
     if unknown:
@@ -243,7 +243,7 @@ def check_arguments(names: Collection[str], max_rows: int, max_bytes: int) -> fr
 
 
 class _Spans:
-    """Where one nullable field stands, row by row."""
+    """The position of one nullable field in each row."""
 
     def __init__(self, starts: bytearray, lengths: bytearray) -> None:
         self.starts = memoryview(starts).cast(_INT32)
@@ -265,7 +265,7 @@ def _place(columns: Columns, row: int, what: str) -> str:
 
 
 def _validity(present: list[bool]) -> tuple[int, bytearray | None]:
-    """How many are missing, and the bitmap."""
+    """Return the number of nulls and the validity bitmap."""
     nulls = present.count(False)
     if not nulls:
         return 0, None

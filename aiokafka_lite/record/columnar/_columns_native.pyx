@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=False
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
-"""Native column reader: rows are filled without the GIL, and refer to the set's own memory."""
+"""Native column reader: fills rows without the GIL; they refer to the set's own memory."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytearray cimport PyByteArray_Resize
@@ -45,7 +45,7 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
 
 
 cdef object read_some(RecordSet record_set, Py_ssize_t max_records):
-    """Rows of the batch that is open, and of those behind it in the same memory; None without."""
+    """Return rows of the open batch and of the next ones in the same memory; None if none."""
     cdef Py_ssize_t count = 0, room
     cdef const uint8_t *base
     cdef Rows rows
@@ -106,7 +106,7 @@ cdef object read_some(RecordSet record_set, Py_ssize_t max_records):
 
 
 cdef bint headers_are_whole(RawRecord *record) noexcept nogil:
-    """Whether the headers are as many as they claim, and end where the record does."""
+    """True if the headers match their count and end where the record does."""
     cdef const uint8_t *p = record.headers
     cdef const uint8_t *end = record.end
     cdef int64_t length = 0
@@ -126,7 +126,7 @@ cdef bint headers_are_whole(RawRecord *record) noexcept nogil:
 cdef Py_ssize_t fill(
     RecordSet s, Rows *rows, Py_ssize_t count, Py_ssize_t room, const uint8_t *base
 ) except -1:
-    """Append the wanted records of the open batch; the number of rows there are then."""
+    """Append the wanted records of the open batch; return the new number of rows."""
     cdef RawRecord raw
     cdef const char *wrong = NULL
     cdef int64_t offset

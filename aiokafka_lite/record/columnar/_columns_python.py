@@ -1,4 +1,4 @@
-"""The twin of the column reader: its specification, and what runs without a compiler."""
+"""The Python twin of the column reader: its specification, and the build without a compiler."""
 
 from array import array
 from collections.abc import Sequence
@@ -16,26 +16,26 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Columns:
-    """Consecutive records of one partition, a column a field.
+    """Consecutive records of one partition, one column per field.
 
-    Row `i`'s value is `data[value_starts[i] : value_starts[i] + value_lengths[i]]`, or None
-    where the length is -1; its key likewise.
+    Row `i`'s value is `data[value_starts[i] : value_starts[i] + value_lengths[i]]`, or None if the
+    length is -1; its key likewise.
 
     Attributes:
         topic: Name of the topic.
         partition: Number of the partition.
-        count: Rows.
-        data: What the starts count from: the record set's own memory, or a decompressed batch.
-        offsets: int64 a row.
-        timestamps: int64 a row, ms since the epoch; -1 none.
-        timestamp_types: int8 a row: 0 CreateTime, 1 LogAppendTime, -1 none.
-        key_starts: int32 a row.
-        key_lengths: int32 a row; -1 null.
-        value_starts: int32 a row.
-        value_lengths: int32 a row; -1 null.
-        header_starts: int32 a row: where its headers begin, encoded as in a record, behind their
+        count: Number of rows.
+        data: The memory that the starts index: the record set's own, or a decompressed batch.
+        offsets: int64 per row.
+        timestamps: int64 per row, ms since the epoch; -1 none.
+        timestamp_types: int8 per row: 0 CreateTime, 1 LogAppendTime, -1 none.
+        key_starts: int32 per row.
+        key_lengths: int32 per row; -1 null.
+        value_starts: int32 per row.
+        value_lengths: int32 per row; -1 null.
+        header_starts: int32 per row: where its headers begin, encoded as in a record, after their
             count.
-        header_counts: int32 a row: how many headers it has.
+        header_counts: int32 per row: number of headers.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Columns:
 
     @property
     def headers(self) -> dict[int, Headers]:
-        """Row -> headers, of the rows that have any: made when first asked for."""
+        """Headers by row, for the rows that have any; decoded on first access."""
         if self._headers is None:
             starts = memoryview(self.header_starts).cast(_INT32)
             counts = memoryview(self.header_counts).cast(_INT32)
@@ -102,11 +102,11 @@ class Columns:
 
 
 def _read_headers(data: memoryview, at: int, count: int) -> Headers:
-    """Headers whose bounds were checked when their record was read."""
+    """Decode headers, whose bounds were checked when their record was read."""
     out = []
     for _ in range(count):
         length, at = read_varint(data, at)
-        name = str(data[at : at + length], errors="replace")  # as the records tell it
+        name = str(data[at : at + length], errors="replace")  # as in ConsumerRecord.headers
         at += length
         length, at = read_varint(data, at)
         out.append((name, bytes(data[at : at + length]) if length >= 0 else None))
@@ -115,24 +115,24 @@ def _read_headers(data: memoryview, at: int, count: int) -> Headers:
 
 
 def read_columns(record_set: RecordSet, max_records: int) -> Columns | None:
-    """The next records of the set as columns; None when it is exhausted.
+    """Return the next records of the set as columns; None when it is exhausted.
 
-    Gives fewer than `max_records` rows where the next batch lies in other memory (it is
-    compressed), so call it until None. It may be mixed with `record_set.read()`.
+    Returns fewer than `max_records` rows if the next batch is in other memory (compressed), so
+    call it until None. Calls may be mixed with `record_set.read()`.
 
     Args:
         record_set: The set; its position moves as with `read()`.
-        max_records: Most rows, at least 1.
+        max_records: Maximum rows, at least 1.
 
     Raises:
-        CorruptRecordException: And the others of `RecordSet.read()`, under the same rule: what
-            stands before the bad batch is given first.
+        CorruptRecordException: And the other errors of `RecordSet.read()`, as there: records
+            before the corrupt batch are returned first.
     """
     return columns_of(record_set.read(max_records))
 
 
 def columns_of(records: Sequence[ConsumerRecord[bytes, bytes]]) -> Columns | None:
-    """Records of one partition as columns, their keys and values copied; None if there are none."""
+    """Return records of one partition as columns, with keys and values copied; None if empty."""
     if not records:
         return None
     data = bytearray()

@@ -1,7 +1,7 @@
-"""Columns gathered into the buffers of Arrow arrays: no object a record, no pyarrow here.
+"""Gathers columns into the buffers of Arrow arrays, without an object per record or pyarrow.
 
-The native gatherer copies without the GIL. What it hands out are `bytearray` in Arrow's layout,
-which `pyarrow.py_buffer` and everything else that knows the layout take as they are.
+The native module copies without the GIL. It returns `bytearray`s in Arrow's layout, which
+`pyarrow.py_buffer` and every other user of the layout accept unchanged.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Record sets as columns of numbers and byte ranges, for Arrow and Spark: no object a record.
+"""Record sets as columns of numbers and byte ranges, for Arrow and Spark: no object per record.
 
-The native reader fills the columns without the GIL. The arrays are `bytearray` of native-endian
-numbers, which `memoryview.cast`, `array`, numpy and pyarrow take as they are.
+The native reader fills the columns without the GIL. The arrays are `bytearray`s of native-endian
+numbers, which `memoryview.cast`, `array`, numpy and pyarrow accept unchanged.
 """
 
 from typing import TYPE_CHECKING
