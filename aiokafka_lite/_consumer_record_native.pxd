@@ -1,5 +1,5 @@
-# What the native rooms may cimport: the record's C layout, so that a decoder fills it without a
-# Python call. What the records of one batch share lives once, in their BatchContext.
+# The record's C layout for native modules, so that a decoder fills it without a Python call. The
+# fields that the records of one batch share are stored once, in their BatchContext.
 from libc.stdint cimport int32_t, int64_t
 
 

@@ -1,14 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Native ConsumerRecord: outside the garbage collector, its batch's facts shared by reference.
+"""Native ConsumerRecord: untracked by the garbage collector, with its batch's fields shared.
 
 The .pxd offers ``ConsumerRecord`` (fields ``context``, ``offset``, ``timestamp``, ``key``, ``value``,
-``headers`` and the two sizes are C attributes), ``BatchContext`` and ``new_context()``. A decoder makes
-one context a batch and fills records by ``ConsumerRecord.__new__(ConsumerRecord)``; a deserializing
-consumer assigns ``record.value`` and leaves the sizes alone.
+``headers`` and the two sizes are C attributes), ``BatchContext`` and ``new_context()``. A decoder
+creates one context per batch and records with ``ConsumerRecord.__new__(ConsumerRecord)``; a
+deserializing consumer assigns ``record.value`` and leaves the sizes unchanged.
 
-A list of 10,000 records costs the collector nothing, because neither class is tracked by it. The
-price: a record reachable from its own key, value or headers is never freed.
+A list of 10,000 records costs the collector nothing, because it tracks neither class. The drawback:
+a record reachable from its own key, value or headers is never freed.
 """
 
 cimport cython
@@ -59,7 +59,7 @@ cdef frozenset _FIELDS = frozenset(_Twin.__dataclass_fields__)
 @cython.no_gc
 @cython.freelist(64)
 cdef class BatchContext:
-    """What every record of one batch shares. Never changed once a record holds it."""
+    """The fields that all records of a batch share. Never changes once a record holds it."""
 
 
 cdef BatchContext new_context(
@@ -88,7 +88,7 @@ cdef class ConsumerRecord:
     __class_getitem__ = classmethod(GenericAlias)
     __hash__ = None  # mutable and compared by value, as aiokafka's
 
-    # A dataclass made of it gives no slots of its own to what is here already.
+    # A dataclass that subclasses it creates no slots for the fields defined here.
     __slots__ = _Twin.__match_args__ + ("leader_epoch",)
 
     def __init__(
@@ -210,7 +210,7 @@ cdef class ConsumerRecord:
 
 
 def _restore(kind, *fields):
-    """A record again; a subclass's own attributes are its state, which is set behind this."""
+    """Recreate a record; pickle then sets a subclass's own attributes as its state."""
     record = kind.__new__(kind)
     ConsumerRecord.__init__(record, *fields[:-1], leader_epoch=fields[-1])
     return record
@@ -226,7 +226,7 @@ cdef make_slots():
 
 
 cdef Py_ssize_t place_of(ConsumerRecord record, object field):
-    """Where in the record a field lies: Cython does not tell the name of its struct."""
+    """Return a field's offset in the record, because Cython does not expose its struct's name."""
     cdef PyObject **words = <PyObject **><PyObject *>record
     cdef Py_ssize_t word = 0
     while words[word] != <PyObject *>field:

@@ -104,7 +104,7 @@ class ProducerInterceptor(abc.ABC):
             The record to send: the same or a replacement.
         """
 
-    def on_acknowledgement(  # noqa: B027 (not everybody wants to know)
+    def on_acknowledgement(  # noqa: B027 (optional)
         self, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
         """Called when a record was acknowledged or has failed.
@@ -114,7 +114,7 @@ class ProducerInterceptor(abc.ABC):
             error: The exception that its ack raises; None if it was acknowledged.
         """
 
-    def close(self) -> None:  # noqa: B027 (most hold nothing)
+    def close(self) -> None:  # noqa: B027 (optional)
         """Called when the producer is closed; no further calls follow."""
 
 
@@ -140,7 +140,7 @@ class ConsumerInterceptor(abc.ABC):
             past omitted records.
         """
 
-    def on_commit(  # noqa: B027 (not everybody wants to know)
+    def on_commit(  # noqa: B027 (optional)
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
         """Called when offsets were committed, by the application or automatically.
@@ -149,5 +149,5 @@ class ConsumerInterceptor(abc.ABC):
             offsets: The committed offsets.
         """
 
-    def close(self) -> None:  # noqa: B027 (most hold nothing)
+    def close(self) -> None:  # noqa: B027 (optional)
         """Called when the consumer is closed; no further calls follow."""

@@ -67,7 +67,7 @@ class FrameTransport(asyncio.BufferedProtocol):
         self._closing = False
         self._error: Exception | None = None  # why this side aborted
         self._abort_timer: asyncio.TimerHandle | None = None
-        self._drained: asyncio.Future[None] | None = None  # shared by all who wait in drain()
+        self._drained: asyncio.Future[None] | None = None  # shared by all callers of drain()
         self._lost: asyncio.Future[None] = self._loop.create_future()
 
     # What the connection calls

@@ -1,24 +1,24 @@
-# What the producer's native accumulator may cimport. `append_record` is BatchBuilder.append() without
-# the Python call; the counters may be read, never written.
+# The C interface for the producer's native accumulator. `append_record` is BatchBuilder.append()
+# without the Python call; the counters may be read, never written.
 from libc.stdint cimport int32_t, int64_t
 
 
 cdef class BatchBuilder:
-    cdef readonly Py_ssize_t limit      # bytes the batch may have, header included
+    cdef readonly Py_ssize_t limit      # maximum bytes of the batch, header included
     cdef readonly Py_ssize_t size       # bytes so far, header included
     cdef readonly int32_t count         # records
     cdef readonly int64_t first_timestamp
     cdef readonly int64_t max_timestamp
     cdef readonly bint sealed
     cdef bytearray _buffer              # the pool's, or None
-    cdef bytearray _storage             # where the records are: the pool's buffer or our own
+    cdef bytearray _storage             # where the records are: the pool's buffer or its own
     cdef bytes _payload                 # the records, compressed
-    cdef tuple _payload_of              # how: (Compression, level)
+    cdef tuple _payload_of              # its (Compression, level)
 
     cdef inline Py_ssize_t _capacity(self) noexcept
     cdef bint _grow(self, Py_ssize_t needed) except -1
 
-    # The record's index, -1 when it does not fit or the batch is sealed, -2 with an exception set.
+    # The record's index, -1 if it does not fit or the batch is sealed, -2 with an exception set.
     cdef int32_t append_record(
         self, int64_t timestamp_ms, object key, object value, object headers) except -2
 

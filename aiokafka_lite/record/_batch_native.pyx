@@ -3,8 +3,8 @@
 # cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
 """Native BatchBuilder. The twin is its specification; the .pxd declares what may be cimported.
 
-Every append first computes the record's exact size, and only then writes: the writing part has no
-checks because it cannot pass what was counted.
+Every append first computes the record's exact size, and only then writes. The writing part needs
+no checks, because it cannot exceed that size.
 """
 
 cimport cython
@@ -145,7 +145,7 @@ cdef class BatchBuilder:
         self._storage = buffer
 
     cdef inline Py_ssize_t _capacity(self) noexcept:
-        # Asked for each time, as its owner could have resized a buffer that came from outside.
+        # Read each time, because the owner could have resized a buffer from outside.
         return 0 if self._storage is None else PyByteArray_GET_SIZE(self._storage)
 
     cdef bint _grow(self, Py_ssize_t needed) except -1:

@@ -1,5 +1,5 @@
-# What the native rooms may cimport: RecordSet, so that the consumer and the column reader call
-# `take()` and `open_next()` without Python calls. Only this class moves its pointers.
+# The C interface of RecordSet, so that the consumer and the column reader call `take()` and
+# `open_next()` without Python calls. Only this class moves its pointers.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from aiokafka_lite._consumer_record_native cimport BatchContext
@@ -18,11 +18,11 @@ cdef struct RawRecord:
     const uint8_t *end
 
 
-# NULL, or what is wrong with the record that begins at `p` and must not pass `end`.
+# NULL, or the error of the record that begins at `p` and must not pass `end`.
 cdef const char *parse_record(
     const uint8_t *p, const uint8_t *end, RawRecord *record) noexcept nogil
 
-# The headers, or None where they are malformed.
+# The headers, or None if they are malformed.
 cdef tuple parse_headers(RawRecord *record)
 
 
@@ -30,15 +30,15 @@ cdef class RecordSet:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef readonly int64_t next_offset
-    cdef readonly int32_t leader_epoch  # of what stands before next_offset
+    cdef readonly int32_t leader_epoch  # of the batch before next_offset
     cdef readonly bint exhausted
     cdef readonly bint only_partial
     cdef bint check_crcs
-    cdef bint busy                      # a read is under way; it may have let the GIL go
-    cdef bint close_asked               # by close() while busy
+    cdef bint busy                      # a read is running; it may have released the GIL
+    cdef bint close_asked               # set by close() while busy
     cdef object aborted                 # AbortedTransactions or None
-    cdef object limit                   # bytes one batch may decompress to
-    cdef tuple error                    # (class, message) of what comes next, or None
+    cdef object limit                   # maximum bytes of a decompressed batch
+    cdef tuple error                    # (class, message) to raise next, or None
     cdef Py_buffer buffer               # the whole set
     cdef bint held                      # buffer is acquired
     cdef const uint8_t *at              # where the next batch begins
@@ -46,7 +46,7 @@ cdef class RecordSet:
     cdef const uint8_t *set_end
 
     # The v2 batch being read: `left` records begin at `record`.
-    cdef bytes payload                  # the decompressed records; None where they lie in `buffer`
+    cdef bytes payload                  # the decompressed records; None if they are in `buffer`
     cdef const uint8_t *record
     cdef const uint8_t *batch_end
     cdef int32_t left
@@ -54,7 +54,7 @@ cdef class RecordSet:
     cdef int32_t last_offset_delta      # the header's
     cdef int64_t base_offset
     cdef int64_t base_timestamp
-    cdef int64_t append_time            # for all records, where the context says LogAppendTime
+    cdef int64_t append_time            # of all records, if the context says LogAppendTime
     cdef int64_t after                  # the position once the batch is done
     cdef int32_t epoch                  # the batch's leader epoch
     cdef BatchContext context
@@ -63,9 +63,9 @@ cdef class RecordSet:
     cdef object messages                # an iterator, or None
     cdef object upcoming                # the next of them, already taken from there, or None
 
-    # Go to the next batch with records to deliver, unless one is open; 0 at the end or an error.
+    # Move to the next batch with records to return, unless one is open; 0 at the end or an error.
     cdef bint open_next(self) except -1
-    # The next raw record of the open v2 batch, 1; or 0 where it is done or malformed.
+    # Read the next raw record of the open v2 batch; 0 if the batch is done or malformed, else 1.
     cdef bint next_raw(self, RawRecord *raw) noexcept
     cdef bint finish_batch(self) except -1
     cdef list take(self, Py_ssize_t max_records)
@@ -74,7 +74,7 @@ cdef class RecordSet:
     cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1
     cdef bint open_batch(self, Py_ssize_t size) except -1
     cdef bint open_messages(self, Py_ssize_t size) except -1
-    # Take the next message; 0 behind the last one, and where the next is malformed.
+    # Take the next message; 0 after the last one, or if the next one is malformed.
     cdef bint next_message(self) except -1
     cdef object view(self, const uint8_t *start, Py_ssize_t size)
     cdef void release(self) noexcept

@@ -106,8 +106,8 @@ cdef tuple parse_headers(RawRecord *record):
 # Not cleared by the collector: that would drop the buffer's owner without releasing the buffer. The
 # buffer is taken of what lies under a memoryview, never of the memoryview itself: that one is
 # cleared with its garbage cycle while a buffer of it is still exported, and CPython then crashes.
-# Only bytes and bytearray are trusted to give the same memory each time (PEP 688 promises nothing
-# of the kind); what lies in anything else is copied.
+# Only bytes and bytearray are trusted to return the same memory each time (PEP 688 does not promise
+# it); data in any other type is copied.
 @cython.final
 @cython.no_gc_clear
 cdef class RecordSet:

@@ -1,6 +1,6 @@
 # Big-endian integers, zigzag varints and record v2's layout for the native record modules.
-# Everything here works on raw pointers: a reader is given the end of what it may read and gives
-# NULL where it would pass it; a writer is only called where the space was counted before.
+# Everything here works on raw pointers. A reader receives the end of its input and returns NULL if
+# it would pass it; a writer is called only after the caller has measured the space.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from *:

@@ -28,7 +28,7 @@ DEF NAME_GROWTH = 3
 DEF FIRST_ROWS = 1024
 
 
-# One call's rows, as the columns have them.
+# The columns of one call's rows.
 cdef struct Source:
     const uint8_t *data
     int64_t size
@@ -43,9 +43,9 @@ cdef struct Source:
     const int32_t *header_counts
 
 
-# What the rows of one call need.
+# The memory that the rows of one call need.
 cdef struct Needs:
-    Py_ssize_t row          # the first that does not fit, or is wrong
+    Py_ssize_t row          # the first that does not fit, or is invalid
     const char *wrong
     int64_t bytes
     int64_t keys
@@ -74,12 +74,12 @@ cdef class _Field:
     cdef bytearray bits
     cdef bytearray offsets
     cdef bytearray data
-    cdef uint8_t *bits_at       # where those are, for who has no GIL
+    cdef uint8_t *bits_at       # their addresses, for code without the GIL
     cdef int32_t *offsets_at
     cdef uint8_t *data_at
     cdef int64_t size
     cdef int64_t nulls
-    cdef int64_t hint           # bytes that the batch before had
+    cdef int64_t hint           # bytes of the previous batch
 
     def __cinit__(self):
         self.hint = 0
@@ -146,7 +146,7 @@ cdef class _Field:
 
 
 cdef int reserve(bytearray buffer, Py_ssize_t needed, Py_ssize_t hint) except -1:
-    """Room for `needed` bytes, or for as many as are likely to come; what is there stays."""
+    """Grow to `needed` bytes, or to the expected size if larger; the content stays."""
     cdef Py_ssize_t size = PyByteArray_GET_SIZE(buffer)
     if size < needed:
         PyByteArray_Resize(buffer, max(needed, hint if hint > 2 * size else 2 * size))
@@ -161,7 +161,7 @@ cdef int reserve_zeroed(bytearray buffer, Py_ssize_t needed) except -1:
 
 
 cdef const void *numbers(Py_buffer *held, object column, Py_ssize_t width, Py_ssize_t count) except NULL:
-    """A column's numbers; `held` keeps them in place until it is released."""
+    """Return a column's numbers; `held` keeps them in place until released."""
     if type(column) is not bytearray:
         raise ValueError("columns that are no bytearrays")
     PyObject_GetBuffer(column, held, PyBUF_SIMPLE)
@@ -181,7 +181,7 @@ cdef class ArrowRows:
     cdef Py_ssize_t max_bytes
     cdef bint has_key, has_value, has_topic, has_partition, has_offset, has_timestamp, has_kind
     cdef bint has_headers
-    cdef bint busy                  # a call is under way; it may have let the GIL go
+    cdef bint busy                  # a call is running; it may have released the GIL
     cdef _Field keys
     cdef _Field values
     cdef _Field topics
@@ -254,7 +254,7 @@ cdef class ArrowRows:
             self.gather(&source, first, needs.row - first, partition, topic, &needs)
         finally:
             for i in range(10):
-                PyBuffer_Release(&held[i])  # nothing, where none was taken
+                PyBuffer_Release(&held[i])  # no effect if none was acquired
             self.busy = False
         self.full = needs.row < last
         return needs.row
@@ -482,7 +482,7 @@ cdef bytearray cut(bytearray buffer, Py_ssize_t size):
 cdef bint measure_headers(
     Source *source, int32_t start, int32_t entries, int64_t *names, int64_t *values
 ) noexcept nogil:
-    """Bytes that the headers of one row need at most; False if they leave the data."""
+    """Compute the most bytes that one row's headers need; False if they leave the data."""
     cdef const uint8_t *p = source.data + start
     cdef const uint8_t *end = source.data + source.size
     cdef int64_t length = 0

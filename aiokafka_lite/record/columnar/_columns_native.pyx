@@ -39,7 +39,7 @@ def read_columns(RecordSet record_set not None, Py_ssize_t max_records):
         columns = read_some(record_set, max_records)
         if columns is not None or max_records <= 0:
             return columns
-        # Messages of v0 and v1, the end, an error, or a batch without a row wanted (then the next).
+        # v0 and v1 messages, the end, an error, or a batch without wanted rows (then the next).
         if record_set.messages is not None or record_set.error is not None or record_set.exhausted:
             return _from_records(record_set, max_records)
 
