@@ -5,7 +5,7 @@
 
 Every uncompressed batch is walked by raw pointers inside one call: Python is only called for a
 batch's CRC, its decompression, a control batch of an aborted transaction, and v0/v1 messages.
-Every read is checked before against the end of its record, its batch and the set.
+Every read is checked first against the end of its record, its batch and the set.
 """
 
 cimport cython
