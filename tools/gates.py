@@ -32,6 +32,9 @@ from typing import Final
 NOTHING_SELECTED: Final = 5
 """pytest's exit status where no test was selected: one part of a run may have none of them."""
 
+GRACE: Final = 8.0
+"""Seconds that an interrupted part may take to end before a harder signal."""
+
 INTERRUPTED: Final = 130
 """The exit status of a run that a signal has ended."""
 
@@ -171,16 +174,25 @@ class Run:
             print(text, flush=True)
 
     def _interrupt(self) -> None:
-        """End what still runs as Ctrl-C does, so that it stops the brokers that it started."""
+        """End what still runs as Ctrl-C does, so that it stops the brokers that it started.
+
+        A shell can miss that signal while it starts a program: what runs on gets SIGTERM, and in
+        the end SIGKILL.
+        """
         with self._starting:
             self._interrupted = True
-            for process in self._processes:
-                if process.returncode is not None:
-                    continue
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            running = [process for process in self._processes if process.returncode is None]
+            for process in running:
                 try:
-                    os.killpg(process.pid, signal.SIGINT)
+                    os.killpg(process.pid, ending)
                 except ProcessLookupError:
                     continue  # it has just ended
+            deadline = time.monotonic() + GRACE
+            while time.monotonic() < deadline:
+                if all(process.returncode is not None for process in running):
+                    return
+                time.sleep(0.05)
 
 
 def main() -> int:

@@ -338,7 +338,7 @@ async def test_a_listener_that_is_cut_short_is_told_as_that(
     await consumer.start()
     listener.lasts = "revoked"
     await consumer.stop()
-    told = [record for record in caplog.records if record.name.endswith("consumer.listeners")]
+    told = [record for record in caplog.records if record.name.endswith("rebalance_listeners")]
     assert [record.levelname for record in told] == ["WARNING"]
     assert "had not returned when the consumer stopped" in told[0].getMessage()
     assert told[0].exc_info is None

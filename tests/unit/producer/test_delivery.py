@@ -307,7 +307,7 @@ async def test_a_failed_batch_that_nobody_awaits_is_logged(
             for _ in range(5):
                 await producer.send("orders", b"x" * 150)
             await producer.flush()
-        (line,) = [r for r in caplog.records if "nobody awaited" in r.getMessage()]
+        (line,) = [r for r in caplog.records if "were not awaited" in r.getMessage()]
         assert "MessageSizeTooLargeError" in line.getMessage()
         caplog.clear()
         cluster.control(ApiKey.PRODUCE, error=MessageSizeTooLargeError.errno)
@@ -347,7 +347,7 @@ async def test_what_stop_leaves_behind_is_told_once(
         for _ in range(20):
             await producer.send("orders", b"x" * 150)
         await producer.stop(timeout=0.05)
-        (line,) = [r for r in caplog.records if "nobody awaited" in r.getMessage()]
+        (line,) = [r for r in caplog.records if "were not awaited" in r.getMessage()]
         assert "lost 20 batch(es)" in line.getMessage()
 
 

@@ -144,7 +144,7 @@ async def test_a_lost_record_is_logged_although_interceptors_hear_of_it(
         await producer.send("orders", b"nobody waits")
         await producer.flush()
         (line,) = [r for r in caplog.records if r.levelno >= logging.ERROR]
-        assert "lost 1 batch(es) that nobody awaited" in line.getMessage()
+        assert "lost 1 batch(es) whose acks were not awaited" in line.getMessage()
         caplog.clear()
         with pytest.raises(TopicAuthorizationFailedError):
             await producer.send_and_wait("orders", b"somebody waits")
