@@ -1,7 +1,7 @@
-"""AIOKafkaConsumer, the public face: arguments checked, words of the API; the work is in `core`.
+"""AIOKafkaConsumer, the public class: it checks arguments and documents the API.
 
-Nothing but the application holds a face. One that is dropped without `stop()` warns, and its
-finalizer ends the core.
+The work is done in `core`. Only the application refers to an `AIOKafkaConsumer`. One that is
+dropped without `stop()` emits a ResourceWarning, and its finalizer closes the core.
 """
 
 from __future__ import annotations
@@ -42,103 +42,108 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class AIOKafkaConsumer(BulkCalls):
-    """Reads records from a Kafka cluster; names, defaults and meaning as in aiokafka 0.14.
+    """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
             async for record in consumer:
                 print(record.topic, record.partition, record.offset, record.value)
 
     Args:
-        *topics: Topics to subscribe to; or call `subscribe` or `assign` later.
-        loop: Deprecated: the event loop, if this is made outside of one.
-        bootstrap_servers: "host[:port]", several of them separated by commas, or a list. Any
-            broker that answers tells the others.
+        *topics: Topics to subscribe to. Alternatively, call `subscribe` or `assign` later.
+        loop: Deprecated: the event loop, if the consumer is created outside of one.
+        bootstrap_servers: "host[:port]", several of them separated by commas, or a list. The first
+            broker that answers returns the addresses of the others.
         client_id: Name of this client in the brokers' logs and quotas.
-        group_id: Name of the consumer group: its members share the partitions of their topics, and
-            it keeps the offsets they commit. None: all partitions of the topics are read, and
-            nothing is committed.
-        group_instance_id: Makes this a static member (KIP-345): one that comes back within its
-            session gets the same partitions without a rebalance.
-        key_deserializer: Called with each key (bytes or None); what it returns is the record's.
-            What it raises is raised from the read, with the record's place in a note and in
-            `UndeserializedRecord.of(error)`; the position stays there, and `seek` past it skips
-            the record.
+        group_id: Name of the consumer group. Its members share the partitions of their topics, and
+            it stores the offsets they commit. None: the consumer reads all partitions of the
+            topics and commits nothing.
+        group_instance_id: Makes this a static member (KIP-345). If it rejoins within its session
+            timeout, it gets the same partitions without a rebalance.
+        key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
+            If it raises, the read raises that exception, with the record's partition and offset
+            in a note and in `UndeserializedRecord.of(error)`. The position does not move; `seek`
+            past the record to skip it.
         value_deserializer: Likewise for values.
         fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
-        fetch_max_bytes: Most bytes of one response; a single larger batch is delivered all the
-            same (KIP-74). However large it is, no more than 4 MiB are asked for at a time, so
-            that buffers are reused; see `buffer_memory` for what is held altogether.
+        fetch_max_bytes: Maximum bytes of one response. A single larger batch is still delivered
+            (KIP-74). Each fetch requests at most 4 MiB, whatever this is, so that buffers are
+            reused; `buffer_memory` limits the total.
         fetch_min_bytes: Bytes that end a broker's wait.
-        max_partition_fetch_bytes: Most bytes of one partition in one response.
-        request_timeout_ms: Deadline of each request, and of each call that asks brokers something.
+        max_partition_fetch_bytes: Maximum bytes of one partition in one response.
+        request_timeout_ms: Deadline of each request, and of each call that sends requests.
         retry_backoff_ms: First pause after a failure; later ones grow up to
             `retry_backoff_max_ms`.
         auto_offset_reset: Where to start without a position, or when it is out of range:
             "earliest", "latest", or "none" to raise NoOffsetForPartitionError or
-            OffsetOutOfRangeError (LogTruncationError where the log was cut); or, ours,
+            OffsetOutOfRangeError (LogTruncationError if the log was truncated). Not in aiokafka:
             "by_duration:PT1H" for the first record that is at most an hour old (any ISO-8601
             duration, KIP-1106).
-        enable_auto_commit: Whether the offsets of what was handed out are committed in the
-            background, before partitions are given away, and at the end.
+        enable_auto_commit: Commit the offsets of delivered records in the background, before
+            partitions are revoked, and on `stop`.
         auto_commit_interval_ms: Time between two such commits.
-        check_crcs: Whether to check the CRC of each batch.
-        metadata_max_age_ms: How often the metadata is refreshed even if nothing seems to have
-            changed; finds new partitions and topics.
-        partition_assignment_strategy: Classes of assignors, the preferred one first; the group
-            uses one that all its members have.
-        max_poll_interval_ms: Without a read for so long this leaves the group until the next one.
+        check_crcs: Check the CRC of each batch.
+        metadata_max_age_ms: How often to refresh the metadata even if nothing seems to have
+            changed. A refresh finds new partitions and topics.
+        partition_assignment_strategy: Assignor classes, the preferred one first. The group uses
+            one that all its members support.
+        max_poll_interval_ms: After this long without a read, the consumer leaves the group until
+            the next read.
         rebalance_timeout_ms: How long the members may take to give partitions back and to join a
             rebalance; `session_timeout_ms` by default (with the "consumer" protocol:
             `max_poll_interval_ms`).
-        session_timeout_ms: Silence after which the coordinator takes this for dead.
-        heartbeat_interval_ms: Time between two signs of life; they need no polling.
+        session_timeout_ms: The coordinator removes a member without heartbeats for this long.
+        heartbeat_interval_ms: Time between two heartbeats. They do not depend on reads.
         consumer_timeout_ms: While some partitions of a broker have buffered records, how long its
-            other ones wait, at most, to be asked for again after they had nothing.
-        max_poll_records: Most records of one `getmany`, or None.
-        ssl_context: How TLS is spoken; needed with "SSL" and "SASL_SSL".
+            empty partitions wait, at most, before they are fetched again.
+        max_poll_records: Maximum records of one `getmany`, or None for no limit.
+        ssl_context: The TLS configuration; required with "SSL" and "SASL_SSL".
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        api_version: Deprecated: brokers are asked what they speak.
-        exclude_internal_topics: Whether a pattern leaves internal topics out.
+        api_version: Deprecated: the client asks each broker for the versions it supports.
+        exclude_internal_topics: Exclude internal topics from a pattern subscription.
         connections_max_idle_ms: Idle connections are closed after this time; None for never.
         isolation_level: "read_uncommitted", or "read_committed" to hide records of transactions
             that are open or were aborted.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not there yet).
+            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not supported yet).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
-        sasl_oauth_token_provider: For OAUTHBEARER; asked at each connection and renewal.
+        sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
+            re-authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
-        client_rack: Where this client is; brokers that know racks let it read from a follower
-            there (KIP-392).
-        buffer_memory: Bytes of fetch responses held or on their way, all brokers together (ours;
-            KIP-81). Decoded records that were not handed out yet come on top, at most 256 a
-            partition.
-        interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects: they see, and may change,
-            every record before it is handed out, and learn of commits (ours; KIP-42).
-        allow_auto_create_topics: Whether subscribing may create a topic, where brokers do that
-            (ours).
-        default_api_timeout_ms: Deadline of each call that asks brokers something, where these
-            pages say `request_timeout_ms`; that one by default (ours).
-        retry_backoff_max_ms: What the pauses between attempts grow to (ours; KIP-580).
+        client_rack: The rack of this client. Rack-aware brokers let it fetch from a follower in
+            the same rack (KIP-392).
+        buffer_memory: Maximum bytes of fetch responses that are buffered or in flight, for all
+            brokers together. Decoded records that are not delivered yet are extra, at most 256
+            per partition. Not in aiokafka (KIP-81).
+        interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects. They see, and may change,
+            every record before it is delivered, and are notified of commits. Not in aiokafka
+            (KIP-42).
+        allow_auto_create_topics: Allow a subscription to create a topic, on brokers that create
+            topics automatically. Not in aiokafka.
+        default_api_timeout_ms: Deadline of each call that sends requests, wherever the method
+            documentation says `request_timeout_ms`, which is the default. Not in aiokafka.
+        retry_backoff_max_ms: Upper limit of the pauses between attempts. Not in aiokafka
+            (KIP-580).
         reconnect_backoff_ms, reconnect_backoff_max_ms: Likewise between attempts to connect to a
-            broker (ours).
-        socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
-            TLS included (ours).
-        send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 leaves them to
-            the operating system (ours).
-        bootstrap_timeout_ms: How long `start` and `async with` go on trying to reach a first
-            broker, for a service that may come up before its Kafka does. By default each address
-            is tried once, and a failure is raised at once (ours).
-        group_protocol: "classic", or "consumer" for that of Kafka 4, where the broker assigns
-            (ours; KIP-848).
-        group_remote_assignor: With "consumer": the name of the broker's assignor; the group's
-            default without (ours).
+            broker. Not in aiokafka.
+        socket_connection_setup_timeout_ms: How long a connection to one address may take, TLS
+            handshake included. Not in aiokafka.
+        send_buffer_bytes, receive_buffer_bytes: Sizes of the socket buffers; -1 for the operating
+            system's default. Not in aiokafka.
+        bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
+            broker, for a service that may start before Kafka does. By default each address is
+            tried once, and a failure is raised at once. Not in aiokafka.
+        group_protocol: "classic", or "consumer" for the protocol of Kafka 4, where the broker
+            assigns partitions. Not in aiokafka (KIP-848).
+        group_remote_assignor: With "consumer": the name of the broker-side assignor; the group's
+            default if omitted. Not in aiokafka.
 
     Raises:
-        TypeError: An unknown argument (the message names the nearest one), or one of a wrong type.
-        ValueError: A value that makes no sense, or that is not there yet.
+        TypeError: An argument is unknown (the message suggests the nearest name) or has the wrong
+            type.
+        ValueError: A value is invalid or not supported yet.
     """
 
-    _entered_in_vain = False  # the last `async with` could not start
+    _entered_in_vain = False  # the last `async with` failed to start
 
     def __init__(
         self,
@@ -196,7 +201,7 @@ class AIOKafkaConsumer(BulkCalls):
         bootstrap_timeout_ms: float | None = None,
         **unknown: Never,
     ) -> None:
-        self._closed = True  # nothing to warn about before all is made
+        self._closed = True  # nothing to warn about until construction is complete
         _arguments.refuse_unknown(
             unknown, signature(AIOKafkaConsumer).parameters, AIOKafkaConsumer.__name__
         )
@@ -309,13 +314,13 @@ class AIOKafkaConsumer(BulkCalls):
         if self._closed or self._core.refusal is not None:
             return
         if self._entered_in_vain:
-            self._core.abort()  # which was not started: nothing is open
+            self._core.abort()  # the core was not started: nothing is open
             return
         _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
         core = self._core
         if core.loop.is_closed():
             return
-        # The collector may run in any thread.
+        # The garbage collector may run in any thread.
         core.loop.call_soon_threadsafe(core.abort)
         context: dict[str, object] = {
             "consumer": self,
@@ -325,32 +330,33 @@ class AIOKafkaConsumer(BulkCalls):
             context["source_traceback"] = self._source_traceback
         core.loop.call_exception_handler(context)
 
-    # --- life
+    # --- lifecycle
 
     async def start(self) -> None:
-        """Connect to the cluster, wait until the topics are there, and begin to fetch.
+        """Connect to the cluster, wait until the topics exist, and begin to fetch.
 
-        With a group and a subscription it waits until the group has assigned partitions, and the
-        listener knows: as long as the other members need. (Where rebalances are not eager, a member
-        for whom there is no partition waits six seconds for one.) When this returns, positions are
-        known of all partitions whose leader answered: a record sent later is not missed, "latest"
-        or not.
+        With a group and a subscription, `start` waits until the group has assigned partitions and
+        the listener has been called, which takes as long as the other members need. (With
+        cooperative rebalances, a member without any partition waits six seconds for one.) When
+        `start` returns, the position of every partition whose leader answered is known: no record
+        sent later is missed, even with "latest".
 
         Raises:
-            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
-                that time.
-            TopicAuthorizationFailedError: The topics may not be read.
+            KafkaConnectionError: No bootstrap address answered (within `bootstrap_timeout_ms`, if
+                set).
+            TopicAuthorizationFailedError: The consumer is not authorized to read a topic.
             GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
-                others: the group does not take this member.
-            KafkaTimeoutError: The group has no coordinator for `request_timeout_ms`.
-            UnknownTopicOrPartitionError: A topic is not there after `request_timeout_ms`.
-            IllegalStateError: It is started, or stopped, or this is another event loop.
-            ConsumerStoppedError: Stopped meanwhile.
+                others: the coordinator rejected this member.
+            KafkaTimeoutError: No group coordinator was available within `request_timeout_ms`.
+            UnknownTopicOrPartitionError: A topic did not exist within `request_timeout_ms`.
+            IllegalStateError: The consumer was already started or stopped, or belongs to another
+                event loop.
+            ConsumerStoppedError: `stop` was called meanwhile.
 
-        After a failure it can be called again; what was subscribed to, assigned, sought and paused
-        before is kept.
+        After a failure `start` can be called again. The subscription, assignment, seeks and pauses
+        made before are kept.
 
-        Cancellation: closes what was opened; it can be called again, too.
+        Cancellation: closes what was opened; `start` can be called again.
         """
         core = self._core
         if core.refusal is not None:
@@ -371,7 +377,7 @@ class AIOKafkaConsumer(BulkCalls):
             raise
 
     async def _renew(self, core: ConsumerCore) -> None:
-        """Replace a core whose start has failed after it had connected, unless this is stopped."""
+        """Replace a core whose start failed after it had connected, unless `stop` was called."""
         if core.closed and not self._closed:
             self._core = self._make_core()
             self._core.take_over(core)
@@ -381,15 +387,17 @@ class AIOKafkaConsumer(BulkCalls):
         """Stop reading, leave the group, and close all connections. Idempotent; works after a
         failed `start`.
 
-        With auto-commit what was handed out is committed, and the listener is told that all
-        partitions are revoked (as in Java). Static members stay in the group until their session
-        ends. Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return {},
-        and `async for` ends. Returns within about five seconds, whatever the brokers do.
+        With auto-commit, the offsets of delivered records are committed. The listener's
+        `on_partitions_revoked` receives all partitions (as in Java). Static members stay in the
+        group until their session expires. Pending `getone` calls raise ConsumerStoppedError,
+        pending `getmany` calls return {}, and `async for` ends. Returns within about five seconds,
+        even if brokers do not answer.
 
         Raises:
-            IllegalStateError: This is not the consumer's event loop; nothing was stopped.
+            IllegalStateError: Called in another event loop than the consumer's; nothing was
+                stopped.
 
-        Cancellation: the connections are closed all the same.
+        Cancellation: the connections are closed nevertheless.
         """
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
@@ -403,7 +411,7 @@ class AIOKafkaConsumer(BulkCalls):
         try:
             await self.start()
         except BaseException:
-            # Nothing is open. It may be entered again, or dropped without a stop.
+            # Nothing is open. The consumer may be entered again, or dropped without `stop`.
             self._entered_in_vain = not self._core.starting
             raise
         return self
@@ -419,19 +427,20 @@ class AIOKafkaConsumer(BulkCalls):
     # --- reading
 
     async def getone(self, *partitions: TopicPartition) -> Record:
-        """The next record, waiting for it.
+        """Return the next record, waiting for it if necessary.
 
         Args:
-            *partitions: Only of these; of any assigned one by default.
+            *partitions: Read only from these; from any assigned partition by default.
 
         Raises:
-            ConsumerStoppedError: Stopped, before or while waiting.
-            IllegalStateError: Not started; or called in another event loop than the consumer's.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+            IllegalStateError: The consumer is not started; or the call comes from a rebalance
+                listener, or from another event loop than the consumer's.
             OffsetOutOfRangeError, NoOffsetForPartitionError: With `auto_offset_reset="none"`;
                 again on every read until the application seeks.
-            TopicAuthorizationFailedError: A topic may not be read.
-            IllegalStateError: Not started, or called by a rebalance listener.
-            CorruptRecordException: With the record's place; `seek` past it to go on.
+            TopicAuthorizationFailedError: The consumer is not authorized to read a topic.
+            CorruptRecordException: A batch is corrupt. The error names its partition and offset;
+                `seek` past it to continue.
 
         Cancellation: safe; no record is lost.
         """
@@ -445,22 +454,22 @@ class AIOKafkaConsumer(BulkCalls):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Records by partition: those that are buffered, or the first to come.
+        """Return records by partition: those that are buffered, or the first to arrive.
 
         Args:
-            *partitions: Only of these; of any assigned one by default.
+            *partitions: Read only from these; from any assigned partition by default.
             timeout_ms: How long to wait if nothing is buffered.
-            max_records: Most records altogether; `max_poll_records` by default.
+            max_records: Maximum records in total; `max_poll_records` by default.
 
         Returns:
-            At most what one fetch response brought of each partition; {} if nothing came in time,
-            or if the consumer was stopped meanwhile.
+            For each partition, at most the records of one fetch response; {} if none arrived in
+            time, or if the consumer was stopped meanwhile.
 
         Raises:
-            ConsumerStoppedError: Stopped before.
-            ValueError: `max_records` is no positive integer.
+            ConsumerStoppedError: The consumer was stopped before the call.
+            ValueError: `max_records` is not a positive integer.
             IllegalStateError: Called in another event loop than the consumer's.
-            KafkaError: As of `getone`.
+            KafkaError: As for `getone`.
 
         Cancellation: safe; no record is lost.
         """
@@ -474,12 +483,12 @@ class AIOKafkaConsumer(BulkCalls):
         return await self._core.reader.next_lists(wanted, limit, timeout)
 
     def __aiter__(self) -> RecordStream:
-        """Iterate over all records to come; ends silently when the consumer is stopped.
+        """Iterate over all future records; the iteration ends when the consumer is stopped.
 
         Several tasks may iterate at once: each record goes to one of them.
 
         Raises:
-            ConsumerStoppedError: Stopped before.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         if self._closed:
             raise ConsumerStoppedError()

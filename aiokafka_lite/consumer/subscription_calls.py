@@ -1,6 +1,6 @@
-"""The part of the public face that is about what is read: subscribing, assigning, pausing.
+"""The methods of `AIOKafkaConsumer` that select what is read: subscribe, assign, pause.
 
-A base class of `AIOKafkaConsumer`, apart only to keep both readable.
+A base class of `AIOKafkaConsumer`, separate only to keep both readable.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class SubscriptionCalls(OffsetCalls):
-    """What is read."""
+    """Methods that select the topics and partitions to read."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, and no others.
+        """Read these partitions and no others.
 
-        A partition that was assigned before keeps its position; a new one begins where
-        `auto_offset_reset` says, or where `seek` does.
+        A partition that was already assigned keeps its position. A new one starts where
+        `auto_offset_reset` or `seek` sets it.
 
         Raises:
-            IllegalStateError: Topics or a pattern are subscribed to.
-            TypeError: Something among them is no TopicPartition.
-            ValueError: A partition's number is below 0 or above 2**31 - 1.
-            InvalidTopicError: A topic's name that no request can carry; legality is the broker's
-                to judge.
-            ConsumerStoppedError: Stopped before.
+            IllegalStateError: The consumer is subscribed to topics or a pattern.
+            TypeError: An element is not a TopicPartition.
+            ValueError: A partition number is below 0 or above 2**31 - 1.
+            InvalidTopicError: A request cannot carry a topic name. The broker checks whether the
+                name is legal.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._check_wanted()
         self._core.assign(self._core.subscription.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now: a new set."""
+        """Return a new set of the assigned partitions."""
         return self._core.assignment.partitions
 
     def subscribe(
@@ -44,80 +44,83 @@ class SubscriptionCalls(OffsetCalls):
         pattern: str | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read these topics, instead of those subscribed to before, of which reads tell nothing
-        from here on.
+        """Subscribe to topics, replacing the previous subscription, whose records are no longer
+        returned.
 
-        In a group, its members share the partitions, and this takes part in the next rebalance.
-        Without one all partitions are read. Partitions and, with a pattern, topics that are added
-        later are found when the metadata is refreshed (`metadata_max_age_ms`); where the group has
-        committed nothing, reading begins where `auto_offset_reset` says.
+        In a group, the members share the partitions, and this consumer joins the next rebalance.
+        Without a group, the consumer reads all partitions. A metadata refresh
+        (`metadata_max_age_ms`) finds partitions, and with a pattern topics, that are added later.
+        Where the group has no committed offset, reading starts at `auto_offset_reset`.
 
         Args:
-            topics: Names.
-            pattern: A regular expression; topics whose name it matches from its beginning
-                (`re.match`). Either this or `topics`. Or a `SubscriptionPattern`, which the broker
-                resolves.
-            listener: Told what the group gives and takes; without a group there is nothing to
-                tell. Its methods run inside the rebalance, which waits for them; what they raise
-                is logged, and the rebalance goes on. One that is new while partitions are
-                assigned hears of them, too: in a rebalance that this begins, or, with
+            topics: Topic names.
+            pattern: A regular expression that is matched from the beginning of each topic name
+                (`re.match`), or a `SubscriptionPattern`, which the broker resolves. Pass either
+                this or `topics`.
+            listener: Called when the group assigns and revokes partitions; never called without
+                a group. The rebalance waits for its methods; if one raises, the exception is
+                logged and the rebalance continues. A new listener also receives the partitions
+                that are already assigned: in a rebalance that this call starts, or, with
                 `group_protocol="consumer"`, at the next change.
 
         Raises:
-            TypeError: Neither or both of `topics` and `pattern`, or one of a wrong type.
-            ValueError: The pattern is no regular expression; or is the broker's, without
-                `group_protocol="consumer"`.
-            InvalidTopicError: A name that no request can carry, at once; one that is not legal
-                otherwise, when the broker says so.
-            IllegalStateError: Partitions are assigned by hand, or the other kind is subscribed to.
-            ConsumerStoppedError: Stopped before.
+            TypeError: Neither or both of `topics` and `pattern` are given, or one has the wrong
+                type.
+            ValueError: The pattern is not a regular expression; or it is a `SubscriptionPattern`
+                without `group_protocol="consumer"`.
+            InvalidTopicError: A request cannot carry a topic name. Reads raise it later for a
+                name that the broker rejects.
+            IllegalStateError: Partitions are assigned manually, or the consumer is subscribed in
+                the other way.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._check_wanted()
         self._core.subscription.subscribe(topics, pattern, listener)
         self._core.subscribe()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are read: subscribed to, matched, or of the assigned partitions (also
-        with a pattern that the broker resolves)."""
+        """Return the topics that are subscribed to, matched by the pattern, or those of the
+        assigned partitions (also with a pattern that the broker resolves)."""
         return self._core.subscription.topics
 
     def unsubscribe(self) -> None:
-        """Read nothing more; positions are forgotten. `subscribe` or `assign` may follow.
+        """Stop reading and discard all positions. `subscribe` or `assign` may follow.
 
-        A group is left in the background: with auto-commit what was handed out is committed, the
-        listener is told that everything was revoked, and the others get it.
+        The consumer leaves its group in the background: with auto-commit it commits the offsets of
+        delivered records, the listener's `on_partitions_revoked` receives all partitions, and the
+        group assigns them to the other members.
         """
         self._core.check_home()
         self._core.unsubscribe()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing more of these partitions until `resume`, nor what is buffered already.
+        """Return no records of these partitions, buffered ones included, until `resume`.
 
         Raises:
-            TypeError: One is no TopicPartition.
-            IllegalStateError: One is not assigned.
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned.
         """
         self._core.check_home()
         for state in self._states(partitions):
             self._core.assignment.pause(state)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused: a new set."""
+        """Return a new set of the paused partitions."""
         return self._core.assignment.paused
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undo `pause`. The next record is the one after the last that was handed out.
+        """Resume paused partitions. Reading continues after the last delivered record.
 
         Raises:
-            TypeError: One is no TopicPartition.
-            IllegalStateError: One is not assigned.
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned.
         """
         self._core.check_home()
         for state in self._states(partitions):
             self._core.assignment.resume(state)
 
     def _check_wanted(self) -> None:
-        """Who is about to leave for good takes no more wishes; a listener may still commit then."""
+        """Reject changes once `stop` has begun. A listener may still commit then."""
         if self._core.stopping:
             raise self._core.ended()
         self._core.check_home()
@@ -125,35 +128,36 @@ class SubscriptionCalls(OffsetCalls):
     # --- the group
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Have the group rebalance, in the background (KIP-568; ours).
+        """Request a rebalance of the group in the background. Not in aiokafka (KIP-568).
 
-        With `group_protocol="consumer"` that is the broker's to decide: it is asked for news.
+        With `group_protocol="consumer"` the broker decides whether to rebalance; this sends a
+        heartbeat at once.
 
         Args:
             reason: For the coordinator's log.
 
         Raises:
             IllegalOperation: There is no group.
-            ConsumerStoppedError: Stopped before.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._group().enforce_rebalance(reason or "the application asked for it")
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The consumer's identity in its group at its last read, for a transaction that commits the
-        offsets of what was read (KIP-447; ours).
+        """Return the member's group metadata as of its last read, for a transaction that commits
+        the offsets of those records. Not in aiokafka (KIP-447).
 
-        The coordinator refuses it after a rebalance. Besides, the object itself remembers which
-        partitions the group took from this consumer after the read: a producer in this process
+        The coordinator rejects it after a rebalance. In addition, the object records which
+        partitions were revoked from this consumer after the read: a producer in this process
         raises CommitFailedError for their offsets, even if the consumer was assigned them again in
-        the same generation. Hand the object itself over; one that was pickled, or made by hand, is
-        checked by the coordinator alone.
+        the same generation. Pass this object itself: only the coordinator checks one that was
+        pickled or created by the application.
 
         Returns:
-            The group's id, the generation (-1 outside of the group), the member's id ("" outside)
-            and the `group_instance_id`.
+            The group id, the generation (-1 outside the group), the member id ("" outside the
+            group) and the `group_instance_id`.
 
         Raises:
             IllegalOperation: There is no group.
-            ConsumerStoppedError: Stopped before.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         return self._group().metadata
