@@ -1,7 +1,7 @@
-"""The consumer: subscription and positions, the fetcher that reads ahead, delivery, and the face.
+"""The consumer: subscription, positions, the prefetching fetcher, delivery, and the public class.
 
-A record's way: `fetcher` (one fetch a broker, built from the `fetch_session`) -> `buffer` ->
-`reader` -> `delivery` -> the application; `core` keeps them together, without the face.
+A record flows through `fetcher` (one fetch per broker, built from the `fetch_session`) ->
+`buffer` -> `reader` -> `delivery` -> the application. `core` connects them.
 """
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer

@@ -1,6 +1,6 @@
-"""The part of the public face that aiokafka lacks: reading in bulk, and metrics.
+"""The methods of `AIOKafkaConsumer` that are not in aiokafka: bulk reads and metrics.
 
-A base class of `AIOKafkaConsumer`, apart only to keep both readable.
+A base class of `AIOKafkaConsumer`, separate only to keep both readable.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
 
 BULK: Final = 2048
-"""Records of a batch by default: enough to forget the cost of a batch, few enough to stay in the
-processor's cache and to keep the event loop waiting for less than a millisecond."""
+"""Default number of records per batch: enough to make the cost per batch negligible, few enough to
+stay in the processor's cache and to block the event loop for less than a millisecond."""
 
 
 class BulkCalls(SubscriptionCalls):
-    """Batches and metrics."""
+    """Bulk reads and metrics."""
 
     @overload
     def batches(
@@ -38,26 +38,28 @@ class BulkCalls(SubscriptionCalls):
     def batches(
         self, *, max_records: int | None = None, columns: bool = False
     ) -> Batches[RecordBatch] | Batches[ColumnBatch]:
-        """Read in bulk: lists of one partition's records, without an await a record. (ours)
+        """Read in bulk: lists of one partition's records, without an await per record. Not in
+        aiokafka.
 
             async with consumer.batches() as batches:
                 async for batch in batches:
                     store(batch.records)
                     await consumer.commit(batch.offsets)
 
-        A batch whose processing raises (within the block) is given back: it is the next to be
-        read of its partition, and no commit passes over it. Blocks in several tasks share the
-        work: while one is at work on a batch, no other gets any of that partition.
+        A batch whose processing raises (within the block) is given back: its partition is read
+        again from that batch, and no commit skips it. Blocks in several tasks share the work:
+        while one processes a batch, no other receives records of that partition.
 
         Args:
-            max_records: Most records of one batch; `max_poll_records` or 2,048 by default.
-            columns: Give columns (numbers and ranges of bytes) instead of records, for Arrow and
-                the like; without deserializers and interceptors only.
+            max_records: Maximum records of one batch; `max_poll_records` or 2,048 by default.
+            columns: Return columns (numbers and ranges of bytes) instead of records, for Arrow and
+                similar formats; only without deserializers and interceptors.
 
         Raises:
-            ValueError: `max_records` is no positive integer.
-            KafkaConfigurationError: Columns of a consumer that has deserializers or interceptors.
-            ConsumerStoppedError: Stopped before.
+            ValueError: `max_records` is not a positive integer.
+            KafkaConfigurationError: `columns` is set, but the consumer has deserializers or
+                interceptors.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._check_running()
         core = self._core
@@ -74,11 +76,11 @@ class BulkCalls(SubscriptionCalls):
         return Batches(core, core.buffer.take_columns, limit, self)
 
     def metrics(self) -> dict[str, float | None]:
-        """What happened lately, under Kafka's names; see docs/consumer.md. (ours)
+        """Return the consumer's metrics under Kafka's names; see docs/consumer.md. Not in aiokafka.
 
-        Averages and rates are of the last half minute to minute, times in milliseconds. An average,
-        a maximum or a minimum is None if nothing was measured yet (Java's is NaN), so the dict is
-        valid JSON. Those of the group are there with a group only.
+        Averages and rates cover the last 30 to 60 seconds; times are milliseconds. An average, a
+        maximum or a minimum is None if nothing was measured (Java returns NaN), so the dict is
+        valid JSON. Group metrics are present only with a group.
         """
         core = self._core
         group = core.group
@@ -95,11 +97,11 @@ class BulkCalls(SubscriptionCalls):
         )
 
     def partition_metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
-        """By assigned partition, `records-lag` (to the end that may be read, as the last fetch
-        reported it) and `records-lead` (from the first record there is). (ours)
+        """Return `records-lag` and `records-lead` of each assigned partition. Not in aiokafka.
 
-        They are None where no fetch was answered within the last 30 seconds, and while the broker
-        cannot be reached: not a lag that was right once.
+        The lag counts to the end of the readable records, the lead from the first record, both as
+        the last fetch reported them. They are None if no fetch was answered within the last 30
+        seconds, and while the broker is unreachable, rather than outdated.
         """
         core = self._core
         return partition_metrics(core.positions, partial(core.fetcher.knows_ends, now=time()))

@@ -1,7 +1,7 @@
-"""From the arguments of `AIOKafkaConsumer` to checked options: one function for each kind.
+"""Turns the arguments of `AIOKafkaConsumer` into checked options: one function for each kind.
 
-Conflicts between arguments are refused as Java refuses them. An argument counts as given when it
-differs from its default, since aiokafka's signature says the defaults.
+Conflicting arguments are rejected as in Java. An argument counts as given when it differs from its
+default, because aiokafka's signature contains the defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEFAULT_SESSION_MS: Final = 10000
 DEFAULT_HEARTBEAT_MS: Final = 3000
 
 LEAST_BACKOFF: Final = 0.01
-"""Seconds between two attempts to join, however impatient the application."""
+"""Minimum seconds between two attempts to join, however small the configured backoff."""
 
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Java's rule, which is that of topics
 
@@ -62,10 +62,11 @@ def consumer_options(
     default_api_timeout_ms: float | None = None,
     retry_backoff_max_ms: float = 1000,
 ) -> ConsumerOptions:
-    """The consumer's own options.
+    """Check the consumer's own options.
 
     Raises:
-        TypeError, ValueError: By the argument's name, in aiokafka's words where it has some.
+        TypeError, ValueError: An argument is invalid. The message names it, and is aiokafka's
+            where aiokafka has one.
     """
     check_callable("key_deserializer", key_deserializer)
     check_callable("value_deserializer", value_deserializer)
@@ -107,22 +108,22 @@ def group_options(
     group_instance_id: str | None,
     group_protocol: str,
     group_remote_assignor: str | None,
-    # Any: an application's assignor need not have our base class.
+    # Any: an application's assignor need not subclass AbstractPartitionAssignor.
     partition_assignment_strategy: Sequence[Any],
     max_poll_interval_ms: float,
     rebalance_timeout_ms: float | None,
     session_timeout_ms: float,
     heartbeat_interval_ms: float,
 ) -> GroupOptions | None:
-    """The options of the membership; None without a group.
+    """Check the options of the membership; None without a group.
 
     Args:
         options: The consumer's own, checked.
 
-    The others are the face's arguments.
+    The others are the arguments of `AIOKafkaConsumer`.
 
     Raises:
-        TypeError, ValueError: By the argument's name.
+        TypeError, ValueError: An argument is invalid; the message names it.
     """
     session = milliseconds("session_timeout_ms", session_timeout_ms, least=1)
     heartbeat = milliseconds("heartbeat_interval_ms", heartbeat_interval_ms, least=1)
@@ -170,9 +171,9 @@ def group_options(
             raise KafkaConfigurationError(
                 "`heartbeat_interval_ms` should be less than `session_timeout_ms`"
             )
-        heartbeat = session / 3  # aiokafka takes a short session alone, and loses its place
+        heartbeat = session / 3  # aiokafka accepts a short session alone, and the member expires
     if rebalance is None and modern:
-        rebalance = poll_interval  # as in Java; the session's timeout is the group's business
+        rebalance = poll_interval  # as in Java; the broker sets the session timeout
     return GroupOptions(
         membership=MembershipOptions(
             group_id=group_id,

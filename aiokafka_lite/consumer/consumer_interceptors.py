@@ -1,7 +1,7 @@
-"""The application's interceptors: they see records before they are handed out, and commits.
+"""The application's interceptors: they see records before delivery, and commits.
 
-A consumer without interceptors does not call this at all. What one raises is logged and changes
-nothing: neither what is handed out nor what the others see.
+A consumer without interceptors never calls this module. If an interceptor raises, the exception is
+logged; the records and the other interceptors are not affected.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ log: Final = logging.getLogger(__name__)
 
 
 class Interceptors:
-    """A chain, in the order given.
+    """A chain of interceptors, called in the given order.
 
     Args:
-        chain: The application's.
+        chain: The application's interceptors.
     """
 
     def __init__(self, chain: Sequence[ConsumerInterceptor]) -> None:
@@ -32,7 +32,7 @@ class Interceptors:
         self._closed = False
 
     def on_consume(self, records: list[Record]) -> list[Record]:
-        """What the chain makes of records of one partition that are about to be handed out."""
+        """Pass records of one partition through the chain before they are delivered."""
         for interceptor in self._chain:
             try:
                 changed = interceptor.on_consume(records)
@@ -43,10 +43,10 @@ class Interceptors:
                 log.exception(
                     "on_consume() of %r failed; the records are delivered unchanged", interceptor
                 )
-        return list(records)  # who keeps theirs may change it at any moment
+        return list(records)  # an interceptor may keep its list and change it later
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Offsets were committed."""
+        """Pass committed offsets to each interceptor."""
         for interceptor in self._chain:
             try:
                 interceptor.on_commit(dict(offsets))
@@ -54,7 +54,7 @@ class Interceptors:
                 log.exception("on_commit() of %r failed", interceptor)
 
     def close(self) -> None:
-        """The consumer is closed. Idempotent."""
+        """Close each interceptor. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -70,10 +70,10 @@ def _are_records(changed: object) -> bool:
 
 
 def checked(interceptors: object) -> Interceptors | None:
-    """The argument `interceptors`, checked; None if there are none.
+    """Check the argument `interceptors`; None if it is empty.
 
     Raises:
-        TypeError: No list or tuple of `ConsumerInterceptor` objects.
+        TypeError: It is not a list or tuple of `ConsumerInterceptor` objects.
     """
     if not isinstance(interceptors, list | tuple):
         raise TypeError(f"`interceptors` should be a list or tuple, not {interceptors!r}")

@@ -1,9 +1,9 @@
-"""What a consumer can be told: aiokafka's arguments and ours, checked once, in one place.
+"""The consumer's options, checked once, in one place.
 
-Names and defaults are aiokafka 0.14's. Ours on top, under Kafka's names: `buffer_memory`
-(KIP-81), `interceptors`, `allow_auto_create_topics`, `group_protocol`,
-`group_remote_assignor` (KIP-848), `default_api_timeout_ms`, and those of connections and
-pauses.
+Names and defaults are those of aiokafka 0.14. Not in aiokafka, under Kafka's names:
+`buffer_memory` (KIP-81), `interceptors`, `allow_auto_create_topics`, `group_protocol`,
+`group_remote_assignor` (KIP-848), `default_api_timeout_ms`, and the options for connections and
+backoff.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset as Offset
 from aiokafka_lite.consumer.partitions.reset_policy import ResetPolicy
 from aiokafka_lite.group.membership import MembershipOptions
 
-# Takes the bytes as they were read, or None for a null, and returns what the application wants. The
-# type does not say so, since `json.loads` is what most write, who have no nulls.
+# Takes the raw bytes, or None for a null, and returns any object. The type is looser, because most
+# applications pass `json.loads` and have no nulls.
 Deserializer: TypeAlias = Callable[[Any], Any]
 
 RESPONSE_LIMIT: Final = 4 * 1024 * 1024
-"""Most bytes asked of a broker in one response. A larger one leaves the cache and its buffer is not
-reused: 50 MB cost half as much again a record and four times the memory. `fetch_max_bytes` lowers
-it; a single larger batch is still delivered (KIP-74)."""
+"""Maximum bytes requested from a broker in one response. A larger response does not fit the cache,
+and its buffer is not reused: with 50 MB, a record costs 1.5 times as much time and four times the
+memory. `fetch_max_bytes` lowers the limit; a single larger batch is still delivered (KIP-74)."""
 
 DEFAULT_BUFFER_MEMORY: Final = 12 * 1024 * 1024
-"""One response being consumed, one waiting, one arriving."""
+"""Room for one response being consumed, one waiting, one arriving."""
 
 
 class IsolationLevel(Enum):
-    """Whether records of transactions that are open or aborted are shown; values as on the wire."""
+    """Visibility of records of open or aborted transactions; values as on the wire."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -43,23 +43,23 @@ class ConsumerOptions:
     """The consumer's own options, checked. Durations are seconds, sizes bytes.
 
     Attributes:
-        key_deserializer: Applied to each key, or None to hand out bytes.
-        value_deserializer: Applied to each value, or None to hand out bytes.
+        key_deserializer: Applied to each key, or None to deliver bytes.
+        value_deserializer: Applied to each value, or None to deliver bytes.
         fetch_max_wait: How long a broker may hold a fetch that finds less than `fetch_min_bytes`.
-        fetch_max_bytes: Of one response; `response_bytes` is what is asked for.
-        max_partition_fetch_bytes: Of one partition in one response.
+        fetch_max_bytes: Limit of one response; fetches request `response_bytes`.
+        max_partition_fetch_bytes: Limit of one partition in one response.
         request_timeout: Deadline of each request.
         retry_backoff: First pause after a failure; grows from there (KIP-580).
         quiet_partition_wait: While some partitions of a broker still have buffered records, how
-            long the empty ones may wait to be asked for again (`consumer_timeout_ms`).
-        max_poll_records: Most records of one getmany(), or None.
-        buffer_memory: Bytes of responses that may be buffered or asked for, all brokers together.
-        enable_auto_commit: Whether what the application was given is committed unasked (in a
+            long the empty ones may wait before they are fetched again (`consumer_timeout_ms`).
+        max_poll_records: Maximum records of one getmany(), or None.
+        buffer_memory: Maximum bytes of responses buffered or requested, for all brokers together.
+        enable_auto_commit: True to commit the offsets of delivered records automatically (in a
             group).
-        auto_commit_interval: Between two such commits.
-        interceptors: See what is handed out and committed; None without any.
-        api_timeout: Deadline of each call that asks brokers something.
-        retry_backoff_max: What the pauses grow to.
+        auto_commit_interval: Time between two such commits.
+        interceptors: The interceptors of reads and commits; None without any.
+        api_timeout: Deadline of each call that sends requests.
+        retry_backoff_max: Upper limit of the pauses.
     """
 
     key_deserializer: Deserializer | None
@@ -86,7 +86,7 @@ class ConsumerOptions:
 
     @property
     def deserializes(self) -> bool:
-        """Whether decoding runs code of the application."""
+        """True if decoding runs code of the application."""
         return (
             self.key_deserializer is not None
             or self.value_deserializer is not None
@@ -95,18 +95,18 @@ class ConsumerOptions:
 
     @property
     def response_bytes(self) -> int:
-        """Most bytes to ask of a broker in one response."""
+        """Maximum bytes to request from a broker in one response."""
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """What makes a consumer a member of a group.
+    """The options of a consumer in a group.
 
     Attributes:
-        membership: Of either protocol.
-        modern: Whether the broker assigns (KIP-848, `group_protocol="consumer"`).
-        strategy: Classes of assignors, the preferred one first; of the classic protocol.
+        membership: Options of either protocol.
+        modern: True if the broker assigns (KIP-848, `group_protocol="consumer"`).
+        strategy: Assignor classes of the classic protocol, the preferred one first.
     """
 
     membership: MembershipOptions
@@ -115,10 +115,10 @@ class GroupOptions:
 
 
 def isolation(level: str) -> IsolationLevel:
-    """The level of `isolation_level`.
+    """Parse `isolation_level`.
 
     Raises:
-        ValueError: In aiokafka's words.
+        ValueError: The level is unknown; the message is aiokafka's.
     """
     if level == "read_uncommitted":
         return IsolationLevel.READ_UNCOMMITTED
@@ -128,10 +128,10 @@ def isolation(level: str) -> IsolationLevel:
 
 
 def poll_records(value: object) -> int | None:
-    """The limit of `max_poll_records`.
+    """Check `max_poll_records`.
 
     Raises:
-        ValueError: In aiokafka's words.
+        ValueError: The value is not a positive integer or None; the message is aiokafka's.
     """
     if value is None:
         return None

@@ -1,6 +1,6 @@
-"""The part of the public face that is about offsets: where the consumer stands, and where it could.
+"""The methods of `AIOKafkaConsumer` that deal with offsets: positions, seeks and commits.
 
-A base class of `AIOKafkaConsumer`, apart only to keep both readable.
+A base class of `AIOKafkaConsumer`, separate only to keep both readable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class OffsetCalls:
-    """Positions, seeks, and questions about offsets.
+    """Positions, seeks, commits and offset queries.
 
     Args:
         core: The consumer's parts.
@@ -40,16 +40,16 @@ class OffsetCalls:
     def __init__(self, core: ConsumerCore) -> None:
         self._core = core
 
-    # --- where it stands
+    # --- positions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Offset of the next record that will be handed out, waiting until it is known. After
-        `unsubscribe` the listener may ask it of what was given up.
+        """Return the offset of the next record to deliver, waiting until it is known. After
+        `unsubscribe`, the listener may still call this for the revoked partitions.
 
         Raises:
             IllegalStateError: The partition is not assigned.
-            NoOffsetForPartitionError: There is none, and `auto_offset_reset="none"`.
-            KafkaTimeoutError: No broker told it within `request_timeout_ms`.
+            NoOffsetForPartitionError: No position exists, and `auto_offset_reset="none"`.
+            KafkaTimeoutError: No broker returned it within `request_timeout_ms`.
         """
         tp = as_partition(partition)
         self._check_running()
@@ -59,8 +59,8 @@ class OffsetCalls:
         return await self._core.position(tp)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Offset after the newest record of an assigned partition, as the last fetch told it;
-        None before the first one.
+        """Return the offset after the newest record of an assigned partition, as the last fetch
+        reported it; None before the first fetch.
 
         Raises:
             IllegalStateError: The partition is not assigned.
@@ -68,7 +68,8 @@ class OffsetCalls:
         return self._core.positions.state(as_partition(partition)).highwater
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Offset up to which all transactions are decided, as the last fetch told it.
+        """Return the last stable offset, below which every transaction is completed, as the last
+        fetch reported it.
 
         Returns:
             -1 with "read_uncommitted"; None before the first fetch and with brokers before 0.11.
@@ -79,8 +80,8 @@ class OffsetCalls:
         return self._core.positions.state(as_partition(partition)).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """When the last fetch of the partition was answered (with records or without), in
-        milliseconds since the epoch; None before the first one.
+        """Return when the last fetch of the partition was answered (with or without records), in
+        milliseconds since the epoch; None before the first fetch.
 
         Raises:
             IllegalStateError: The partition is not assigned.
@@ -90,12 +91,13 @@ class OffsetCalls:
     # --- seeking
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from `offset`; takes effect before this returns, buffered records included.
+        """Continue reading at `offset`. Takes effect before this returns: buffered records are
+        discarded.
 
         Raises:
-            ValueError: The offset is no integer, negative, or above 2**63 - 1.
+            ValueError: The offset is not an integer, is negative, or is above 2**63 - 1.
             IllegalStateError: The partition is not assigned.
-            ConsumerStoppedError: Stopped before.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         if not is_int(offset) or offset < 0:
             raise ValueError("Offset must be a positive integer")
@@ -105,62 +107,64 @@ class OffsetCalls:
         self._core.seek(self._core.positions.state(as_partition(partition)), offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Read on from the oldest record there is; returns when the positions are known.
+        """Continue reading at the oldest record; returns when the positions are known.
 
         Args:
-            *partitions: All assigned ones by default.
+            *partitions: All assigned partitions by default.
 
         Returns:
             True.
 
         Raises:
-            TypeError: One is no TopicPartition.
-            IllegalStateError: One is not assigned, or none is.
-            KafkaTimeoutError: A position was not known within `request_timeout_ms`; it is still
-                being looked up.
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned, or no partition is.
+            KafkaTimeoutError: A position was not known within `request_timeout_ms`; the lookup
+                continues.
 
-        Cancellation: stops the wait; the seek takes place.
+        Cancellation: stops the wait; the seek still takes place.
         """
         await self._core.reset(self._these_or_all(partitions), OffsetReset.EARLIEST)
         return True
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Read on after the newest record (with "read_committed": from the last stable offset);
-        returns when the positions are known. For the rest see `seek_to_beginning`."""
+        """Continue reading after the newest record (with "read_committed": at the last stable
+        offset); returns when the positions are known. Otherwise like `seek_to_beginning`."""
         await self._core.reset(self._these_or_all(partitions), OffsetReset.LATEST)
         return True
 
-    # --- what the group has committed
+    # --- committed offsets
 
     async def commit(
         self,
         offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata] | None = None,
     ) -> None:
-        """Commit how far the group has read, so that it goes on from there.
+        """Commit offsets to the group, which resumes reading there.
 
-        What passes (the coordinator moves, a topic is not known yet) is tried again for
+        Retriable errors (the coordinator moves, a topic is not known yet) are retried for
         `request_timeout_ms`. Commits of one consumer take effect in the order of the calls.
 
         Args:
-            offsets: By partition the offset of the next record to read; with (offset, metadata)
-                any text of yours; an OffsetAndMetadata may carry a leader epoch. By default, what
-                was handed out of all assigned partitions. After `unsubscribe` the listener may
-                commit those that were given up.
+            offsets: The offset of the next record to read, by partition. (offset, metadata) adds
+                any text; an OffsetAndMetadata may carry a leader epoch. By default, the offsets
+                of the delivered records of all assigned partitions. After `unsubscribe`, the
+                listener may still commit the revoked partitions.
 
         Raises:
-            IllegalOperation: There is no `group_id`.
-            IllegalStateError: Nothing is subscribed to, or a partition is not assigned.
-            ValueError: `offsets` is no such dict, or empty; an offset is negative.
-            TypeError: A key is no TopicPartition, or metadata no str.
-            CommitFailedError: The group has rebalanced, or is at it, and may have given the
-                partitions to another member; the cause is the broker's error.
-            FencedInstanceIdError: Another process has this one's `group_instance_id`.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not allowed.
-            OffsetMetadataTooLargeError: The broker takes less (`offset.metadata.max.bytes`).
-            KafkaTimeoutError: Not done within `request_timeout_ms`; its cause tells why.
-            ConsumerStoppedError: Stopped before, or while waiting.
+            IllegalOperation: The consumer has no `group_id`.
+            IllegalStateError: The consumer has no subscription, or a partition is not assigned.
+            ValueError: `offsets` is not such a dict, or is empty; an offset is negative.
+            TypeError: A key is not a TopicPartition, or metadata is not a str.
+            CommitFailedError: The group has rebalanced or is rebalancing, and may have assigned
+                the partitions to another member; the cause is the broker's error.
+            FencedInstanceIdError: Another process uses the same `group_instance_id`.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
+            OffsetMetadataTooLargeError: Metadata exceeds the broker's
+                `offset.metadata.max.bytes`.
+            KafkaTimeoutError: Not completed within `request_timeout_ms`; the cause is the last
+                error.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
 
-        Cancellation: stops the wait; it may be committed all the same.
+        Cancellation: stops the wait; the commit may still take place.
         """
         group = self._group()
         core, commits, parting = self._core, group.commits, group.parting
@@ -179,19 +183,19 @@ class OffsetCalls:
         await self._unless_stopped(commits.commit(wanted, core.deadline()))
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group has committed for a partition, assigned or not.
+        """Return the group's committed offset of a partition, assigned or not.
 
         Returns:
-            Offset of the next record to read; None if nothing was committed, or if the partition
-            does not exist.
+            The offset of the next record to read; None if nothing was committed, or if the
+            partition does not exist.
 
         Raises:
-            IllegalOperation: There is no `group_id`.
-            TypeError: No TopicPartition.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not allowed.
-            KafkaTimeoutError: Not told within `request_timeout_ms`; also while a transaction that
-                may change the offset stays open.
-            ConsumerStoppedError: Stopped before, or while waiting.
+            IllegalOperation: The consumer has no `group_id`.
+            TypeError: The argument is not a TopicPartition.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
+            KafkaTimeoutError: No answer within `request_timeout_ms`; also if an open transaction
+                that may change the offset is not completed in time.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
 
         Cancellation: safe.
         """
@@ -203,25 +207,26 @@ class OffsetCalls:
     async def seek_to_committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, int | None]:
-        """Read on from what the group has committed, where it has.
+        """Continue reading at the group's committed offsets, where they exist.
 
-        Offsets of what was read before can no longer be sent to a transaction: its records are
-        read again. Abort the transaction before.
+        The offsets of records read before can no longer be sent to a transaction, because those
+        records are read again. Abort the transaction first.
 
         Args:
-            *partitions: All assigned ones by default.
+            *partitions: All assigned partitions by default.
 
         Returns:
-            The committed offset of each; None, and the position stays, where there is none.
+            The committed offset of each partition; None if there is none, and its position does
+            not change.
 
         Raises:
-            IllegalStateError: One is not assigned, or none is.
-            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: As of `committed`.
+            IllegalStateError: A partition is not assigned, or no partition is.
+            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: As for `committed`.
 
-        Cancellation: safe; nothing has moved then.
+        Cancellation: safe; no position has changed.
         """
         states = self._these_or_all(partitions)
-        # Before the request leaves: it may overtake offsets that are on their way.
+        # Before the request is sent: it may overtake offsets that are in flight.
         self._core.leases.on_reread([state.tp for state in states])
         told = await self._unless_stopped(
             self._group().commits.committed([state.tp for state in states], self._core.deadline())
@@ -232,15 +237,15 @@ class OffsetCalls:
                 self._core.seek(state, found.offset, found.leader_epoch)
         return {tp: told[tp].offset if tp in told else None for tp in (s.tp for s in states)}
 
-    # --- questions
+    # --- queries
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition, assigned or not. No position moves.
+        """Return the first offset of each partition, assigned or not. No position changes.
 
         Raises:
-            KafkaTimeoutError: Not told within `request_timeout_ms`; so it is for a partition that
+            KafkaTimeoutError: No answer within `request_timeout_ms`; also for a partition that
                 does not exist.
 
         Cancellation: safe.
@@ -248,26 +253,26 @@ class OffsetCalls:
         return await self._ends(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition (with "read_committed": the last
-        stable offset). For the rest see `beginning_offsets`."""
+        """Return the offset after the last record of each partition (with "read_committed": the
+        last stable offset). Otherwise like `beginning_offsets`."""
         return await self._ends(partitions, LATEST)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is at least as late as a time.
+        """Find the first record of each partition whose timestamp is at or after a given time.
 
         Args:
             timestamps: Milliseconds since the epoch by partition, assigned or not.
 
         Returns:
-            Its offset and timestamp; None where there is no such record.
+            The record's offset and timestamp; None if there is no such record.
 
         Raises:
-            TypeError: No dict, or a time is no integer.
+            TypeError: `timestamps` is not a dict, or a time is not an integer.
             ValueError: A time is negative, or above 2**63 - 1.
-            UnsupportedVersionError: A broker before 0.10.1 has no such search.
-            KafkaTimeoutError: As of `beginning_offsets`.
+            UnsupportedVersionError: Brokers before 0.10.1 do not support this search.
+            KafkaTimeoutError: As for `beginning_offsets`.
 
         Cancellation: safe.
         """
@@ -289,7 +294,7 @@ class OffsetCalls:
         return {tp: _offset_and_timestamp(found[tp]) for tp in times}
 
     async def topics(self) -> set[str]:
-        """The names of all topics this client may see, internal ones left out.
+        """Return the names of all topics this client may describe, except internal ones.
 
         Raises:
             KafkaTimeoutError: No broker answered within `request_timeout_ms`.
@@ -304,14 +309,14 @@ class OffsetCalls:
             return None
         return set(known.partitions)
 
-    # --- shared with the face
+    # --- shared with the public class
 
     def _group(self) -> ConsumerGroup:
-        """The group.
+        """Return the group.
 
         Raises:
-            IllegalOperation: There is none.
-            ConsumerStoppedError: Stopped before.
+            IllegalOperation: The consumer has no group.
+            ConsumerStoppedError: The consumer was stopped before the call.
         """
         if self._core.group is None:
             raise IllegalOperation("Requires group_id")
@@ -324,7 +329,7 @@ class OffsetCalls:
         self._core.check_home()
 
     async def _unless_stopped(self, asked: Awaitable[_T]) -> _T:
-        """Await the cluster; its being closed meanwhile means that the consumer was stopped."""
+        """Await a cluster call; raise ConsumerStoppedError if the consumer is stopped meanwhile."""
         try:
             return await asked
         except IllegalStateError:

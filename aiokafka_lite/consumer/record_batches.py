@@ -1,21 +1,21 @@
 """Reading in bulk: `async with consumer.batches() as batches: async for batch in batches`.
 
-A batch is what the buffer holds of one partition, up to a limit: one call of ours for thousands of
-records, no await a record, and with it the offset to commit once it is processed.
+A batch contains the buffered records of one partition, up to a limit: one call returns thousands
+of records, without an await per record, and the offset to commit once they are processed.
 
 A batch counts as processed when the next one is requested, or when the block ends without an
 exception. A batch whose processing raised (or was cancelled) is given back: the position returns to
-its first record, so that neither the next read nor an auto-commit, the one at the stop included,
-passes over it. The position may have moved meanwhile: over offsets that hold no record, or because
-another task called `getone`, which no block holds up. What that task read behind the batch is then
-read again: a record read twice, not one lost. Only a seek, a reset or the loss of the partition
-stands in the way.
+its first record, so that neither the next read nor an auto-commit, including the one on `stop`,
+skips it. The position may have moved meanwhile: over offsets without a record, or because another
+task called `getone`, which a block does not prevent. The records that task read after the batch are
+then read again: a record may be read twice, but none is lost. Only a seek, a reset or the loss of
+the partition prevents this.
 
-Blocks in several tasks are workers: while one is at work on a batch of a partition, no other is
-given any of that, so a partition's batches are processed in order. Nor does an auto-commit reach
-into a batch that a block is at work on: neither that of the clock, nor the last one, when the
-partition goes or another task stops the consumer. What the application commits of such a batch
-itself stays committed.
+Blocks in several tasks are workers: while one processes a batch of a partition, no other receives
+records of that partition, so a partition's batches are processed in order. An auto-commit does not
+commit any part of a batch in progress: neither the periodic one, nor the last one, when the
+partition is revoked or another task stops the consumer. Offsets of such a batch that the
+application commits itself stay committed.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ Batch = TypeVar("Batch", bound=RecordBatch | ColumnBatch)
 
 
 class Batches(Generic[Batch]):
-    """The iterator behind `AIOKafkaConsumer.batches`, and the block around it.
+    """The asynchronous iterator and context manager that `AIOKafkaConsumer.batches` returns.
 
-    Several may be read at once, beside other reads: each record goes to one of them. Without the
-    block around it an iterator is at work on nothing: others may be given what follows its batch.
+    Several may read at once, in parallel with other reads: each record goes to one of them.
+    Without `async with`, no batch counts as in progress: other readers may receive the records
+    after it.
 
     Args:
         core: The consumer's parts.
-        take: Hands out the next batch of up to so many records, or None.
-        limit: Most records of one batch.
-        owner: Kept alive for as long as somebody iterates.
+        take: Returns the next batch of at most that many records, or None.
+        limit: Maximum records of one batch.
+        owner: Kept alive during the iteration.
     """
 
     __slots__ = ("_core", "_given", "_inside", "_limit", "_owner", "_take", "_work")
@@ -56,7 +57,7 @@ class Batches(Generic[Batch]):
         self._take = take
         self._limit = limit
         self._owner = owner
-        # The batch the application is at; its partition's state and generation when it was taken.
+        # The batch in progress; its partition's state and generation when it was taken.
         self._given: tuple[Batch, PartitionState, int] | None = None
         self._inside = False
         self._work: AtWork | None = None  # the same as its partition's `at_work`
@@ -81,11 +82,11 @@ class Batches(Generic[Batch]):
         return self
 
     async def __anext__(self) -> Batch:
-        """The next batch, waiting for it; what came before it is processed.
+        """Return the next batch, waiting for it; the previous one counts as processed.
 
         Raises:
             StopAsyncIteration: The consumer was stopped.
-            KafkaError: As of `AIOKafkaConsumer.getone`.
+            KafkaError: As for `AIOKafkaConsumer.getone`.
 
         Cancellation: safe; no record is lost.
         """
@@ -105,7 +106,7 @@ class Batches(Generic[Batch]):
         return batch
 
     def _end_work(self) -> None:
-        """The batch is processed, or given back: what follows may be given to anybody."""
+        """Mark the batch as processed or given back: any reader may receive what follows."""
         given, self._given = self._given, None
         work, self._work = self._work, None
         if given is not None and work is not None and given[1].at_work is work:
