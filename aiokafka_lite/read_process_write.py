@@ -1,26 +1,27 @@
 """Read, process, write, exactly once: `async for batch in exactly_once(consumer, producer)`.
 
-Each batch is one transaction of the producer. It is begun when the batch is handed out; when the
-next one is asked for, the offsets behind the batch become part of it, and it is committed. If it
-cannot be, it is aborted, and the same records are handed out again. So consumers with
-`isolation_level="read_committed"` see what is made of each record once, whatever fails.
+Each batch is one transaction of the producer, which begins when the batch is delivered. When the
+next batch is requested, the offsets of the batch are added to the transaction, and it is committed.
+If the commit fails, the transaction is aborted, and the same records are delivered again. So
+consumers with `isolation_level="read_committed"` see the output of each record exactly once,
+whatever fails.
 
 Non-obvious:
 
-- A rebalance goes on beside the body of the loop. Before partitions go to another member, the group
-  waits for the batch that holds records of them, half of the time that there is for a rebalance;
-  one that takes longer is aborted when its body is through. The lease of the read that took the
-  batch says whether its partitions were this consumer's all the time (`group.lease`): it is checked
-  before the offsets are sent, and again when the coordinator has accepted them.
-- The group's metadata is read in the same step as the lease is checked. So it is of a generation in
-  which the partitions are this member's (KIP-447), and refused when that is over. A consumer
-  outside of its group must not send any: the coordinator accepts offsets without a member from
-  anybody.
-- A commit that was asked for of a producer that has come to its end since may have taken place.
-  Where to read on is told by what the group has committed, once another loop begins: by then the
-  start of its producer has settled what was left open.
-- An `async for` tells nobody how it was left. So it iterates over an object of its own, which
-  ends with it; how it was left is known within `async with` alone.
+- A rebalance runs concurrently with the body of the loop. Before partitions are revoked, the group
+  waits for the batch that holds records of them, at most half of the rebalance timeout; a batch
+  that takes longer is aborted when its body is done. The lease of the read that took the batch
+  records whether its partitions stayed assigned to this consumer (`group.assignment_lease`): it is
+  checked before the offsets are sent, and again when the coordinator has accepted them.
+- The group metadata is read in the same step in which the lease is checked. So it belongs to a
+  generation in which the partitions are this member's (KIP-447), and the coordinator rejects it
+  after that. A consumer outside its group must not send offsets: the coordinator accepts offsets
+  without a member from any client.
+- A commit that was requested from a producer that has failed since may have taken place. The
+  next loop resumes at the group's committed offsets: by then the start of its producer has
+  completed the open transaction.
+- An `async for` does not report how it was left. So it iterates over an object of its own, whose
+  finalizer ends the loop; only `async with` knows how the loop was left.
 """
 
 import asyncio
@@ -62,60 +63,61 @@ _S = TransactionState
 
 _PASSES: Final = (
     CommitFailedError,  # the group rebalanced
-    KafkaTimeoutError,  # a record was too late
-    OutOfOrderSequenceNumber,  # as the one behind it
-    ProducerFenced,  # of a record, if the producer can go on all the same: time was up
+    KafkaTimeoutError,  # a record expired
+    OutOfOrderSequenceNumber,  # raised for the record after an expired one
+    ProducerFenced,  # of a record, if the producer is still usable: the transaction timed out
     TransactionAbortableError,
 )
-"""Besides what is retriable: a transaction that was aborted for it may succeed the next time."""
+"""Errors, besides retriable ones, after which the aborted transaction may succeed when repeated."""
 
 _TO_ABORT: Final = (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR, _S.ABORTING, _S.INITIALIZING)
-"""The states in which an abort is to be asked for, or waited for."""
+"""The states in which the transaction must be aborted, or the abort awaited."""
 
 
 def exactly_once(
     consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, *, max_records: int | None = None
 ) -> "ExactlyOnce":
-    """Read, process and write in transactions: what is made of each record is seen once. (ours)
+    """Read, process and write in transactions, exactly once. Not in aiokafka.
 
         async with exactly_once(consumer, producer) as batches:
             async for batch in batches:
                 for record in batch:
                     await producer.send("cooked", record.value.upper(), key=record.key)
 
-    All that is sent in the body belongs to the batch's transaction, which is committed, with the
-    offsets, when the next batch is asked for, or the block is left in order. There is no need to
-    await the acks. A transaction that fails for what passes (a rebalance, a broker that was away)
-    is aborted, and its records are handed out again. An exception in the body, one of `send` too,
-    ends the loop: the transaction is aborted, and the records are the next to be read.
+    Records sent in the body belong to the batch's transaction. The transaction is committed, with
+    the offsets, when the next batch is requested or the block ends without an exception; there is
+    no need to await the acknowledgements. After a retriable failure (a rebalance, an unavailable
+    broker) the transaction is aborted, and its records are delivered again. An exception in the
+    body, including one from `send`, ends the loop: the transaction is aborted, and its records are
+    the next to be read.
 
-    Without the block (`async for batch in exactly_once(...)`) nobody is told how the loop was
-    left: by `break` too, the batch at hand is aborted, in the background. The loop itself ends,
-    after its batch, when the consumer is stopped.
+    Without `async with` (`async for batch in exactly_once(...)`), the loop cannot tell how it was
+    left: even after `break`, the current batch is aborted, in the background. The loop ends, after
+    its current batch, when the consumer is stopped.
 
     Args:
-        consumer: Started, with a `group_id` and `enable_auto_commit=False`; should have
-            `isolation_level="read_committed"`. Nobody else reads from it, or commits.
-        producer: Started, with a `transactional_id` that no other worker has at the same time.
-            Nobody else begins or ends its transactions.
-        max_records: Most records of a batch; the consumer's `max_poll_records` or 2,048 by
-            default. A transaction costs a few requests, however much there is in it.
+        consumer: A started consumer with a `group_id` and `enable_auto_commit=False`; should have
+            `isolation_level="read_committed"`. No other code may read from it or commit.
+        producer: A started producer with a `transactional_id` that no other worker uses at the
+            same time. No other code may begin or end its transactions.
+        max_records: Maximum records of a batch; the consumer's `max_poll_records` or 2,048 by
+            default. A transaction costs a few requests, whatever its size.
 
     Raises:
         IllegalOperation: The consumer has no group, or the producer no `transactional_id`.
-        KafkaConfigurationError: (a ValueError) the consumer commits by itself; `max_records` is
-            no positive integer.
+        KafkaConfigurationError: (a ValueError) The consumer has auto-commit enabled, or
+            `max_records` is not a positive integer.
     """
     return ExactlyOnce(consumer, producer, max_records)
 
 
 class TransactionBatch:
-    """What is processed in one transaction: records of one or more partitions.
+    """The records of one transaction, from one or more partitions.
 
-    Iterating gives all of them, one partition after the other, each in the order of its offsets.
+    Iteration yields all records, one partition after the other, each in offset order.
 
     Attributes:
-        parts: A `RecordBatch` of each partition.
+        parts: One `RecordBatch` per partition.
     """
 
     __slots__ = ("parts",)
@@ -132,7 +134,7 @@ class TransactionBatch:
 
     @property
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed with the transaction."""
+        """The offsets that are committed with the transaction."""
         return {tp: offset for part in self.parts for tp, offset in part.offsets.items()}
 
     def __repr__(self) -> str:
@@ -140,16 +142,16 @@ class TransactionBatch:
 
 
 class _Part(NamedTuple):
-    """Of the batch at hand, what is of one partition."""
+    """The records of one partition in the current batch."""
 
     taken: RecordBatch
     state: PartitionState
     generation: int
-    """Of the state, when it was taken."""
+    """The state's generation when the records were taken."""
 
 
 class ExactlyOnce:
-    """The block, and the batches within it; see `exactly_once`."""
+    """The context manager and iterable that `exactly_once` returns."""
 
     def __init__(
         self, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, max_records: int | None
@@ -166,7 +168,7 @@ class ExactlyOnce:
             )
         if max_records is not None and not (is_int(max_records) and max_records >= 1):
             raise KafkaConfigurationError("`max_records` must be a positive integer")
-        # The group refers to this while a loop runs, and must not keep a consumer that is dropped.
+        # The group refers to this object during a loop; it must not keep a dropped consumer alive.
         self._consumer = weakref.ref(consumer)
         self._core = core
         self._group = core.group
@@ -174,20 +176,20 @@ class ExactlyOnce:
         self._machine = transactions.machine
         self._limit = max_records or core.options.max_poll_records or BULK
         self._backoff = producer._options.retry_backoff
-        self._parts: tuple[_Part, ...] = ()  # of the batch at hand
-        self._lease: AssignmentLease = core.leases.current  # of the read that took it
-        self._committing = False  # it was asked to be
-        self._through = asyncio.Event()  # nothing is at hand
+        self._parts: tuple[_Part, ...] = ()  # of the current batch
+        self._lease: AssignmentLease = core.leases.current  # of the read that took the batch
+        self._committing = False  # the commit was requested
+        self._through = asyncio.Event()  # set while there is no current batch
         self._in_block = False
-        self._failure: Exception | None = None  # raised when the batch before it is through
-        self._failures = 0  # transactions that were aborted, in a row
-        self._one_by_one = asyncio.Lock()  # who settles second waits for the first
+        self._failure: Exception | None = None  # raised once the batch before it is completed
+        self._failures = 0  # consecutive aborted transactions
+        self._one_by_one = asyncio.Lock()  # allows one `_settle` at a time
         self._tasks = TaskOwner("exactly_once", _on_task_error, core.loop)
 
     # The loop
 
     async def __aenter__(self) -> Self:
-        # A start that failed since then has made other ones.
+        # A failed start has replaced the core and the group since.
         consumer, transactions = self._consumer(), self._producer._transactions
         if consumer is not None and (group := consumer._core.group) is not None:
             self._core, self._group = consumer._core, group
@@ -215,18 +217,18 @@ class ExactlyOnce:
     async def run(self, process: Callable[[TransactionBatch], Awaitable[None]]) -> None:
         """Process one batch after the other until the consumer is stopped.
 
-        As the loop; but what `process` raises because the transaction has to be aborted, and
-        which passes, has the batch processed again.
+        Like the loop, except that the batch is processed again if `process` raises a retriable
+        error that requires an abort of the transaction.
 
         Args:
-            process: Given each batch; sends what it makes of it.
+            process: Called with each batch; sends its output.
 
         Raises:
-            Exception: What else `process` raised. The transaction was aborted, and the records
-                are the next to be read.
-            KafkaError: As of the loop.
+            Exception: Any other exception of `process`. The transaction was aborted, and its
+                records are the next to be read.
+            KafkaError: As for the loop.
 
-        Cancellation: aborts the transaction, unless its commit is under way.
+        Cancellation: aborts the transaction, unless its commit is in progress.
         """
         async with self:
             async for batch in self:
@@ -238,15 +240,15 @@ class ExactlyOnce:
                     await self._try_again(error)
 
     async def next_batch(self) -> TransactionBatch:
-        """Commit the batch at hand, and take the next one, waiting for it.
+        """Commit the current batch and return the next one, waiting for it.
 
         Raises:
             StopAsyncIteration: The consumer was stopped.
-            KafkaError: Of the consumer, as of `getone`. Or the transaction cannot succeed, and
-                was aborted; or the producer is at its end.
-            IllegalOperation: The producer's transaction was ended by somebody else, or begun.
+            KafkaError: The consumer failed, as for `getone`. Or the transaction cannot succeed and
+                was aborted; or the producer has failed.
+            IllegalOperation: Other code began or ended the producer's transaction.
 
-        Cancellation: safe. A commit goes on, and is waited for by the end of the block.
+        Cancellation: safe. A commit in progress continues, and the end of the block awaits it.
         """
         await self._take_over()
         if self._parts:
@@ -263,14 +265,14 @@ class ExactlyOnce:
             raise StopAsyncIteration from None
         self._through.clear()
         try:
-            await self._producer.begin_transaction()  # which waits for nothing
+            await self._producer.begin_transaction()  # does not suspend
         except BaseException:
             self._give_back()
             raise
         return TransactionBatch(tuple(part.taken for part in self._parts))
 
     def on_left(self) -> None:
-        """The loop is over. Called by a finalizer, in any thread."""
+        """The loop has ended. Called by a finalizer, in any thread."""
         loop = self._core.loop
         if not self._in_block and not loop.is_closed():
             loop.call_soon_threadsafe(self._on_left)
@@ -281,10 +283,10 @@ class ExactlyOnce:
         else:
             self._leave()
 
-    # What is at hand
+    # The current batch
 
     def _take(self) -> tuple[_Part, ...] | None:
-        """Take what is buffered, up to the limit."""
+        """Take the buffered records, up to the limit."""
         self._lease = self._core.leases.current
         parts: dict[TopicPartition, _Part] = {}
         left = self._limit
@@ -294,7 +296,7 @@ class ExactlyOnce:
             except Exception as error:
                 if not parts:
                     raise
-                self._failure = error  # its turn is after what came before it
+                self._failure = error  # raised after the records before it are processed
                 break
             if taken is None:
                 break
@@ -307,7 +309,7 @@ class ExactlyOnce:
         return tuple(parts.values()) or None
 
     def _check_held(self) -> None:
-        """Raise CommitFailedError unless the partitions were this consumer's all the time."""
+        """Raise CommitFailedError if a partition was revoked since the batch was taken."""
         error = self._lease.broken_for(part.state.tp for part in self._parts)
         if error is not None:
             raise error
@@ -316,24 +318,25 @@ class ExactlyOnce:
 
     @property
     def _member(self) -> GroupMetadata:
-        """Who the consumer is now, not when it read: a rebalance may have left it what it has."""
+        """The current group metadata, not that of the read: the consumer may have kept its
+        partitions in a rebalance."""
         return self._group.driver.membership.group_metadata()
 
     def _give_back(self) -> None:
-        """Have it read again, but for what the application sought, or what is gone."""
+        """Rewind the partitions to the batch, except those that were sought or revoked since."""
         for taken, state, generation in self._parts:
             self._core.give_back(state, generation, taken.start, taken.start_epoch)
         self._failure = None
         self._end()
 
     def _end(self) -> None:
-        """It is no business of this any more."""
+        """Drop the current batch."""
         self._parts = ()
         self._committing = False
         self._through.set()
 
     async def before_going(self, partitions: set[TopicPartition]) -> None:
-        """The group is about to take partitions: it waits until the batch is through."""
+        """Wait until the batch is completed, before the group revokes partitions."""
         if all(part.state.tp not in partitions for part in self._parts):
             return
         patience = self._group.options.effective_rebalance_timeout / 2
@@ -345,10 +348,10 @@ class ExactlyOnce:
                 "A batch was not completed within %g s; its transaction will be aborted", patience
             )
 
-    # Its transaction
+    # The transaction of the batch
 
     async def _commit(self) -> None:
-        """Commit what is at hand, with its offsets. If that raises, `_settle` is to come next."""
+        """Commit the current batch with its offsets. If this raises, call `_settle` next."""
         if not self._committing:
             self._check_held()
             offsets = {tp: at for part in self._parts for tp, at in part.taken.offsets.items()}
@@ -358,18 +361,18 @@ class ExactlyOnce:
             except KafkaTimeoutError:
                 if self._machine.error is not None:
                     raise
-                # They are on their way, and the commit waits for them.
+                # The offsets are in flight, and the commit waits for them.
             self._committing = True
         await self._waited_for(self._producer.commit_transaction, patiently=True)
         self._failures = 0
         self._end()
 
     async def _settle(self, *, patiently: bool) -> None:
-        """Bring the transaction to an end, with an abort unless a commit is under way, and have
-        read again what was not committed. A commit that may have taken place is left at hand.
+        """End the transaction, with an abort unless a commit is in progress, and rewind to the
+        uncommitted records. A batch whose commit may have taken place stays current.
 
         Raises:
-            KafkaTimeoutError: That was not done in time (never if patiently).
+            KafkaTimeoutError: Not completed in time (never if `patiently`).
         """
         async with self._one_by_one:
             if not self._parts:
@@ -389,12 +392,12 @@ class ExactlyOnce:
             await self._waited_for(end, patiently=patiently)
         except KafkaError:
             if self._machine.error is None:
-                raise  # it did not end
+                raise  # the transaction did not end
             return False
         return True
 
     async def _waited_for(self, end: Callable[[], Awaitable[None]], *, patiently: bool) -> None:
-        """Commit or abort; patiently: however long that takes."""
+        """Commit or abort; if `patiently`, without a time limit."""
         while True:
             try:
                 await end()
@@ -405,8 +408,8 @@ class ExactlyOnce:
                 log.warning("%s", error)
 
     async def _try_again(self, error: KafkaError) -> None:
-        """What is at hand could not be committed: have it read again, after a pause; or raise the
-        error, where that would not help."""
+        """Have the batch read again, after a pause, because its commit failed; raise the error if
+        a retry cannot succeed."""
         await self._settle(patiently=True)
         passes = error.retriable or isinstance(error, _PASSES)
         if not passes or self._machine.state is not _S.READY:
@@ -415,10 +418,10 @@ class ExactlyOnce:
         log.warning("A transaction was aborted; its records will be read again: %s", error)
         await asyncio.sleep(self._backoff.delay(self._failures))
 
-    # One loop after the other
+    # Consecutive loops
 
     async def _take_over(self) -> None:
-        """Settle what a loop before this one has left."""
+        """Settle the batch that a previous loop has left."""
         before = self._group.work
         if isinstance(before, ExactlyOnce) and before is not self:
             await before._settle(patiently=True)
@@ -426,7 +429,7 @@ class ExactlyOnce:
         self._group.work = self
 
     async def _read_on(self) -> None:
-        """What is at hand is committed, or not: read on where the group has got to."""
+        """Continue at the group's committed offsets: the batch may or may not be committed."""
         positions = self._core.positions
         held = [part for part in self._parts if positions.is_current(part.state, part.generation)]
         if held:
@@ -448,7 +451,7 @@ class ExactlyOnce:
             await self._settle(patiently=False)
         except KafkaError as error:
             log.warning("A transaction could not be ended: %s", error)
-        self._through.set()  # whatever is left, nobody works at it
+        self._through.set()  # no code processes a remaining batch
         self._leave()
 
     def _leave(self) -> None:
@@ -457,11 +460,11 @@ class ExactlyOnce:
 
 
 class _Loop:
-    """An `async for` over batches: it ends when nobody refers to it any more.
+    """The iterator of one `async for` over batches; its finalizer ends the loop.
 
     Args:
-        batches: What it iterates over.
-        consumer: Kept alive for as long as somebody iterates.
+        batches: The batches to iterate over.
+        consumer: Kept alive during the iteration.
     """
 
     __slots__ = ("_batches", "_consumer")
@@ -481,7 +484,7 @@ class _Loop:
 
 
 def _joined(one: RecordBatch, other: RecordBatch) -> RecordBatch:
-    """Two runs of one partition, one behind the other, as one."""
+    """Join two consecutive runs of one partition."""
     return RecordBatch(
         one.topic_partition,
         one.start,

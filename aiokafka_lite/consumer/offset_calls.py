@@ -303,7 +303,7 @@ class OffsetCalls:
         return await self._unless_stopped(topic_names(self._core.cluster, self._core.deadline()))
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The partitions of a topic that is read: a new set; None if it is not known here."""
+        """Return a new set of the partitions of a topic; None if the metadata lacks the topic."""
         known = self._core.cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
             return None

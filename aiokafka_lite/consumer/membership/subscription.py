@@ -1,7 +1,7 @@
-"""What the application asked to read: topics, a pattern, or partitions of its choice. Sans-IO.
+"""The consumer's subscription: topics, a pattern, or manually assigned partitions. Sans-IO.
 
-Without a group a subscription means all partitions of its topics, those that are added later
-too; in a group it is told to the others, and the partitions come from there. The kinds of
+Without a group, a subscription means all partitions of its topics, including those added later. In
+a group, the members share their subscriptions, and the group assigns the partitions. The kinds of
 subscriptions exclude one another until `unsubscribe`, as in Java.
 """
 
@@ -21,17 +21,17 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class SubscriptionPattern(NamedTuple):
-    """A regular expression that the broker resolves (RE2; KIP-848, ours).
+    """A regular expression that the broker resolves (RE2). Not in aiokafka (KIP-848).
 
-    It takes a topic if it matches the whole name, and finds new topics without this client asking
-    for the metadata of all. With `group_protocol="consumer"` only.
+    It selects a topic if it matches the whole name, and finds new topics without requests for the
+    metadata of all topics. Requires `group_protocol="consumer"`.
     """
 
     pattern: str
 
 
 class Kind(Enum):
-    """What a subscription consists of."""
+    """The kind of a subscription."""
 
     NONE = "nothing"
     TOPICS = "topics"
@@ -44,17 +44,17 @@ class Subscription:
     """The subscription of one consumer.
 
     Attributes:
-        kind: What it consists of.
-        topics: Names subscribed to; those that match, of a pattern of the client's; those of the
-            partitions, of an assignment and of a pattern of the broker's.
-        pattern: The client's pattern, or None.
-        broker_pattern: The broker's, or None.
-        listener: Told of rebalances, or None.
+        kind: The kind of the subscription.
+        topics: The subscribed names; for a client-side pattern, the matching names; for an
+            assignment or a broker-side pattern, the topics of the partitions.
+        pattern: The client-side pattern, or None.
+        broker_pattern: The broker-side pattern, or None.
+        listener: The rebalance listener, or None.
 
     Args:
-        exclude_internal: Whether a pattern of the client's leaves out internal topics.
-        grouped: Whether there is a group.
-        modern: Whether its broker assigns.
+        exclude_internal: True if a client-side pattern excludes internal topics.
+        grouped: True with a group.
+        modern: True if the broker assigns.
     """
 
     def __init__(
@@ -72,25 +72,26 @@ class Subscription:
 
     @property
     def manual(self) -> bool:
-        """Whether the application assigns partitions itself."""
+        """True if the application assigns partitions itself."""
         return self.kind is Kind.PARTITIONS
 
     @property
     def shared(self) -> bool:
-        """Whether the group assigns the partitions."""
+        """True if the group assigns the partitions."""
         return self._grouped and self.kind not in (Kind.NONE, Kind.PARTITIONS)
 
     @property
     def automatic(self) -> bool:
-        """Whether the partitions follow the metadata."""
+        """True if the partitions follow the metadata."""
         return not self._grouped and self.kind in (Kind.TOPICS, Kind.PATTERN)
 
     def matches(self, topic: str) -> bool:
-        """Whether the client's pattern takes a topic that may be unknown here."""
+        """True if the client-side pattern matches a topic, which the metadata may lack."""
         return self.pattern is not None and self.pattern.match(topic) is not None
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic is subscribed to; of the broker's pattern only the broker knows."""
+        """True if a topic is subscribed to. Always True for a broker-side pattern, which only the
+        broker can match."""
         return topic in self.topics or self.kind is Kind.BROKER_PATTERN or self.matches(topic)
 
     def subscribe(
@@ -102,11 +103,11 @@ class Subscription:
         """Subscribe to names or to a pattern.
 
         Raises:
-            TypeError: Neither or both of topics and pattern; `topics` is a str, or no list, tuple
-                or set of str; the listener is none.
-            ValueError: The pattern is no regular expression; a pattern for the broker without a
-                group whose broker assigns.
-            IllegalStateError: Another kind of subscription is there.
+            TypeError: Neither or both of `topics` and `pattern` are given; `topics` is a str, or
+                not a list, tuple or set of str; the listener is not a ConsumerRebalanceListener.
+            ValueError: The pattern is not a regular expression; or it is a `SubscriptionPattern`
+                without a group whose broker assigns.
+            IllegalStateError: The consumer has another kind of subscription.
         """
         if not (topics or pattern):
             raise TypeError("You should provide either `topics` or `pattern`")
@@ -147,13 +148,13 @@ class Subscription:
         return pattern
 
     def assign(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Take partitions of the application's choice; none takes all away.
+        """Assign partitions manually; an empty iterable removes all.
 
         Raises:
-            TypeError: Something among them is no (topic, partition).
-            ValueError: A number that no partition has.
-            InvalidTopicError: A topic's name that no request can carry.
-            IllegalStateError: Topics or a pattern are subscribed to.
+            TypeError: An element is not a (topic, partition).
+            ValueError: A partition number is out of range.
+            InvalidTopicError: A request cannot carry a topic name.
+            IllegalStateError: The consumer is subscribed to topics or a pattern.
         """
         wanted = as_partitions(partitions)
         if self.kind not in (Kind.NONE, Kind.PARTITIONS):
@@ -163,7 +164,7 @@ class Subscription:
         return wanted
 
     def unsubscribe(self) -> None:
-        """Want nothing; any kind of subscription may follow."""
+        """Clear the subscription; any kind may follow."""
         self.kind = Kind.NONE
         self.topics = frozenset()
         self.pattern = None
@@ -171,7 +172,7 @@ class Subscription:
         self.listener = None
 
     def take_over(self, other: Subscription) -> None:
-        """Want what another one does; it belonged to a start that failed."""
+        """Copy the subscription of a core whose start failed."""
         self.kind = other.kind
         named = other.kind is Kind.TOPICS or other.kind is Kind.PARTITIONS
         self.topics = other.topics if named else frozenset()
@@ -180,16 +181,17 @@ class Subscription:
         self.listener = other.listener
 
     def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group has assigned these: of the broker's pattern, all that is known of it here."""
+        """Record the assigned topics, which are all that is known of a broker-side pattern."""
         if self.kind is Kind.BROKER_PATTERN:
             self.topics = frozenset(tp.topic for tp in partitions)
 
     def on_metadata(
         self, metadata: Metadata, assigned: Collection[TopicPartition] = (), now: float = 0.0
     ) -> list[TopicPartition] | None:
-        """The partitions to read now, or None if they do not follow the metadata.
+        """Return the partitions to read now, or None if they do not follow the metadata.
 
-        What the metadata does not tell for the moment, or what is refused, stays (see `presence`).
+        Partitions that are temporarily missing from the metadata, or not authorized, are kept (see
+        `missing_partitions`).
 
         Args:
             assigned: The partitions read so far.
@@ -204,8 +206,8 @@ class Subscription:
                 and not (topic.is_internal and self._exclude_internal)
             )
             if self._grouped:
-                # The group would rebalance whenever a broker does not tell one for a moment. Its
-                # partitions are the group's business: the first one stands for the topic.
+                # Otherwise the group would rebalance whenever a broker omits a topic briefly. The
+                # group handles the partitions: here the first one represents the topic.
                 mine = [TopicPartition(topic, 0) for topic in before]
                 self.topics |= {tp.topic for tp in self._presence.kept(metadata, mine, now)}
         if not self.automatic:
