@@ -1,20 +1,20 @@
-"""The consumer without its face: the parts, how they tell one another, and their life.
+"""The consumer without its public class: the parts, their connections and their lifecycle.
 
-Tasks and listeners hold this object and its parts, never the public `AIOKafkaConsumer`: a face
-that was dropped is collected at once, and its finalizer ends what is here by `abort`.
+Tasks and listeners refer to this object and its parts, never to the public `AIOKafkaConsumer`: one
+that was dropped is collected at once, and its finalizer ends the core with `abort`.
 
-Tasks: the cluster's metadata refresh, one fetch task a broker, and, while positions are missing,
-one that looks them up; one for each set of large compressed batches while a thread decodes it; and
+Tasks: the cluster's metadata refresh; one fetch task per broker; while positions are missing, one
+that looks them up; one for each set of large compressed batches while a thread decodes it; and
 those of the group.
 
 Non-obvious:
 
 - Every change of the assignment goes through `assignment`; every change of a position through
-  `seek` or `reset`. Both are synchronous: what was buffered or asked for before is gone when they
-  return.
-- At the end reading stops first, then the group is left, while all else still works: a listener
-  may commit and ask for positions then.
-- With `auto_offset_reset="latest"` the start is where the partition ends when `start` returns
+  `seek` or `reset`. Both are synchronous: earlier buffered records and requests are discarded when
+  they return.
+- `stop` ends reads first, then leaves the group, while everything else still works: a listener may
+  then commit and look up positions.
+- With `auto_offset_reset="latest"`, reading starts where the partition ends when `start` returns
   (if its leader answered), so a record sent after that is never missed.
 """
 
@@ -59,26 +59,26 @@ from aiokafka_lite.group.assignment_lease import LeaseBook
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
-if TYPE_CHECKING:  # membership and assignors are loaded by those who are in a group
+if TYPE_CHECKING:  # membership and assignors are imported only with a group
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
 log = logging.getLogger(__name__)
 
 FIRST_POSITIONS_WAIT = 5.0
-"""Seconds that `start` gives the leaders to tell the first positions; then it goes on in the
+"""Seconds that `start` waits for the first positions; then the lookup continues in the
 background."""
 
 HEAVY_CHUNK = 2048
-"""Records decoded at once in a thread: the way there and back costs about 50 us."""
+"""Records decoded at once in a thread: a thread switch costs about 50 us."""
 
 STOP_WITHIN = 5.0
-"""Seconds after which `stop` waits for nothing more."""
+"""Seconds after which `stop` stops waiting."""
 
 GIVE_UP_WITHIN = 1.0
-"""Seconds that a start which failed or was cancelled takes at most to leave the group."""
+"""Maximum seconds for a failed or cancelled `start` to leave the group."""
 
 CLOSING_TAKES = 0.5
-"""Seconds of those that are kept for ending tasks and connections, after the group was left."""
+"""Seconds of `STOP_WITHIN` reserved for ending tasks and connections after leaving the group."""
 
 
 _REMEDY = (
@@ -91,11 +91,11 @@ class ConsumerCore:
     """All parts of one consumer.
 
     Args:
-        cluster: Not started; owned from now on.
-        options: The consumer's.
-        group: The membership's, or None without a group.
+        cluster: Not started; the core owns it from now on.
+        options: The consumer's options.
+        group: The membership's options, or None without a group.
         metadata_max_age: Seconds, for the fetcher.
-        loop: The event loop it will live in.
+        loop: The event loop of the consumer.
     """
 
     def __init__(
@@ -120,10 +120,10 @@ class ConsumerCore:
         self.started = False
         self.stopping = False  # or stopped
         self.closed = False
-        self.refusal: KafkaError | None = None  # in a forked child: what each use of it raises
-        self._lost = 0  # how often in a row metadata named no leader of something that is read
-        self._asks_for_lost = False  # whether a timer runs that asks for it again
-        self._failed = False  # by a mistake of ours, which every read tells from then on
+        self.refusal: KafkaError | None = None  # in a forked child: the error of every call
+        self._lost = 0  # consecutive metadata responses without a leader of an assigned partition
+        self._asks_for_lost = False  # a timer will request the metadata again
+        self._failed = False  # because of a bug, which every read raises from then on
         self._tasks = TaskOwner("consumer", self._on_task_error)
         self._waiters = Waiters(self._on_wait)
         self.buffer = FetchBuffer(
@@ -172,7 +172,7 @@ class ConsumerCore:
         )
         self.group = None if group is None else self._member(group)
         self._tracked: frozenset[str] | None = frozenset()
-        self._one_by_one = asyncio.Lock()  # who stops second waits for the first
+        self._one_by_one = asyncio.Lock()  # a second `stop` waits for the first
 
     def _member(self, options: GroupOptions) -> ConsumerGroup:
         from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
@@ -206,26 +206,26 @@ class ConsumerCore:
         check_home(self.loop, "this AIOKafkaConsumer", _REMEDY)
 
     def deadline(self) -> float:
-        """When a call that asks brokers something gives up, in loop time."""
+        """Return the deadline of a call that sends requests, in loop time."""
         return self.loop.time() + self.options.api_timeout
 
-    # --- life
+    # --- lifecycle
 
     async def start(self, connect_by: float | None = None) -> None:
         """Connect, wait until the topics are known, and begin to fetch.
 
-        A start that fails to connect leaves everything as it was, and may be made again. One that
-        fails later, or is cancelled then, closes this core.
+        A start that fails to connect changes nothing and can be repeated. One that fails or is
+        cancelled later closes this core.
 
         Args:
-            connect_by: Try to connect until then (loop time); without it, once.
+            connect_by: Deadline for connecting (loop time); without it, each address is tried once.
 
         Raises:
             KafkaConnectionError: No broker answered.
-            TopicAuthorizationFailedError, InvalidTopicError: As a broker says of a topic.
-            UnknownTopicOrPartitionError: A topic is not there and was not created in time.
-            KafkaError: The group does not take this member.
-            ConsumerStoppedError: Stopped meanwhile.
+            TopicAuthorizationFailedError, InvalidTopicError: A broker rejected a topic.
+            UnknownTopicOrPartitionError: A topic does not exist and was not created in time.
+            KafkaError: The coordinator rejected this member.
+            ConsumerStoppedError: `stop` was called meanwhile.
         """
         self.starting = True
         self.reader.begun = True
@@ -237,16 +237,16 @@ class ConsumerCore:
             if not stopped and not self.cluster.started and not self.cluster.closed:
                 self.starting = False
                 self.reader.begun = False
-                self._waiters.wake()  # nothing comes to those who read already
+                self._waiters.wake()  # pending reads would wait forever
                 raise
             try:
                 if self.group is not None and not self.closed:
-                    # Or the others would wait for this one until its session ends.
+                    # Otherwise the other members would wait until this session expires.
                     await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
             finally:
                 self._end()
             if stopped and isinstance(error, KafkaError):
-                raise ConsumerStoppedError() from None  # whatever it failed of
+                raise ConsumerStoppedError() from None  # whatever the failure
             raise
 
     async def _start(self) -> None:
@@ -275,9 +275,9 @@ class ConsumerCore:
             log.warning("The consumer started before all positions were known: %s", error)
 
     async def stop(self) -> None:
-        """End everything, within `STOP_WITHIN` seconds whatever the brokers do. Idempotent."""
+        """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
         if self.stopping and self.group is not None and self.group.driver.inside:
-            return  # a listener, which the one who stops already waits for
+            return  # called by a listener, which the pending `stop` awaits
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.reader.stop()
@@ -292,20 +292,20 @@ class ConsumerCore:
         await self.finish(deadline)
 
     async def finish(self, deadline: float) -> None:
-        """Wait until the tasks of what has ended are gone, until the deadline (loop time)."""
+        """Wait for the tasks to end, until the deadline (loop time)."""
         await self._tasks.close(deadline)
         if self.group is not None:
             await self.group.end(deadline)
         await self.cluster.close(deadline)
 
     def abort(self) -> None:
-        """End everything at once, without awaiting: also from a finalizer. Idempotent."""
+        """Close everything at once, without awaiting; callable in a finalizer. Idempotent."""
         self._end()
         if self.options.interceptors is not None:
             self.options.interceptors.close()
 
     def take_over(self, other: ConsumerCore) -> None:
-        """Want what the application asked of another core, whose start has failed."""
+        """Copy the subscription, seeks and pauses of another core, whose start failed."""
         self.subscription.take_over(other.subscription)
         if not self.subscription.manual:
             return
@@ -320,7 +320,7 @@ class ConsumerCore:
                 self.assignment.pause(mine)
 
     def _end(self) -> None:
-        """What `abort` does, but for what another core may use after this one. Idempotent."""
+        """`abort` without closing what a later core may use. Idempotent."""
         if self.closed:
             return
         self.closed = self.stopping = True
@@ -335,7 +335,7 @@ class ConsumerCore:
         self.cluster.abort()
 
     def on_forked(self, error: KafkaError) -> None:
-        """This process is a forked child: refuse everything, and touch nothing (see `_fork`)."""
+        """Reject every call in a forked child, and touch nothing (see `_fork`)."""
         self.closed = self.stopping = True
         self.assignment.active = False
         self.refusal = self.reader.error = error
@@ -343,13 +343,13 @@ class ConsumerCore:
         self.buffer.delivery.current = EMPTY
 
     def ended(self) -> Exception:
-        """What a call raises once this is closed, or is about to be."""
+        """Return the error of calls once the consumer is stopping or closed."""
         return ConsumerStoppedError() if self.refusal is None else copy.copy(self.refusal)
 
-    # --- what is read
+    # --- subscription and assignment
 
     def subscribe(self) -> None:
-        """The subscription names other topics now."""
+        """Apply a changed subscription."""
         if self.started:
             self._track_topics()
             if self.group is not None:
@@ -359,7 +359,7 @@ class ConsumerCore:
             self._on_metadata(self.cluster.metadata)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are the partitions now."""
+        """Replace the assigned partitions."""
         wanted = dict.fromkeys(partitions)
         if self.group is not None:
             self.group.commits.let_go(self.assignment.partitions.difference(wanted))
@@ -369,7 +369,7 @@ class ConsumerCore:
             self._look_for_refused()
 
     def unsubscribe(self) -> None:
-        """Read nothing, and want nothing."""
+        """Drop the subscription and the assignment."""
         if self.group is not None:
             if self.subscription.manual:
                 self.group.commits.let_go(self.assignment.partitions)
@@ -381,7 +381,7 @@ class ConsumerCore:
             self._look_for_refused()
 
     def _track_topics(self) -> None:
-        """Keep the metadata of what is read, and of what the group's leader watches."""
+        """Track the metadata of the subscribed topics, and of those the group's leader watches."""
         names: frozenset[str] | None = None
         if self.subscription.pattern is None:
             names = self.subscription.topics
@@ -394,10 +394,10 @@ class ConsumerCore:
     # --- positions
 
     def seek(self, state: PartitionState, offset: int, epoch: int | None = None) -> None:
-        """Read on from an offset.
+        """Continue reading at an offset.
 
         Args:
-            epoch: Leader epoch of the record before it, where it is known.
+            epoch: Leader epoch of the record before it, if known.
         """
         self.buffer.forget(state)
         state.seek(offset, UNKNOWN_EPOCH if epoch is None else epoch)
@@ -405,11 +405,11 @@ class ConsumerCore:
         self.resolver.announce()
 
     def give_back(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
-        """Return to the first record of a batch, whatever was read behind it since: to go on from
-        there would pass over the batch.
+        """Return to the first record of a batch, whatever was read after it since: otherwise the
+        batch would be skipped.
 
-        Nothing changes if the partition is gone, if the application or the reset policy chose
-        another position since, or if the log was cut before the batch.
+        Nothing changes if the partition was revoked, if the application or the reset policy chose
+        another position since, or if the log was truncated before the batch.
 
         Args:
             generation: The state's, when the batch was taken.
@@ -422,11 +422,11 @@ class ConsumerCore:
                 self.seek(state, offset, epoch)
 
     async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
-        """Read on from an end of the partitions; returns when their positions are known.
+        """Continue reading at one end of the partitions; returns when their positions are known.
 
         Raises:
-            KafkaTimeoutError: They were not in time; the look-up goes on.
-            KafkaError: A broker's answer about one of them.
+            KafkaTimeoutError: A position was not known in time; the lookup continues.
+            KafkaError: A broker returned an error for a partition.
         """
         self._check_running()
         for state in states:
@@ -441,7 +441,7 @@ class ConsumerCore:
                 raise state.error
 
     async def position(self, tp: TopicPartition) -> int:
-        """The position of an assigned partition, waiting until it is known."""
+        """Return the position of an assigned partition, waiting until it is known."""
         deadline = self.deadline()
         while True:
             state = self.positions.state(tp)
@@ -452,10 +452,10 @@ class ConsumerCore:
             self._check_running()
             await self.resolver.wait([state], deadline)
 
-    # --- what the parts tell one another
+    # --- callbacks of the parts
 
     def _on_metadata(self, metadata: Metadata) -> None:
-        """New metadata: follow the leaders, and the subscription its topics."""
+        """Update the subscription, the leaders and the group from new metadata."""
         if self.closed:
             return
         partitions = self.subscription.on_metadata(
@@ -465,14 +465,14 @@ class ConsumerCore:
             self.assignment.replace(partitions)
         self.fetcher.on_metadata(metadata)
         self.validation.on_metadata()
-        self.resolver.wake()  # a topic that was made again may be looked up anew
+        self.resolver.wake()  # a recreated topic may need a new lookup
         self._ask_for_lost()
         if self.group is not None:
             self.group.on_metadata(metadata)
         self._look_for_refused()
 
     def _look_for_refused(self) -> None:
-        """Let reads raise what brokers refuse of what is wanted now, and nothing else of that."""
+        """Let reads raise the brokers' errors for the topics that are subscribed to now."""
         known = self.cluster.metadata.topics
         refused: dict[type[KafkaError], list[str]] = {}
         for name in sorted(self.subscription.topics):
@@ -480,13 +480,13 @@ class ConsumerCore:
             if topic is not None and topic.refused and topic.error is not None:
                 refused.setdefault(topic.error, []).append(name)
         if not self._failed:
-            # What the application may not read comes first, as in Java.
+            # Authorization errors come first, as in Java.
             kind = next(iter(sorted(refused, key=lambda kind: kind is InvalidTopicError)), None)
             self.reader.fail(None if kind is None else kind(*refused[kind]))
 
     def _ask_for_lost(self) -> None:
-        """Have metadata asked for again, ever more seldom, while it names no leader of something
-        that is read: what it does not tell at all, it does not ask about by itself."""
+        """Request metadata again, with increasing backoff, while an assigned partition has no known
+        leader: the cluster does not do this for partitions that the metadata lacks."""
         if all(state.node != NOWHERE for state in self.positions):
             self._lost = 0
         elif not self._asks_for_lost:
@@ -535,7 +535,7 @@ class ConsumerCore:
             self._tasks.spawn(self._decode_in_thread(state, records), f"decode {state.tp}")
 
     async def _decode_in_thread(self, state: PartitionState, records: RecordSet) -> None:
-        """Read on in a set of large compressed batches without holding up the event loop."""
+        """Decode a set of large compressed batches without blocking the event loop."""
         limit = CHUNK if self.options.deserializes else HEAVY_CHUNK
         decoded: list[Record] | KafkaError
         try:
@@ -548,7 +548,7 @@ class ConsumerCore:
         except Exception:
             if state.records is records:
                 raise
-            return  # it was closed while the thread was at it, which may find anything then
+            return  # the set was closed while the thread read it, so any error may occur
         self.buffer.install(state, records, decoded)
         self._waiters.wake()
 
@@ -556,7 +556,7 @@ class ConsumerCore:
         self.resolver.wake()
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
-        """A task ended by a mistake of ours: tell the application instead of hanging."""
+        """A task crashed because of a bug: let reads raise it instead of hanging."""
         log.error("%s failed", name, exc_info=error)
         if not self.closed:
             self._failed = True

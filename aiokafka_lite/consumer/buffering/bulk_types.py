@@ -1,11 +1,11 @@
-"""What is handed out in bulk: a run of one partition's records, and where it leaves the consumer.
+"""The results of bulk reads: a run of one partition's records, and the position after it.
 
     async for batch in batches:
         store(batch.records)
         await consumer.commit(batch.offsets)
 
-Both kinds tell the offset after the run, past the control records and gaps behind it, and the epoch
-of the leader that wrote what is before it: what to commit once the run is processed (KIP-320).
+Both kinds hold what to commit once the run is processed (KIP-320): the offset after the run, past
+the control records and gaps that follow it, and the leader epoch of the record before that offset.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["ColumnBatch", "RecordBatch"]
 
 
 class _Taken:
-    """Whose, and from where to where.
+    """The partition and the offsets of a run.
 
     Attributes:
-        topic_partition: Whose.
+        topic_partition: The partition of the run.
         start: The consumer's position before the run.
-        start_epoch: Of the leader that wrote the record before that; -1 unknown.
-        next_offset: Its position after the run.
-        leader_epoch: Of the leader that wrote the last record; -1 unknown.
+        start_epoch: Leader epoch of the record before that; -1 unknown.
+        next_offset: The consumer's position after the run.
+        leader_epoch: Leader epoch of the last record; -1 unknown.
     """
 
     __slots__ = ("leader_epoch", "next_offset", "start", "start_epoch", "topic_partition")
@@ -48,7 +48,7 @@ class _Taken:
 
     @property
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit once the run is processed."""
+        """The offsets to commit once the run is processed."""
         epoch = None if self.leader_epoch < 0 else self.leader_epoch
         return {self.topic_partition: OffsetAndMetadata(self.next_offset, "", epoch)}
 
@@ -57,7 +57,7 @@ class RecordBatch(_Taken):
     """Consecutive records of one partition.
 
     Attributes:
-        records: In offset order, never empty; the application's to keep or change.
+        records: In offset order, never empty. The application may keep or change the list.
     """
 
     __slots__ = ("records",)
@@ -87,10 +87,10 @@ class RecordBatch(_Taken):
 class ColumnBatch(_Taken):
     """Consecutive records of one partition as columns: numbers and ranges of bytes.
 
-    The columns refer to the memory of the fetch response; whoever keeps them keeps that too.
+    The columns refer to the memory of the fetch response and keep it alive.
 
     Attributes:
-        columns: A column a field; see `aiokafka_lite.record.columnar.columns.Columns`.
+        columns: One column per field; see `aiokafka_lite.record.columnar.columns.Columns`.
     """
 
     __slots__ = ("columns",)

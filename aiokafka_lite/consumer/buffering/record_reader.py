@@ -1,12 +1,12 @@
-"""The application's side of the buffer: one record, or lists of them, waiting where need be.
+"""The application's side of the buffer: returns one record, or lists of them, waiting if necessary.
 
 Non-obvious:
 
-- Taking is synchronous and comes last: between the moment a record leaves the buffer and the
-  moment the caller has it there is no await. So a cancelled or timed-out read loses nothing.
-- The event loop is let run after every `LOOP_BREATH` seconds of reading without a pause: an
-  application that never suspends starves neither the network nor its other tasks. That costs a
-  few nanoseconds a record.
+- Taking is synchronous and comes last: there is no await between the moment a record leaves the
+  buffer and the moment the caller has it. So a cancelled or timed-out read loses no record.
+- Reads let the event loop run after every `LOOP_BREATH` seconds without a pause: an application
+  that never suspends starves neither the network nor its other tasks. That costs a few nanoseconds
+  per record.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError, KafkaE
 from aiokafka_lite.structs import TopicPartition
 
 CHUNK: Final = 256
-"""Records decoded at once for reading one by one: enough to forget the cost of a call, few enough
-to stay in the cache."""
+"""Records decoded at once for reads of single records: enough to make the cost of a call
+negligible, few enough to stay in the cache."""
 
 DESERIALIZED_CHUNK: Final = 32
-"""The same where deserializers run: they may be slow, and the loop waits for a chunk of them."""
+"""The same with deserializers: they may be slow, and a chunk of them blocks the event loop."""
 
 LOOP_BREATH: Final = 0.002
-"""Seconds of reading without a pause after which the event loop is let run once."""
+"""Seconds of reading without a pause after which reads let the event loop run once."""
 
 Taken = TypeVar("Taken")
 
 
 class ReadWatch(Protocol):
-    """Who wants to know that the application reads: its group."""
+    """The observer of reads: the consumer's group."""
 
     def on_read(self, waiting: bool) -> None:
-        """Records are asked for.
+        """The application requests records.
 
         Args:
-            waiting: Somebody waits for them, until the next call.
+            waiting: True if a read waits for records, until the next call.
         """
 
     def raise_failure(self) -> None:
-        """Raise what lets every read fail, if anything does."""
+        """Raise the error that lets every read fail, if any."""
 
 
 class Reader:
-    """Hands buffered records to the application.
+    """Returns buffered records to the application.
 
     Args:
         positions: The assigned partitions.
-        buffer: Where records come from.
-        waiters: Where this waits, and who wakes it.
+        buffer: The source of records.
+        waiters: Registers and wakes waiting reads.
         deserializes: Whether decoding a chunk runs code of the application.
         check_home: Raises in another event loop than the consumer's.
     """
@@ -71,14 +71,14 @@ class Reader:
         check_home: Callable[[], None],
     ) -> None:
         self.stopped = False
-        self.begun = False  # by the start of the consumer; before it, nothing would ever come
+        self.begun = False  # set by `start`; before it, a read would wait forever
         self.error: KafkaError | None = None
-        """What every read raises: something about the whole consumer. Written by its owner."""
+        """The error of the whole consumer, which every read raises. Written by its owner."""
         self.watch: ReadWatch | None = None
-        """Called on each way through here: once a chunk, not once a record."""
+        """Called once per chunk, not once per record."""
         self.in_listener: Callable[[], bool] | None = None
-        """Whether the task that runs is telling a rebalance listener, which would wait for ever.
-        Asked as often."""
+        """Returns True if the current task is calling a rebalance listener, which would wait
+        forever. Called once per chunk."""
         self._positions = positions
         self._buffer = buffer
         self._waiters = waiters
@@ -86,23 +86,23 @@ class Reader:
         self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
 
     def stop(self) -> None:
-        """End all reads: pending ones and those to come."""
+        """End all pending and future reads."""
         self.stopped = True
         self._buffer.delivery.current = EMPTY
         self._waiters.wake()
 
     def fail(self, error: KafkaError | None) -> None:
-        """Let every read raise `error`, until None takes it back."""
+        """Let every read raise `error`, until it is set to None."""
         self.error = error
         if error is not None:
             self._waiters.wake()
 
     async def next_record(self, among: Collection[TopicPartition] = ()) -> Record:
-        """The next record of any, or of the given partitions.
+        """Return the next record of any partition, or of the given ones.
 
         Raises:
-            ConsumerStoppedError: Stopped, before or while waiting.
-            KafkaError: Of the consumer, or of the partition whose turn it is.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+            KafkaError: The consumer, or the next partition in line, has failed.
 
         Cancellation: safe at every point; nothing is lost.
         """
@@ -120,13 +120,13 @@ class Reader:
             record = delivery.take()
             if record is not None:
                 return record
-            await self._begin()  # decoding took long, or somebody else has read all the time
+            await self._begin()  # decoding took long, or another task kept reading
 
     async def next_or_end(self) -> Record:
-        """`next_record` for an iteration, which ends silently when the consumer is stopped.
+        """`next_record` for an iteration, which ends when the consumer is stopped.
 
         Raises:
-            StopAsyncIteration: Stopped.
+            StopAsyncIteration: The consumer was stopped.
         """
         try:
             return await self.next_record()
@@ -136,20 +136,20 @@ class Reader:
     async def next_lists(
         self, among: Collection[TopicPartition], limit: int | None, timeout: float
     ) -> dict[TopicPartition, list[Record]]:
-        """Lists of records by partition: what is buffered, or the first to come within `timeout`.
+        """Return lists of records by partition: those buffered, or the first within `timeout`.
 
         Args:
-            among: The partitions wanted; empty for all.
-            limit: Most records altogether, or None.
+            among: The partitions to read; empty for all.
+            limit: Maximum records in total, or None.
             timeout: Seconds to wait for the first record.
 
         Returns:
-            At most one response's records of each partition; empty if none came in time, or if
+            At most one response's records of each partition; empty if none arrived in time, or if
             the consumer was stopped meanwhile.
 
         Raises:
-            ConsumerStoppedError: Stopped before.
-            KafkaError: As in `next_record`.
+            ConsumerStoppedError: The consumer was stopped before the call.
+            KafkaError: As for `next_record`.
 
         Cancellation: safe at every point; nothing is lost.
         """
@@ -162,8 +162,8 @@ class Reader:
             if lists:
                 return lists
             if deadline is None:
-                # Who polls without waiting waits for one pass of the loop all the same: so it is
-                # known what is wanted, should others hold the memory.
+                # Even without a timeout, wait for one iteration of the event loop: this registers
+                # the requested partitions, in case others hold the memory.
                 deadline = loop.time() + max(timeout, 0)
             elif loop.time() >= deadline:
                 break
@@ -171,11 +171,11 @@ class Reader:
         return {}
 
     async def until_taken(self, take: Callable[[], Taken | None]) -> Taken:
-        """What `take` hands out of the buffer, waiting until it gives something.
+        """Return the result of `take`, waiting until it is not None.
 
         Raises:
-            ConsumerStoppedError: Stopped, before or while waiting.
-            KafkaError: As in `next_record`.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+            KafkaError: As for `next_record`.
 
         Cancellation: safe at every point; nothing is lost.
         """
@@ -186,11 +186,11 @@ class Reader:
         return taken
 
     def on_free(self) -> None:
-        """What one reader kept from others may be read by all: let them look."""
+        """Wake all reads: a partition that one reader held is available again."""
         self._waiters.wake()
 
     def check_begun(self) -> None:
-        """Raises IllegalStateError before the start: who read then would wait for ever."""
+        """Raise IllegalStateError before `start`: a read would wait forever."""
         if not self.begun:
             raise IllegalStateError("The consumer is not started")
 
@@ -217,13 +217,13 @@ class Reader:
         return {state for state in states if state is not None}
 
     async def _begin(self) -> None:
-        """Before something is taken: raise what there is to raise, and let the loop run if reading
-        has kept it from that for long. A read that will find nothing waits anyway."""
+        """Raise pending errors, and let the event loop run if reads have blocked it for long. A
+        read that finds nothing waits anyway."""
         try:
             self._check()
         except Exception:
             if monotonic() >= self._buffer.delivery.until:
-                await self._breathe()  # who reads on and on, whatever is raised, starves nobody
+                await self._breathe()  # yield even if every read raises
             raise
         if monotonic() >= self._buffer.delivery.until and self._buffer.waiting:
             await self._breathe()

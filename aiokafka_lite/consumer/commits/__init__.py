@@ -1,1 +1,1 @@
-"""Committing offsets: when the application asks, by the clock, and at the end."""
+"""Offset commits: by the application, periodic, and on `stop`."""

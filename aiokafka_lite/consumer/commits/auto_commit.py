@@ -1,18 +1,18 @@
-"""What a consumer commits, and when: at the application's word, by the clock, and at the end.
+"""Decides which offsets a consumer commits, and when: on request, periodically, and on `stop`.
 
-The clock commits only what is done with. As in Java, where the clock is looked at by poll, a
-record is done with when the application asks for the next one: what was handed out before a read
-that begins, or that is waiting, may be committed, and a record that is still being worked on may
-not. So when the time has come and nobody waits, the commit is `due`, and the next read begins it.
-When partitions are given back or the consumer ends, there is no later: then everything counts that
-was handed out, but for what a block of `batches` is at work on: whoever is next reads that again.
+The periodic commit covers only processed records. As in Java, where poll checks the timer, a record
+counts as processed when the application requests the next one: records delivered before a read that
+begins or waits may be committed, a record still being processed may not. So if the timer expires
+while no read waits, the commit is `due`, and the next read begins it. When partitions are revoked
+or the consumer stops, there is no next read: then all delivered records count, except a batch in
+progress in a block of `batches`, which the next owner reads again.
 
 Non-obvious:
 
-- What ends a partition's time here overtakes the clock's commit, which it contains.
-- What has not moved since it was committed is not committed again by the clock, but once in
-  `AGAIN_AFTER`: brokers before 2.1 forget offsets by the time of their commit (KIP-211).
-- Nothing here is timed for who does not read: the clock starts with the first read.
+- The commit before a revocation replaces a periodic commit in progress, whose offsets it contains.
+- The periodic commit repeats an unchanged offset only once per `AGAIN_AFTER`: brokers before 2.1
+  expire offsets by the time of their commit (KIP-211).
+- The timer starts with the first read: without reads, nothing is timed.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ __all__ = ["CommitOptions", "Commits"]
 log = logging.getLogger(__name__)
 
 AGAIN_AFTER: Final = 600.0
-"""Seconds after which the clock commits everything, moved or not. Old brokers' shortest sensible
-retention is far longer (a day by default)."""
+"""Seconds after which a periodic commit includes unchanged offsets. The retention of old brokers is
+far longer (a day by default)."""
 
 
 class CommitOptions(Protocol):
-    """As much of the consumer's options as committing needs; durations in seconds."""
+    """The consumer's options that commits need; durations in seconds."""
 
     @property
     def enable_auto_commit(self) -> bool:
-        """Whether what was given is committed without being asked."""
+        """True if delivered records are committed automatically."""
 
     @property
     def auto_commit_interval(self) -> float:
-        """Between two commits by the clock."""
+        """Time between two periodic commits."""
 
     @property
     def request_timeout(self) -> float:
-        """How long a commit by the clock is tried."""
+        """How long a periodic commit is retried."""
 
 
 class Commits:
@@ -68,17 +68,17 @@ class Commits:
     Args:
         store: The group's offsets.
         positions: The assigned partitions.
-        options: The consumer's.
-        tasks: Owner of the commits by the clock.
+        options: The consumer's options.
+        tasks: Owner of the tasks of periodic commits.
         loop: The event loop.
-        driver: Whose member commits, or None: partitions are assigned by hand only.
-        shared: Whether the partitions come from the group now; by default whenever there is a
-            driver. Where the application assigns them, nobody of the group commits.
+        driver: The driver of the member that commits, or None with manual assignment only.
+        shared: Returns True if the group assigns the partitions now; by default, True if there is
+            a driver. With manual assignment, commits carry no member identity.
 
     Attributes:
-        due: Whether the next read begins a commit.
-        delivery: What the fast path of reads takes from: emptied when a commit is due, so that
-            the next read passes by `on_read`. Set by the owner.
+        due: True if the next read begins a commit.
+        delivery: The source of the fast path of reads. It is emptied when a commit is due, so that
+            the next read calls `on_read`. Set by the owner.
     """
 
     def __init__(
@@ -102,20 +102,20 @@ class Commits:
             store, positions, loop, driver, shared or (lambda: driver is not None)
         )
         self._closed = False
-        self._waiting = False  # a read, at this moment
+        self._waiting = False  # a read waits at this moment
         self._timer: asyncio.TimerHandle | None = None
         self._by_clock: asyncio.Task[None] | None = None
         self._let_go: set[asyncio.Task[None]] = set()
-        self._everything_at = 0.0  # loop time from which the clock commits all again
+        self._everything_at = 0.0  # loop time of the next periodic commit of unchanged offsets
 
     @property
     def counters(self) -> CommitCounters:
-        """What was committed so far."""
+        """The counters of all commits."""
         return self._committer.counters
 
     @property
     def on_committed(self) -> Callable[[Offsets], None] | None:
-        """Told what was committed, by whatever way. What it raises is a mistake."""
+        """Called with the offsets of every successful commit. It must not raise."""
         return self._committer.on_committed
 
     @on_committed.setter
@@ -124,26 +124,26 @@ class Commits:
 
     @property
     def member(self) -> bool:
-        """Whether this is a member of the group now."""
+        """True if the consumer is a member of the group now."""
         return self._committer.is_member
 
-    # --- at the application's word
+    # --- on request
 
     async def commit(self, offsets: Offsets | None, deadline: float) -> None:
-        """Commit.
+        """Commit offsets.
 
         Args:
-            offsets: None: of all assigned partitions, what was handed out.
-            deadline: Loop time after which no more is tried.
+            offsets: None for those of the delivered records of all assigned partitions.
+            deadline: Loop time after which the commit is not retried.
 
         Raises:
-            CommitFailedError: This is no member of the group (any more), or a rebalance is under
-                way; its cause tells which. The partitions may be someone else's.
-            FencedInstanceIdError: Another process has this one's `group_instance_id`.
-            KafkaTimeoutError: It was not done by the deadline.
-            KafkaError: What else the coordinator answered; see `OffsetStore.commit`.
+            CommitFailedError: The consumer is not a member of the group, or a rebalance is in
+                progress, as its cause says. Another member may own the partitions.
+            FencedInstanceIdError: Another process uses the same `group_instance_id`.
+            KafkaTimeoutError: The commit was not completed by the deadline.
+            KafkaError: The coordinator returned another error; see `OffsetStore.commit`.
 
-        Cancellation: stops the wait; it may be committed all the same.
+        Cancellation: stops the wait; the commit may still take place.
         """
         if offsets is None:
             offsets = self.given()
@@ -151,7 +151,7 @@ class Commits:
             state = self._positions.get(tp)
             work = None if state is None else state.at_work
             if work is not None and committed.offset > work.offset:
-                # At once: an auto-commit that is made up before this one is through comes later.
+                # Now, because an auto-commit prepared before this one completes is sent after it.
                 work.offset = committed.offset
                 epoch = committed.leader_epoch
                 work.epoch = UNKNOWN_EPOCH if epoch is None else epoch
@@ -160,14 +160,15 @@ class Commits:
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> dict[TopicPartition, Committed]:
-        """What the group has committed; partitions that it has not committed for are missing.
+        """Return the group's committed offsets; partitions without one are missing.
 
-        A member of KIP-848's kind asks as one, so that it never reads what the last owner of a
-        partition has yet to overwrite. For the same reason this waits for the commits of
-        partitions that the application gave up a moment ago: it may have been assigned them again.
+        With KIP-848 the request carries the member's identity, so that it never returns an offset
+        that the previous owner of a partition is about to overwrite. For the same reason this waits
+        for pending commits of partitions that the application just gave up: it may have assigned
+        them again.
 
         Raises:
-            KafkaError: As of `OffsetStore.fetch`.
+            KafkaError: As for `OffsetStore.fetch`.
 
         Cancellation: safe.
         """
@@ -182,12 +183,12 @@ class Commits:
         settled: bool = True,
         at_work: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """How far the application has come: after the last record handed out, in each partition.
+        """Return the application's positions: after the last delivered record of each partition.
 
         Args:
-            partitions: Only of these; None: of all.
-            settled: Also of those that are committed at that offset already.
-            at_work: Also what a block of `batches` is still at work on.
+            partitions: Only these; None for all.
+            settled: Include partitions whose offset is already committed.
+            at_work: Include batches in progress in a block of `batches`.
         """
         states: Iterable[PartitionState | None] = self._positions
         if partitions is not None:
@@ -196,7 +197,7 @@ class Commits:
         given: dict[TopicPartition, OffsetAndMetadata] = {}
         for state in states:
             if state is None or state.remade or state.rival_id is not None:
-                continue  # what is handed out is, perhaps, of a topic that is gone
+                continue  # the delivered records may belong to a deleted topic
             work = None if at_work else state.at_work
             position, epoch = state.standing() if work is None else (work.offset, work.epoch)
             if position is not None and (settled or not is_settled(state, position)):
@@ -204,13 +205,13 @@ class Commits:
                 given[state.tp] = OffsetAndMetadata(position, "", known)
         return given
 
-    # --- by the clock
+    # --- periodic commits
 
     def on_read(self, waiting: bool = False) -> None:
-        """A read is under way that has taken nothing yet: what was handed out before is done with.
+        """A read has begun and taken no record yet: the records delivered before are processed.
 
         Args:
-            waiting: It waits for records, until the next call of this.
+            waiting: True if the read waits for records, until the next call.
         """
         self._waiting = waiting
         if self.due:
@@ -219,7 +220,7 @@ class Commits:
             self._arm(self._loop.time() + self._options.auto_commit_interval)
 
     def on_change(self) -> None:
-        """The membership moved: who waits for its next epoch may look."""
+        """The membership changed: wake the commits that wait for its next epoch."""
         self._committer.on_change()
 
     def _arm(self, at: float) -> None:
@@ -238,10 +239,10 @@ class Commits:
             self.delivery.current = EMPTY
 
     def _begin(self) -> None:
-        """Commit what was given so far, in the background."""
+        """Commit the processed records in the background."""
         self.due = False
         next_at = self._loop.time() + self._options.auto_commit_interval
-        # What has not moved is committed again now and then.
+        # Unchanged offsets are committed again every `AGAIN_AFTER` seconds.
         offsets = self.given(settled=self._loop.time() >= self._everything_at, at_work=False)
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
             self._arm(next_at)
@@ -249,13 +250,13 @@ class Commits:
         turn = self._committer.take_turn()
         commit = self._commit_by_clock(offsets, next_at, turn)
         self._by_clock = self._tasks.spawn(commit, "auto-commit")
-        # It may be cancelled before its first step.
+        # The task may be cancelled before its first step.
         self._by_clock.add_done_callback(lambda _: turn.end())
 
     async def _commit_by_clock(self, offsets: Offsets, next_at: float, turn: Turn) -> None:
         now = self._loop.time()
         try:
-            # One topic that was deleted must not hold up the commits of all others.
+            # A deleted topic must not delay the commits of all others.
             await self._committer.commit(
                 offsets,
                 now + self._options.request_timeout,
@@ -271,15 +272,15 @@ class Commits:
             self._by_clock = None
             self._arm(max(next_at, self._loop.time()))
 
-    # --- at the end
+    # --- last commits
 
     async def before_revoke(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Auto-commit what was given of partitions that the group takes. Never raises a KafkaError:
-        whatever the outcome, they have to go.
+        """Auto-commit partitions that are about to be revoked. Never raises a KafkaError, because
+        they are revoked in any case.
 
         Args:
-            partitions: Still assigned, though nothing more of them is handed out.
-            deadline: Loop time after which they go uncommitted.
+            partitions: Still assigned, but withheld.
+            deadline: Loop time after which they are revoked uncommitted.
         """
         if self._options.enable_auto_commit and partitions:
             await self._overtake()
@@ -287,11 +288,11 @@ class Commits:
             await self.commit_last(offsets, deadline)
 
     async def at_close(self, deadline: float) -> None:
-        """The consumer ends: auto-commit everything given of what is still assigned. Never raises
-        a KafkaError. The clock stops.
+        """Stop the timer, and auto-commit all assigned partitions before the consumer closes. Never
+        raises a KafkaError.
 
         Args:
-            deadline: Loop time after which it ends uncommitted.
+            deadline: Loop time after which the consumer closes without the commit.
         """
         self.close()
         await self._overtake()
@@ -300,8 +301,8 @@ class Commits:
             await asyncio.wait(self._let_go, timeout=max(0.0, deadline - self._loop.time()))
 
     def let_go(self, partitions: Collection[TopicPartition]) -> None:
-        """The application itself gives up partitions that it was assigned by hand: auto-commit what
-        was given of them, in the background. Call it while they are still assigned."""
+        """Auto-commit manually assigned partitions that the application gives up, in the
+        background. Call it while they are still assigned."""
         offsets = self.given(partitions, settled=False, at_work=False)
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
@@ -315,15 +316,16 @@ class Commits:
     async def commit_last(
         self, offsets: Offsets, deadline: float, turn: Turn | None = None
     ) -> None:
-        """Auto-commit what was given of partitions that go, or are gone. Never raises a KafkaError.
+        """Auto-commit offsets of partitions that are being, or were, removed. Never raises a
+        KafkaError.
 
         Args:
-            deadline: Loop time after which no more is tried.
-            turn: Taken when the offsets were read, if that was before.
+            deadline: Loop time after which the commit is not retried.
+            turn: The turn taken when the offsets were read, if that was earlier.
         """
         try:
             if self._options.enable_auto_commit:
-                # A topic that was deleted would never be committed: all goes on (as in Java).
+                # Do not wait for a deleted topic, which can never be committed (as in Java).
                 await self._committer.commit(
                     offsets, deadline, missing_topics_may_come=False, turn=turn
                 )
@@ -331,7 +333,7 @@ class Commits:
             log.warning("The last auto-commit of %s failed: %s", named(offsets), error)
 
     def close(self) -> None:
-        """Stop the clock. Idempotent."""
+        """Stop the timer. Idempotent."""
         self._closed = True
         self.due = False
         if self._timer is not None:
@@ -339,9 +341,9 @@ class Commits:
             self._timer = None
 
     async def _overtake(self) -> None:
-        """End the clock's commit: what is committed now is newer."""
+        """Cancel the periodic commit: the commit that follows is newer."""
         task = self._by_clock
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait([task])
-            self._by_clock = None  # it may have been cancelled before its first step
+            self._by_clock = None  # the task may have been cancelled before its first step

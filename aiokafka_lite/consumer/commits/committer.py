@@ -1,15 +1,15 @@
-"""How a consumer commits: one commit at a time, as the member that it is when the request leaves.
+"""Sends commits one at a time, with the member's identity at the time of the request.
 
 Non-obvious:
 
-- Commits go in the order of the calls: a late answer to an earlier one cannot undo a later one.
-- When the member has become another (its epoch or generation rose) while it still owns the
-  partitions, a refused commit is sent again; after a stale epoch, when the next heartbeat has told
-  the epoch of now (Java fails then, but for its own commit before a revocation).
-- Nothing else would be refused by the coordinator, which knows members and not what they own: so a
-  commit that had to wait, or is tried again, is given up here if a partition went meanwhile. Its
-  new owner may have gone further.
-- The membership is told of every refusal, with the identity that was refused.
+- Commits are sent in the order of the calls: an earlier one that is delayed cannot undo a later
+  one.
+- If the member's epoch or generation rose while it still owns the partitions, a rejected commit is
+  sent again; after a stale epoch, once a heartbeat has returned the current epoch (Java fails then,
+  except for its own commit before a revocation).
+- The coordinator checks members, not their partitions: so a commit that waited, or is retried, is
+  abandoned here if a partition was revoked meanwhile. Its new owner may have read further.
+- The membership receives every rejection, with the identity that was rejected.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = ["CommitCounters", "Committer", "Member", "Offsets", "Turn", "named"]
 log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
-"""What is committed."""
+"""The offsets to commit."""
 
 _LOOK_AGAIN: Final = 0.1
-"""Seconds that lie between a stale epoch and the next attempt at least; after as many, who waits
-for the member's next epoch looks for itself."""
+"""Minimum seconds between a stale epoch and the next attempt; also the interval at which a commit
+that waits for the member's next epoch polls it."""
 
 _OUT_OF_GROUP: Final = (
     FencedMemberEpochError,
@@ -56,37 +56,37 @@ _OUT_OF_GROUP: Final = (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-"""Refusals of who commits, not of what: the member is out, or has become another."""
+"""Errors that reject the member's identity: it was removed, or its epoch changed."""
 
 
 _GIVEN_UP: Final = "given up"
 
 _Holding: TypeAlias = PartitionState | Literal["given up"] | None
-"""How a consumer has a partition: it is assigned (by this very assignment); the application has
-unsubscribed from it, and it is the member's still; or neither."""
+"""How a consumer holds a partition: it is assigned (the state identifies the assignment); the
+application unsubscribed, but the member still owns it; or neither."""
 
 
 class Member(Protocol):
-    """As much of the group's driver as committing needs."""
+    """The part of the group's driver that commits need."""
 
     @property
     def membership(self) -> Membership:
-        """The machine."""
+        """The membership state machine."""
 
     def wake(self) -> None:
-        """Look what it wants: it was told something."""
+        """Process the machine's pending actions after an event."""
 
 
 @dataclass(slots=True)
 class CommitCounters:
-    """What was committed so far, for metrics.
+    """Commit counters for metrics.
 
     Attributes:
-        commits: Commits that succeeded.
-        failures: Commits that did not.
-        time: Seconds that those that succeeded took, in all.
-        slowest: The longest of them.
-        last: Loop time when the last one succeeded, -1 for never.
+        commits: Successful commits.
+        failures: Failed commits.
+        time: Total seconds of successful commits.
+        slowest: Seconds of the slowest successful commit.
+        last: Loop time of the last successful commit, -1 for never.
     """
 
     commits: int = 0
@@ -97,10 +97,10 @@ class CommitCounters:
 
 
 class Turn:
-    """A place in line: taken at once, waited for later.
+    """A place in the queue of commits: taken at once, awaited later.
 
     Args:
-        line: All that were taken and have not ended, the one whose turn it is first.
+        line: All turns that have not ended; the current one is first.
     """
 
     def __init__(self, line: deque[Turn]) -> None:
@@ -109,10 +109,10 @@ class Turn:
         line.append(self)
 
     async def come(self, deadline: float) -> None:
-        """Wait for it.
+        """Wait for this turn.
 
         Raises:
-            KafkaTimeoutError: Those before it had not ended by the deadline.
+            KafkaTimeoutError: The turns before it had not ended by the deadline.
         """
         if self._line[0] is self:
             return
@@ -124,7 +124,7 @@ class Turn:
             raise KafkaTimeoutError("An earlier commit was not through in time") from None
 
     def end(self) -> None:
-        """Let the next one go; idempotent."""
+        """Start the next turn. Idempotent."""
         if self in self._line:
             self._line.remove(self)
         if self._line:
@@ -140,12 +140,12 @@ class Committer:
         store: The group's offsets.
         positions: The assigned partitions.
         loop: The event loop.
-        driver: Whose member commits, or None: partitions are assigned by hand only.
-        shared: Whether the partitions come from the group now. Where the application assigns
-            them, nobody of the group commits.
+        driver: The driver of the member that commits, or None with manual assignment only.
+        shared: Returns True if the group assigns the partitions now. With manual assignment,
+            commits carry no member identity.
 
     Attributes:
-        on_committed: Told what was committed. What it raises is a mistake.
+        on_committed: Called with the committed offsets. It must not raise.
     """
 
     def __init__(
@@ -164,27 +164,27 @@ class Committer:
         self._driver = driver
         self._shared = shared
         self._line: deque[Turn] = deque()
-        self._changed = asyncio.Event()  # set when the membership moved
-        # What each partition was committed at; the state tells whether it was lost meanwhile.
+        self._changed = asyncio.Event()  # set when the membership changed
+        # The last committed offset of each partition; the state identifies its assignment.
         self._settled: dict[TopicPartition, tuple[PartitionState, int]] = {}
 
     @property
     def may_commit(self) -> bool:
-        """Whether there is one to commit as."""
+        """True if the consumer is in a state to commit."""
         return self.is_member or self._driver is None or not self._shared()
 
     @property
     def is_member(self) -> bool:
-        """Whether it is a member of the group now."""
+        """True if the consumer is a member of the group now."""
         return self._identity_now() is not None
 
     def is_settled(self, state: PartitionState, offset: int) -> bool:
-        """Whether that is what was committed last for a partition since it was assigned."""
+        """True if `offset` was the last commit of a partition since it was assigned."""
         settled = self._settled.get(state.tp)
         return settled is not None and settled[0] is state and settled[1] == offset
 
     def on_change(self) -> None:
-        """The membership moved: who waits for its next epoch may look."""
+        """The membership changed: wake the commits that wait for its next epoch."""
         self._changed.set()
 
     async def commit(
@@ -195,13 +195,13 @@ class Committer:
         missing_topics_may_come: bool = True,
         turn: Turn | None = None,
     ) -> None:
-        """Commit, after those that were begun before.
+        """Commit, after all earlier commits.
 
         Args:
-            turn: Taken before, by `take_turn`, when the offsets were read; it is ended.
+            turn: Taken with `take_turn` when the offsets were read; this call ends it.
 
         Raises:
-            CommitFailedError, KafkaError: As of `Commits.commit`.
+            CommitFailedError, KafkaError: As for `Commits.commit`.
         """
         turn = self.take_turn() if turn is None else turn
         try:
@@ -211,8 +211,8 @@ class Committer:
             turn.end()
 
     def take_turn(self) -> Turn:
-        """A place in line for a commit that is about to begin in another task: what is committed
-        later does not overtake it."""
+        """Reserve a turn for a commit that will begin in another task: later commits cannot
+        overtake it."""
         return Turn(self._line)
 
     async def _commit(
@@ -237,7 +237,7 @@ class Committer:
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> dict[TopicPartition, Committed]:
-        """What the group has committed; see `Commits.committed`."""
+        """Return the group's committed offsets; see `Commits.committed`."""
         while True:
             sent: CommitIdentity | None = None
 
@@ -293,15 +293,15 @@ class Committer:
                 log.debug("Committing %s again as %s: %s", named(offsets), sent, error)
 
     def _still_owns(self, owned: Mapping[TopicPartition, _Holding]) -> bool:
-        """Whether none of the partitions was taken away since (and perhaps given back, when
-        another member may have gone further)."""
+        """True if no partition was revoked since (and perhaps assigned again, after another member
+        may have read further)."""
         return all(
             before is None or now is before or now is _GIVEN_UP
             for before, now in zip(owned.values(), self._holdings(owned).values(), strict=True)
         )
 
     def _holdings(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, _Holding]:
-        """How this has partitions now, in their order."""
+        """Return how the consumer holds these partitions now, in the same order."""
         holdings: dict[TopicPartition, _Holding]
         holdings = dict(zip(partitions, map(self._positions.get, partitions), strict=True))
         if self._driver is not None and None in holdings.values():
@@ -318,13 +318,13 @@ class Committer:
         counters.slowest = max(counters.slowest, seconds)
         counters.last = self._loop.time()
 
-    # --- as whom
+    # --- the member's identity
 
     def _identity(self) -> CommitIdentity | None:
-        """As whom to commit now.
+        """Return the identity to commit with now.
 
         Raises:
-            CommitFailedError: The partitions come from the group, and this is no member of it.
+            CommitFailedError: The group assigns the partitions, and this is not a member of it.
         """
         identity = self._identity_now()
         if identity is None and self._driver is not None and self._shared():
@@ -337,20 +337,20 @@ class Committer:
         return identity
 
     def _modern_identity(self) -> CommitIdentity | None:
-        """As whom to read; the classic protocol's members read as nobody."""
+        """Return the identity to read offsets with; None with the classic protocol."""
         if self._driver is None or not isinstance(self._driver.membership, ConsumerMembership):
             return None
         return self._driver.membership.commit_identity()
 
     def _is_another(self, sent: CommitIdentity | None) -> bool:
-        """Whether this may commit now, and as another than the one that was refused."""
+        """True if this may commit now, with another identity than the rejected one."""
         return self.may_commit and self._identity_now() != sent
 
     def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> float:
-        """Let the membership know that it was refused.
+        """Pass a rejection to the membership.
 
         Returns:
-            When it was told, in loop time.
+            The current loop time.
         """
         now = self._loop.time()
         if self._driver is not None and sent is not None:
@@ -359,11 +359,11 @@ class Committer:
         return now
 
     async def _until_heard(self, sent: CommitIdentity, told_at: float, deadline: float) -> bool:
-        """Wait until the coordinator has told whether this is another member by now: by a heartbeat
-        that was sent since, or because it is one. A refusal is not repeated at once.
+        """Wait until the member has another identity, or a heartbeat sent since has confirmed this
+        one. A rejected request is not repeated at once.
 
         Returns:
-            False if it has not told by the deadline.
+            False if neither happened by the deadline.
         """
         not_before = told_at + _LOOK_AGAIN
         while (now := self._loop.time()) < deadline:
@@ -373,7 +373,7 @@ class Committer:
                 return True
             self._changed.clear()
             try:
-                # Not every heartbeat, nor every epoch, is announced.
+                # Not every heartbeat or epoch triggers `on_change`.
                 async with asyncio.timeout_at(min(deadline, max(not_before, now + _LOOK_AGAIN))):
                     await self._changed.wait()
             except TimeoutError:
@@ -395,6 +395,6 @@ def _rebalanced() -> CommitFailedError:
 
 
 def named(offsets: Collection[TopicPartition]) -> str:
-    """The first of them, for a log."""
+    """Format the first of the partitions for a log."""
     named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(offsets)[:5])
     return named + (f" and {len(offsets) - 5} more" if len(offsets) > 5 else "")

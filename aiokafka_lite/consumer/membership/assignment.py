@@ -1,11 +1,11 @@
-"""The partitions that are read now: each change of them, and which of them hand out records.
+"""The assigned partitions: their changes, and which of them deliver records.
 
-Two reasons keep a partition's records back: the application paused it, or the group has it in
-transit (its listener is being told that it came or goes). The second is no business of the
-application's: a pause or resume of a partition in transit counts once it has arrived.
+A partition's records are withheld for two reasons: the application paused it, or it is in transit
+(the rebalance listener is being called about it). The application does not see the second: a pause
+or resume of a partition in transit takes effect once it has arrived.
 
-Non-obvious: every change is synchronous. What was buffered or asked for of partitions that go is
-gone when `replace` returns, and nothing of a withheld one is handed out after `withhold`.
+Non-obvious: every change is synchronous. Buffered records and requests of removed partitions are
+discarded when `replace` returns, and no record of a withheld one is delivered after `withhold`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class Assignment:
-    """The assigned partitions of one consumer, between those who read, fetch and look up.
+    """The assigned partitions of one consumer; updates the buffer, the fetcher and the resolver.
 
     Attributes:
-        active: Whether brokers are asked for what is assigned: from the start to the end.
+        active: True while assigned partitions are fetched: from `start` to `stop`.
 
     Args:
-        cluster: Whose metadata tells the leaders.
-        positions: Written here only, as to which partitions there are.
-        buffer: Lets go of what is gone.
-        fetcher: Asks for what is there.
+        cluster: Its metadata contains the leaders.
+        positions: Only this class adds and removes their partitions.
+        buffer: Discards the records of removed partitions.
+        fetcher: Fetches the assigned partitions.
         resolver: Looks up where to begin.
-        waiters: Woken when there may be more to take.
-        leases: Broken for each partition that goes.
+        waiters: Woken when there may be more records to take.
+        leases: Broken for each removed partition.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class Assignment:
         self._fetcher = fetcher
         self._resolver = resolver
         self._waiters = waiters
-        self._in_transit: dict[PartitionState, bool] = {}  # and whether the application paused it
+        self._in_transit: dict[PartitionState, bool] = {}  # True if the application paused it
 
     @property
     def partitions(self) -> set[TopicPartition]:
-        """What is assigned, a new set."""
+        """A new set of the assigned partitions."""
         return self._positions.partitions()
 
     @property
     def paused(self) -> set[TopicPartition]:
-        """What the application has paused, a new set."""
+        """A new set of the partitions that the application paused."""
         return {state.tp for state in self._positions if self._in_transit.get(state, state.paused)}
 
     def is_in_transit(self, tp: TopicPartition) -> bool:
-        """Whether the group holds a partition back."""
+        """True if a rebalance withholds a partition."""
         return self._positions.get(tp) in self._in_transit
 
     def replace(
         self, partitions: Iterable[TopicPartition], *, withhold: Collection[TopicPartition] = ()
     ) -> None:
-        """These are the partitions now. Those that stay keep their position and their pause.
+        """Replace the assignment. Partitions that stay keep their position and their pause.
 
         Args:
-            withhold: Of those that come, what is in transit until `release`.
+            withhold: Added partitions that are in transit until `release`.
         """
         came, gone = self._positions.assign(partitions)
         if gone:
@@ -100,21 +100,21 @@ class Assignment:
             self._resolver.announce()
 
     def withhold(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out nothing more of these: the group takes them."""
+        """Deliver no more records of these partitions, which are in transit."""
         for state in self._of(partitions):
             self._in_transit.setdefault(state, state.paused)
             self._buffer.pause(state)
             self._fetcher.update(state)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """They have arrived: read what the application has not paused meanwhile."""
+        """End the transit: read the partitions that the application has not paused meanwhile."""
         for state in self._of(partitions):
             if self._in_transit.pop(state, True):
                 continue
             self.resume(state)
 
     def pause(self, state: PartitionState) -> None:
-        """Hand out and fetch nothing more of a partition: the application's wish."""
+        """Pause a partition for the application: deliver and fetch no more of it."""
         if state in self._in_transit:
             self._in_transit[state] = True
             return
@@ -131,6 +131,6 @@ class Assignment:
         self._waiters.wake()
 
     def _of(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
-        """The states of those that are still assigned: the application may have unsubscribed."""
+        """The states of the still assigned ones: the application may have unsubscribed."""
         states = (self._positions.get(tp) for tp in partitions)
         return [state for state in states if state is not None]

@@ -1,22 +1,22 @@
-"""The consumer as a member of its group: what the membership asks for, done to what is read.
+"""The consumer as a member of its group: applies the membership's changes to the assignment.
 
-`GroupDriver` runs the membership machine and asks this for each change; this stands between it and
-the application: partitions that go are withheld, committed, told to the listener, and taken away;
-those that come are given, told to the listener, and then read.
+`GroupDriver` runs the membership state machine and calls this class for each change. Revoked
+partitions are withheld, committed, passed to the listener, and removed; assigned ones are added,
+passed to the listener, and then read.
 
 Non-obvious:
 
-- A listener's exception is logged and the rebalance goes on, as in aiokafka: raising it from a read
-  (as Java does from poll) would tell an application that did not ask, and change nothing.
-- `unsubscribe` is synchronous: the partitions are gone when it returns. What is to be committed of
-  them, and the listener that is to be told, wait as `_Parting` for the membership's own Revoke.
-- A lasting error is raised once, by the start or by a read, which makes the membership try again:
-  it may have been put right meanwhile. Only a fenced member stays so.
-- A read that is served from a decoded chunk does not pass by here, or it would cost as much again.
-  An application that takes minutes for each of those records polls all the same: so a timer looks
-  now and then whether some were taken.
-- Tasks hold this and not the face. The application's listener may hold the face, and then keeps
-  a consumer that was dropped alive: that is the application's own circle.
+- A listener's exception is logged and the rebalance continues, as in aiokafka: raising it from a
+  read (as Java does from poll) would surprise the reader and change nothing.
+- `unsubscribe` is synchronous: the partitions are removed when it returns. Their offsets to commit
+  and the listener to call are kept as `_Parting` until the membership's own Revoke.
+- A fatal error is raised once, by `start` or by a read, which makes the membership try again: the
+  cause may have been fixed meanwhile. Only a fenced member stays fenced.
+- A read that is served from a decoded chunk does not call this class, because that would double its
+  cost. It still counts as a poll, even if the application takes minutes per record: a timer
+  checks periodically whether records were taken.
+- Tasks refer to this object, not to the public class. If the application's listener refers to the
+  consumer, that reference cycle keeps a dropped consumer alive.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ log = logging.getLogger(__name__)
 
 
 EMPTY_FOR = 6.0
-"""Seconds that a start waits for the first partition where rebalances are not eager: within a
-heartbeat's interval, 5 seconds by default in KIP-848, the others are told to give some back."""
+"""Seconds that `start` waits for the first partition if rebalances are not eager: the other members
+learn which partitions to give up within a heartbeat interval (5 seconds by default in KIP-848)."""
 
 LOOKS = 8
-"""How often within max.poll.interval it is looked whether records were taken from a chunk."""
+"""Number of checks per max.poll.interval whether records were taken from a chunk."""
 
 
 @dataclass(slots=True)
 class _Parting:
-    """What is left of a subscription that the application gave up.
+    """The remainder of a subscription after `unsubscribe`.
 
     Attributes:
-        offsets: How far the application had come.
-        done: How far of that is done with, and committed when they go.
-        listener: Who is to be told.
-        telling: The listener is told now, or was.
-        lease: Holds while the listener is told: it may still commit.
+        offsets: The application's positions.
+        done: The processed part of these, to commit before the partitions are revoked.
+        listener: The listener to call.
+        telling: True once the call of the listener has begun.
+        lease: Valid while the listener runs, which may still commit.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -92,33 +92,33 @@ class _Parting:
 
 
 class Work(Protocol):
-    """What becomes of what was read, in steps that are not to be cut in two by a rebalance."""
+    """Processing of records in steps that a rebalance must not interrupt."""
 
     async def before_going(self, partitions: set[TopicPartition]) -> None:
-        """Partitions are about to be taken: return when nothing of them is under way any more, or
-        when that would take too long. They are withheld, but assigned still."""
+        """Return when no step involves these partitions any more, or when that would take too long.
+        They are about to be revoked: withheld, but still assigned."""
 
 
 class ConsumerGroup:
     """One consumer's membership and commits; a `GroupOwner`.
 
     Args:
-        cluster: Where the coordinator is found.
-        options: Of the membership.
-        consumer_options: The consumer's own.
-        subscription: What the application wants.
-        assignment: What it gets.
-        positions: How far it has come.
-        delivery: What reads take from.
-        leases: What offsets that were read are checked against before they are committed.
-        on_failure: Called when a read has to raise `failure`.
-        track_topics: Called when the topics that metadata is needed of may be others.
-        on_error: Of tasks that end by a mistake of ours.
-        loop: The event loop it lives in.
+        cluster: Finds the coordinator.
+        options: The membership's options.
+        consumer_options: The consumer's own options.
+        subscription: The application's subscription.
+        assignment: The consumer's assignment.
+        positions: The consumer's positions.
+        delivery: The source of reads.
+        leases: Checked before offsets of records are committed.
+        on_failure: Called when a read must raise `failure`.
+        track_topics: Called when the set of topics that need metadata may have changed.
+        on_error: Called when a task crashes because of a bug.
+        loop: The event loop of the consumer.
 
     Raises:
-        TypeError, KafkaConfigurationError: By the strategy, which has no assignors that can work
-            together.
+        TypeError, KafkaConfigurationError: The strategy is invalid, or its assignors cannot be
+            combined.
     """
 
     def __init__(
@@ -178,46 +178,46 @@ class ConsumerGroup:
             shared=lambda: subscription.shared or self._parting is not None,
         )
         self.failure: KafkaError | None = None
-        """What the next read raises; see `take_failure`."""
+        """The error that the next read raises; see `take_failure`."""
         self._started = False
-        self._patience = 0  # version of the metadata that a pattern waits beyond
-        self._told: tuple[frozenset[str], str | None] | None = None  # topics, the broker's pattern
+        self._patience = 0  # a pattern waits for metadata newer than this version
+        self._told: tuple[frozenset[str], str | None] | None = None  # topics, broker-side pattern
         self._unwanted = Unwanted(subscription, assignment)
-        self._heard: ConsumerRebalanceListener | None = None  # who was told of an assignment last
-        self._assigned = False  # once, since the application subscribed
+        self._heard: ConsumerRebalanceListener | None = None  # called for an assignment last
+        self._assigned = False  # True after the first assignment of the subscription
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
         self._close_by: float | None = None
         self.work: Work | None = None
-        """Who has to be through with what was read before partitions go."""
+        """Awaited before partitions are revoked."""
         self._listeners = ListenerCalls(self.options.group_id, loop)
         self._delivery = delivery
         self.leases = leases
-        self._waiting = False  # a read, for records
+        self._waiting = False  # a read waits for records
         self._read_as: ConsumerGroupMetadata | None = None
-        self._taken = (0, 0)  # which chunk was read, and how far, when it was looked last
+        self._taken = (0, 0)  # the chunk and its index at the last check
         self._look: asyncio.TimerHandle | None = None
         self._ended = False
 
-    # --- what the application wants
+    # --- calls of the application
 
     def subscribe(self) -> None:
-        """The subscription is another one now."""
+        """Apply a changed subscription."""
         if self.failure is not None:
-            self.take_failure()  # the membership tries again, and tells if that fails
+            self.take_failure()  # the membership tries again, and reports the next failure
         self._unwanted.on_subscription(self._told[0] if self._told else ())
         self._told = None
         listener = self._subscription.listener
         if self._started and listener is not None and listener is not self._heard:
             self.driver.rejoin("another listener is to be told of the partitions")
         if self._subscription.pattern is not None:
-            # The topics known here may be a few of those that match.
+            # The known topics may be only some of those that match.
             self._patience = self._cluster.request_update()
         self.on_metadata(self._cluster.metadata)
 
     def unsubscribe(self) -> None:
-        """Leave; in the background, the partitions are gone at once."""
-        if self.driver.membership.state is not ClassicState.FENCED:  # which does not pass
+        """Remove the partitions at once, and leave the group in the background."""
+        if self.driver.membership.state is not ClassicState.FENCED:  # which is permanent
             self.failure = None
         self._told = None
         self._unwanted.on_unsubscribe()
@@ -233,16 +233,16 @@ class ConsumerGroup:
         self.driver.wake()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalance (KIP-568)."""
+        """Request a rebalance (KIP-568)."""
         if self._started:
             self.driver.rejoin(reason)
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """The member's identity at the last read, or now if there was none yet, with its lease.
+        """The group metadata as of the last read, or the current one before any, with its lease.
 
-        A rebalance may end while the application processes what it was given before: under the
-        identity of now the coordinator would accept its offsets, though another member reads the
+        A rebalance may complete while the application processes earlier records: with the current
+        metadata the coordinator would accept their offsets, although another member reads the
         partitions.
         """
         if self._read_as is not None:
@@ -253,11 +253,11 @@ class ConsumerGroup:
         return ConsumerGroupMetadata.leased(member, self.leases.current)
 
     def check_commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Refuse offsets of partitions that the group took, and gave back, since the last read.
+        """Reject offsets of partitions that were revoked and assigned again since the last read.
 
-        The identity of now would have the coordinator accept them, though another member may have
-        gone further meanwhile. In Java a rebalance happens within a poll only, so that none can
-        end between a read and the commit of it.
+        With the current metadata the coordinator would accept them, although another member may
+        have read further meanwhile. In Java a rebalance happens only within a poll, so none can
+        complete between a read and its commit.
 
         Raises:
             CommitFailedError: With RebalanceInProgressError as its cause.
@@ -274,8 +274,8 @@ class ConsumerGroup:
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """How far the application had come in what it has given up, as long as it may commit that:
-        while its listener is told."""
+        """The positions of unsubscribed partitions, while the application may still commit them:
+        from the call of its listener on."""
         parting = self._parting
         return parting.offsets if parting is not None and parting.telling else {}
 
@@ -285,7 +285,7 @@ class ConsumerGroup:
         return self.driver.watched_topics if self._started else frozenset()
 
     def on_metadata(self, metadata: Metadata) -> None:
-        """New metadata: tell of topics that match now, and of all that the leader watches."""
+        """Pass new metadata to the membership: matching topics, and those the leader watches."""
         subscription = self._subscription
         wanted = subscription.shared and self._close_by is None
         if wanted and metadata.version > self._patience:
@@ -295,7 +295,7 @@ class ConsumerGroup:
                 self._told = (topics, by_broker)
                 matches = None if subscription.pattern is None else subscription.matches
                 self.driver.subscribe(topics, by_broker, matches)
-                self.driver.poll(self._waiting)  # somebody may since before there was a member
+                self.driver.poll(self._waiting)  # a read may already be waiting
                 if not self._started:
                     self._started = True
                     self.driver.start()
@@ -303,13 +303,13 @@ class ConsumerGroup:
         if self._started:
             self.driver.on_metadata(metadata)
 
-    # --- the application reads, or waits
+    # --- reads
 
     def on_read(self, waiting: bool) -> None:
-        """The application asks for records.
+        """The application requests records.
 
         Args:
-            waiting: Somebody waits for them, until the next call.
+            waiting: True if a read waits for records, until the next call.
         """
         self._waiting = waiting
         member, lease = self.driver.membership.group_metadata(), self.leases.renew()
@@ -321,7 +321,7 @@ class ConsumerGroup:
             self.driver.poll(waiting)
 
     def _look_for_reads(self) -> None:
-        """Let the membership know of records that were taken without passing by here."""
+        """Report records that were taken without a call of `on_read` as a poll."""
         chunk = self._delivery.current
         taken = (id(chunk), chunk.index)
         if taken != self._taken:
@@ -333,16 +333,16 @@ class ConsumerGroup:
         )
 
     def raise_failure(self) -> None:
-        """Raise what lets reading fail, if anything does; the membership tries again then. What
-        the application assigns itself needs no membership."""
+        """Raise the membership's failure, if any; the membership then tries again. A manual
+        assignment needs no membership."""
         if self.failure is not None and self._subscription.shared:
             raise self.take_failure()
 
     def take_failure(self) -> KafkaError:
-        """The error that the application is told now.
+        """Return the error to raise, and have the membership try again.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The membership has not failed.
         """
         error = self.failure
         if error is None:
@@ -353,16 +353,16 @@ class ConsumerGroup:
         return error
 
     async def wait_assigned(self) -> None:
-        """Wait for the first assignment of the subscription, its listener included.
+        """Wait for the first assignment of the subscription, including the listener's call.
 
         Raises:
-            KafkaTimeoutError: The group has no coordinator, a request's timeout long. (The other
-                members may take as long as they are allowed to.)
+            KafkaTimeoutError: No coordinator was found within the request timeout. (The other
+                members may take longer.)
             KafkaError: The membership has failed.
-            ConsumerStoppedError: Stopped meanwhile.
+            ConsumerStoppedError: The consumer was stopped meanwhile.
         """
         group_id, patience = self.options.group_id, self.options.request_timeout
-        # The application cannot poll before its start has ended.
+        # The application cannot poll before `start` returns.
         self.driver.poll(waiting=True)
         try:
             while not self._assigned and self._subscription.shared:
@@ -385,11 +385,11 @@ class ConsumerGroup:
             self.driver.poll(self._waiting)
 
     async def _wait_for_some(self) -> None:
-        """Wait for the first partitions, for a while: it may be that there are none to have.
+        """Wait for the first partitions, for a limited time: there may be none to assign.
 
-        Where rebalances are not eager a newcomer begins with nothing, until the others have given
-        something back. And the broker that assigns (KIP-848) answers at once, even if a topic is
-        new to it or a pattern not resolved.
+        If rebalances are not eager, a new member has no partitions until the others have given some
+        up. And the broker that assigns (KIP-848) answers at once, even if it does not know a topic
+        yet or has not resolved a pattern.
         """
         until, pause = self._loop.time() + EMPTY_FOR, 0.1
         while not self._assignment.partitions and self._subscription.shared:
@@ -410,14 +410,14 @@ class ConsumerGroup:
     async def committed(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, Committed]:
-        """What the group has committed: where reading begins."""
+        """Return the group's committed offsets, where reading starts."""
         deadline = self._loop.time() + self.options.request_timeout
         return await self.commits.committed(partitions, deadline)
 
-    # --- the end
+    # --- shutdown
 
     async def close(self, deadline: float) -> None:
-        """Commit what was given, tell the listener, leave; all by `deadline`."""
+        """Commit, call the listener, and leave the group; all by `deadline`."""
         self._close_by = deadline
         self._listeners.end_by(deadline)
         if self._started:
@@ -425,7 +425,7 @@ class ConsumerGroup:
         await self.commits.at_close(deadline)
 
     def abort(self) -> None:
-        """End everything at once."""
+        """Close at once, without awaiting."""
         self._ended = True
         self._changed.set()
         if self._look is not None:
@@ -435,20 +435,20 @@ class ConsumerGroup:
         self._tasks.cancel()
 
     async def end(self, deadline: float) -> None:
-        """Wait for what `abort` has ended."""
+        """Wait for the tasks that `abort` cancelled."""
         await self._tasks.close(deadline)
 
-    # --- what the membership asks for
+    # --- callbacks of the membership
 
     async def on_revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Take partitions from the application, which may still commit."""
+        """Revoke partitions; the application may still commit them."""
         self._unwanted.on_transit(partitions)
         if self._parting is None:
             self._assignment.withhold(partitions)
             if self.work is not None:
                 await self._listeners.tell(self.work.before_going, partitions)
             await self.commits.before_revoke(partitions, self._commit_deadline())
-        if self._parting is not None:  # since before, or since that commit
+        if self._parting is not None:  # since before, or since `before_revoke`
             await self._part(self._parting, partitions)
             return
         listener = self._subscription.listener
@@ -457,14 +457,14 @@ class ConsumerGroup:
         self._take_away(partitions)
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Take partitions away that others may have already."""
+        """Remove partitions that other members may already own."""
         self.leases.on_given_up(partitions)
         self._unwanted.on_transit(partitions)
         parting = self._parting
         if parting is not None:
             parting.lease.given_up.update(partitions)
         listener = self._subscription.listener if parting is None else parting.listener
-        if parting is None:  # or what is assigned now is of the application's own choice
+        if parting is None:  # otherwise the current assignment is the application's own
             self._assignment.withhold(partitions)
         if listener is not None:
             await self._listeners.tell(listener.on_partitions_lost, partitions)
@@ -476,21 +476,21 @@ class ConsumerGroup:
     async def on_assign(
         self, added: Collection[TopicPartition], all: Collection[TopicPartition]
     ) -> None:
-        """Give partitions to the application."""
+        """Assign partitions to the application."""
         if self._parting is not None:
-            return  # it does not want them any more: they are about to be revoked
-        self.failure = None  # it is over, if nobody read meanwhile
+            return  # the application unsubscribed: they are about to be revoked
+        self.failure = None  # resolved before a read raised it
         listener = self._subscription.listener
         heard, self._heard = self._heard, listener
         self._assignment.replace(all, withhold=() if listener is None else added)
         self._subscription.on_assigned(all)
         self._track_topics()
         if listener is not None:
-            # Who listens since a moment ago knows nothing of what stays, either.
+            # A new listener has not seen the retained partitions.
             news = added if listener is heard else all
             self._unwanted.on_transit(news)
             self._assignment.withhold(news)
-            self.leases.renew()  # from here on the application knows of the rebalance
+            self.leases.renew()  # from now on the application knows of the rebalance
             await self._listeners.tell(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()
@@ -498,20 +498,20 @@ class ConsumerGroup:
         self._changed.set()
 
     def on_fail(self, error: KafkaError) -> None:
-        """The membership has failed: let the application know."""
+        """The membership has failed: let `start` or the next read raise the error."""
         self.failure = error
         self._changed.set()
         self._on_failure()
 
     def on_change(self) -> None:
-        """The membership moved on: topics that it watches may be others."""
+        """The membership changed: it may watch other topics."""
         self.commits.on_change()
         if self._parting is not None and not self.driver.membership.assignment:
             self._parting = None
         self._track_topics()
 
     async def _part(self, parting: _Parting, partitions: Collection[TopicPartition]) -> None:
-        """Give back what the application has unsubscribed from."""
+        """Give up the partitions that the application unsubscribed from."""
         offsets = {tp: at for tp, at in parting.done.items() if tp in partitions}
         await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
@@ -526,7 +526,7 @@ class ConsumerGroup:
             self._assignment.replace(self._assignment.partitions.difference(partitions))
 
     def _commit_deadline(self) -> float:
-        """Until when the commit before a change may take."""
+        """The deadline of the commit before a rebalance."""
         now = self._loop.time()
         patience = min(self.options.request_timeout, self.options.effective_rebalance_timeout)
         if self._close_by is not None:

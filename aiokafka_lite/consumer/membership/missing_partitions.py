@@ -1,10 +1,10 @@
-"""Whether partitions that metadata does not tell any more are gone, or only not told. Sans-IO.
+"""Decides whether partitions missing from metadata were deleted. Sans-IO.
 
-A broker that has just started, or lags, may tell a topic with fewer partitions than it has, or not
-at all; who gave up their positions would skip or repeat records when they are back. Partitions of
-a topic are never taken away but with the whole topic. So what is not told stays until it was not
-told for `patience` seconds, in more than one answer; or until the topic is told under another id:
-then it was deleted and made again, with fewer partitions.
+A broker that has just started, or lags, may report a topic with too few partitions, or omit it. A
+consumer that dropped their positions would skip or repeat records when they reappear. Partitions
+are deleted only together with their topic. So a missing partition is kept until it was missing for
+`patience` seconds in more than one response; or until the topic appears with another id, because
+then it was deleted and recreated with fewer partitions.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from aiokafka_lite.errors import UnknownTopicIdError, UnknownTopicOrPartitionErr
 from aiokafka_lite.structs import TopicPartition
 
 PATIENCE: Final = 10.0
-"""Seconds. A deletion is known to all brokers of a cluster within one or two."""
+"""Seconds. All brokers of a cluster learn of a deletion within one or two seconds."""
 
 
 _NOT_THERE: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
 class _Absence(NamedTuple):
-    """Since when a partition is not told, and by which metadata that was seen first."""
+    """Since when a partition is missing, and the metadata version that first lacked it."""
 
     since: float
     version: int
 
 
 class Presence:
-    """Remembers which of the partitions that are read are not told.
+    """Tracks the assigned partitions that are missing from metadata.
 
     Args:
-        patience: Seconds after which such a partition is gone.
+        patience: Seconds after which a missing partition counts as deleted.
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
         self._absent: dict[TopicPartition, _Absence] = {}
-        self._ids: dict[str, UUID] = {}  # of the topics that are read, as last told
+        self._ids: dict[str, UUID] = {}  # of the assigned topics, as last reported
 
     def kept(
         self, metadata: Metadata, partitions: Collection[TopicPartition], now: float
     ) -> set[TopicPartition]:
-        """The partitions that are not told but not gone either.
+        """Return the partitions that are missing but do not count as deleted yet.
 
         Args:
-            metadata: As it was told now.
-            partitions: Those that are read.
+            metadata: The newest metadata.
+            partitions: The assigned partitions.
             now: Monotonic seconds.
         """
         kept: set[TopicPartition] = set()
@@ -68,7 +68,7 @@ class Presence:
                 if None not in (before, topic.topic_id) and before != topic.topic_id:
                     continue
             elif topic is not None and topic.error not in _NOT_THERE:
-                kept.add(tp)  # an error that says nothing about it
+                kept.add(tp)  # the error does not mean that the partition is missing
                 continue
             absence = self._absent.get(tp, _Absence(now, metadata.version))
             if now - absence.since < self._patience or metadata.version == absence.version:

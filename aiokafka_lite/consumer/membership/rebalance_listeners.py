@@ -1,4 +1,4 @@
-"""Telling an application's rebalance listener: plain or coroutine, logged if it fails, in time."""
+"""Calls the rebalance listener: plain or coroutine methods, errors logged, limited in time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from aiokafka_lite.structs import TopicPartition
 log = logging.getLogger(__name__)
 
 SHARE: Final = 0.6
-"""Of the time that is left at the end, a listener or the last commit takes as much at most: what
-comes after it, the LeaveGroup not least, wants its own."""
+"""The share of the remaining time that a listener or the last commit may take during `stop`: the
+following steps, such as LeaveGroup, need the rest."""
 
 Told: TypeAlias = Callable[[set[TopicPartition]], Awaitable[None] | None]
-"""A method of a listener."""
+"""A listener's method."""
 
 
 class ListenerCalls:
@@ -34,7 +34,7 @@ class ListenerCalls:
         self._limit: asyncio.Timeout | None = None  # of the listener that runs
 
     async def tell(self, method: Told, partitions: Collection[TopicPartition]) -> None:
-        """Tell the listener, and log what it raises."""
+        """Call a listener's method, and log what it raises."""
         try:
             told = method(set(partitions))
             if told is not None:
@@ -43,18 +43,18 @@ class ListenerCalls:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._log_failed(method)  # something it awaited was cancelled, not this
+            self._log_failed(method)  # something the listener awaited was cancelled, not this task
         except Exception:
             self._log_failed(method)
 
     def end_by(self, deadline: float) -> None:
-        """The consumer ends: one that runs, and those to come, get their share of the time.
+        """Limit the running listener, and all later ones, to their share of the remaining time.
 
         Args:
             deadline: In loop time.
         """
         self._end_by = deadline
-        if self._limit is not None and not self._limit.expired():  # told before, and does not heed
+        if self._limit is not None and not self._limit.expired():  # else already cancelled once
             self._limit.reschedule(self._deadline())
 
     async def _limited(self, told: Awaitable[None]) -> None:
@@ -67,14 +67,14 @@ class ListenerCalls:
                     self._limit = None
         except TimeoutError:
             if not limit.expired():
-                raise  # its own
+                raise  # the listener's own
             log.warning(
                 "A rebalance listener of group %s had not returned when the consumer stopped",
                 self._group_id,
             )
 
     def _deadline(self) -> float | None:
-        """Until when a listener may run: but for the end, as long as it likes."""
+        """The deadline of a listener; None unless the consumer is stopping."""
         if self._end_by is None:
             return None
         now = self._loop.time()

@@ -1,11 +1,11 @@
-"""Partitions of topics that are subscribed to no longer: held back until the group takes them.
+"""Withholds partitions of topics that are no longer subscribed to until the group revokes them.
 
-Their member keeps them until the rebalance that the new subscription brings about, and commits what
-was read of them. The application asked for other topics, and its reads shall not tell of these any
-more, as in aiokafka; in Java the `poll` that follows rebalances first.
+The member keeps them until the rebalance that the new subscription triggers, and commits what was
+read of them. The application subscribed to other topics, so its reads must not return their records
+any more, as in aiokafka; in Java the next `poll` rebalances first.
 
-Non-obvious: what a rebalance is about to take or to give is its own to hand out, and held back here
-only from then on.
+Non-obvious: the rebalance itself withholds and releases partitions in transit; this module
+withholds them only after that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class Unwanted:
-    """What one group's member has of topics that its application has given up.
+    """The assigned partitions of topics that the application no longer subscribes to.
 
     Args:
-        subscription: What the application wants.
-        assignment: What it has.
+        subscription: The application's subscription.
+        assignment: The consumer's assignment.
     """
 
     def __init__(self, subscription: Subscription, assignment: Assignment) -> None:
@@ -32,17 +32,17 @@ class Unwanted:
         self._held: set[TopicPartition] = set()
 
     def on_subscription(self, before: Iterable[str]) -> None:
-        """The application subscribes anew.
+        """The application changed its subscription.
 
         Args:
-            before: The topics it had subscribed to; what is assigned counts, too.
+            before: The previously subscribed topics; those of the assignment are added.
         """
         self._topics.update(before, (tp.topic for tp in self._assignment.partitions))
         self._topics = {name for name in self._topics if not self._subscription.wants(name)}
         self.hold()
 
     def hold(self) -> None:
-        """Hold back what is not wanted, and hand out what is wanted again."""
+        """Withhold unsubscribed partitions, and release those subscribed to again."""
         held = {tp for tp in self._assignment.partitions if tp.topic in self._topics}
         self._assignment.release(self._held - held)
         held = {tp for tp in held if tp in self._held or not self._assignment.is_in_transit(tp)}
@@ -50,10 +50,10 @@ class Unwanted:
         self._held = held
 
     def on_unsubscribe(self) -> None:
-        """Nothing is the group's to take any more: what is assigned now is wanted."""
+        """Forget all: the group no longer assigns the partitions."""
         self._topics.clear()
         self._held.clear()
 
     def on_transit(self, partitions: Collection[TopicPartition]) -> None:
-        """The group takes or gives these: whether they are handed out is its own affair."""
+        """A rebalance revokes or assigns these partitions, and withholds them itself."""
         self._held.difference_update(partitions)

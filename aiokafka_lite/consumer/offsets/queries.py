@@ -1,4 +1,4 @@
-"""What an application asks about topics and offsets, whatever is assigned. No position moves."""
+"""Queries about topics and offsets, independent of the assignment. No position changes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ async def offsets_at(
     isolation: IsolationLevel,
     search: bool = False,
 ) -> dict[TopicPartition, Found]:
-    """The offsets at these times, all of them.
+    """Return the offsets of all partitions at the given times.
 
     Args:
-        times: As of `list_offsets`.
+        times: As for `list_offsets`.
         deadline: In loop time.
-        isolation: Whether the latest offset is the last stable one.
-        search: Whether the brokers must be able to find records by time.
+        isolation: With READ_COMMITTED, the latest offset is the last stable offset.
+        search: True if the brokers must support searching by time.
 
     Raises:
-        KafkaTimeoutError: Not all were told in time, or a partition does not exist.
-        UnsupportedVersionError: `search`, and a broker before 0.10.1.
-        KafkaError: A broker's answer about one of them.
+        KafkaTimeoutError: An offset was not returned in time, or a partition does not exist.
+        UnsupportedVersionError: `search` is True, and a broker is older than 0.10.1.
+        KafkaError: A broker returned an error for a partition.
     """
     told: dict[TopicPartition, Found | KafkaError] = {}
     await list_offsets(
@@ -49,10 +49,10 @@ async def offsets_at(
 
 
 async def topic_names(cluster: Cluster, deadline: float) -> set[str]:
-    """All topics that this client may see, internal ones left out.
+    """Return all topics that this client may describe, except internal ones.
 
     Raises:
-        KafkaTimeoutError: No broker told it in time.
+        KafkaTimeoutError: No broker answered in time.
     """
     response = await call(
         cluster,

@@ -1,18 +1,17 @@
 """Delivery of records to `async for`: the readable twin of `_delivery_native.pyx`.
 
-A `Chunk` is the run of decoded records of one partition that the application is working through;
-its `index` is the only thing that moves when a record is handed out, so the partition's position
-is derived from it and never written per record. The chunk that `async for` and `getone()` take
-from stands in `Delivery.current`; everything that must stop the hand-out at once (a seek, a pause,
-a new assignment, stop) simply puts `EMPTY` there.
+A `Chunk` is the run of decoded records of one partition that is being delivered. Only its `index`
+changes when a record is delivered, so the partition's position is derived from it and never written
+per record. `async for` and `getone()` take records from the chunk in `Delivery.current`. Everything
+that must stop the delivery at once (a seek, a pause, a new assignment, stop) sets it to `EMPTY`.
 
 Non-obvious:
 
-- A record leaves its chunk in the step that hands it over, never before an await. So cancelling
-  whoever waits loses nothing.
-- Past the instant `Delivery.until` the slow path is taken, and lets the event loop run: an
-  application whose loop body never suspends would starve it otherwise. The clock is looked at
-  every `LOOK_EVERY` records, which costs a few nanoseconds each.
+- A record leaves its chunk in the step that delivers it, never before an await. So cancelling a
+  reader loses no record.
+- After the instant `Delivery.until`, reads take the slow path, which lets the event loop run: an
+  application whose loop body never suspends would starve it otherwise. The clock is read every
+  `LOOK_EVERY` records, which costs a few nanoseconds per record.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, TypeAlias
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 
-# What an application's deserializers return, only the application can say.
+# Only the application knows the types that its deserializers return.
 Record: TypeAlias = ConsumerRecord[Any, Any]
 
 
@@ -32,10 +31,10 @@ class Chunk:
     """Decoded records of one partition, in offset order, on their way to the application.
 
     Attributes:
-        records: The records; the first `index` of them were handed out.
+        records: The records; the first `index` of them were delivered.
         start: The partition's position before the first record.
-        end: Its position after the last one (past control records and gaps behind it).
-        closes: Whether these are the last records of their fetch response.
+        end: Its position after the last record (past the control records and gaps that follow).
+        closes: True if these are the last records of their fetch response.
     """
 
     __slots__ = ("closes", "count", "end", "index", "records", "start")
@@ -50,7 +49,7 @@ class Chunk:
 
     @property
     def position(self) -> int:
-        """The offset after the last record handed out."""
+        """The offset after the last delivered record."""
         if self.index == self.count:
             return self.end
         if self.index == 0:
@@ -58,7 +57,7 @@ class Chunk:
         return self.records[self.index - 1].offset + 1
 
     def take_many(self, limit: int) -> list[Record]:
-        """Hand out the next records, at most `limit` of them."""
+        """Return the next records, at most `limit` of them."""
         first = self.index
         if limit < 0:
             raise ValueError(f"limit must not be negative: {limit}")
@@ -69,19 +68,19 @@ class Chunk:
 
 
 EMPTY = Chunk([], -1, -1)
-"""No records: what stands in `Delivery.current` when the slow path must decide."""
+"""No records: the value of `Delivery.current` when the slow path must decide."""
 
 LOOK_EVERY = 16
-"""Records handed out between two looks at the clock."""
+"""Records delivered between two reads of the clock."""
 
 
 class Delivery:
-    """What the streams of one consumer share.
+    """The state shared by all streams of one consumer.
 
     Attributes:
         current: The chunk to take from.
-        until: The instant (`time.monotonic`) from which on the slow path is taken.
-        loop: The consumer's: a call of `take` outside of it takes the slow path, which refuses it.
+        until: The instant (`time.monotonic`) from which reads take the slow path.
+        loop: The consumer's event loop. Outside it, `take` returns None, and the slow path raises.
             None for any.
     """
 
@@ -91,17 +90,16 @@ class Delivery:
         self.current: Chunk = EMPTY
         self.until = 0.0
         self.loop: AbstractEventLoop | None = None
-        self._credit = 0  # records to hand out before the next look at the clock
+        self._credit = 0  # records to deliver before the next read of the clock
 
     def take(self) -> Record | None:
-        """Hand out one record, or None: the slow path has to find one, let the loop run, or refuse
-        the call."""
+        """Return one record, or None: the slow path must find one, let the loop run, or raise."""
         if self.loop is not None and _get_running_loop() is not self.loop:
             return None
         return self.take_ready()
 
     def take_ready(self) -> Record | None:
-        """`take` for a stream, whose beginning was in the consumer's loop."""
+        """`take` for a stream, which was created in the consumer's loop."""
         chunk = self.current
         if chunk.index >= chunk.count:
             return None
@@ -120,8 +118,8 @@ class RecordStream:
 
     Args:
         delivery: Shared by all streams of the consumer: each record goes to one of them.
-        slow: Coroutine function of the next record; raises StopAsyncIteration at the end.
-        owner: Kept alive for as long as somebody iterates.
+        slow: Coroutine function that returns the next record; raises StopAsyncIteration at the end.
+        owner: Kept alive during the iteration.
     """
 
     __slots__ = ("_delivery", "_owner", "_slow")

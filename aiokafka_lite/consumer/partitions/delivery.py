@@ -1,4 +1,4 @@
-"""The hand-out of records to `async for`: native where that was compiled, else the twin."""
+"""Delivery of records to `async for`: the native module if it was compiled, else its twin."""
 
 from typing import TYPE_CHECKING
 

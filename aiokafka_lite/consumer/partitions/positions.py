@@ -1,16 +1,15 @@
-"""Where the consumer stands in each assigned partition. Sans-IO: no socket, no future, no clock.
+"""The consumer's position in each assigned partition. Sans-IO: no socket, no future, no clock.
 
 A `PartitionState` lives from the assignment of its partition to its loss. A seek, a reset or the
-loss of the partition raises its `generation`: records taken before it are not given back after it.
-A fetch or a validation keeps the `fetch_generation`, which also rises when the log was cut: so a
-stale answer is recognized and never reaches the application.
+loss of the partition raises its `generation`: batches taken before can no longer be given back.
+A fetch or a validation remembers the `fetch_generation`, which also rises when the log was
+truncated: so a stale response is recognized and never reaches the application.
 
-The position (next offset to hand out) and the fetch offset (next offset to ask for) differ only
-while decoded records are being handed out: then the `Chunk` knows the first, and its end is the
-second.
+The position (next offset to deliver) and the fetch offset (next offset to fetch) differ only while
+decoded records are being delivered: then the `Chunk` holds the former, and its end is the latter.
 
-A position knows the leader epoch of the record before it (KIP-320). It costs nothing a record: the
-chunk's records know theirs, its end is told by the record set.
+A position includes the leader epoch of the record before it (KIP-320). This costs nothing per
+record: each record of a chunk has its epoch, and the record set returns that of the chunk's end.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 NOWHERE = -1
-"""No node: the partition has no leader that is known."""
+"""No node: the partition has no known leader."""
 
 UNKNOWN_EPOCH = -1
-"""No leader epoch: none is known, or the broker tells none."""
+"""No leader epoch: it is unknown, or the broker does not report one."""
 
 
 class AtWork:
-    """A batch that a block of `batches` is at work on.
+    """A batch in progress in a block of `batches`.
 
     Attributes:
-        offset: How far its partition may be committed meanwhile: up to the batch's first record,
-            or to what the application has committed of it itself.
+        offset: The highest offset to auto-commit meanwhile: the batch's first record, or the
+            offset that the application itself has committed since.
         epoch: Leader epoch of the record before that.
     """
 
@@ -53,49 +52,49 @@ class PartitionState:
     """One assigned partition.
 
     Attributes:
-        tp: Which partition. Never changes.
+        tp: The partition. Never changes.
         generation: Raised when the application, a commit or the reset policy chooses another
             position, and when the partition is lost.
-        fetch_generation: Raised with `generation`, and when the log was cut: answers to what was
-            asked of a broker before no longer count.
-        reset: The policy by which a position is being looked up, or None.
-        resumes: Whether the position to be looked up is the one that the group has committed:
-            nobody sought yet, and no commit was found missing. Without a group it says nothing.
-        paused: Whether the application does not want its records now.
-        error: What the next read of this partition raises, or None. Written by `fail`.
-        error_stays: Whether that error is raised until the application seeks (else once).
-        highwater: Offset after the newest replicated record, or None before the first answer.
-        last_stable_offset: End of what read_committed may see; -1 in read_uncommitted; None before
-            the first answer and with brokers before 0.11.
-        log_start_offset: First offset that the broker has, or None where it is not told.
-        polled_at: Milliseconds since the epoch of the last answer to a fetch, or None.
-        leader: Node id of the leader last told, or NOWHERE. Written by `follow`.
-        leader_epoch: Epoch of that leadership, -1 unknown. Written by `follow`.
+        fetch_generation: Raised with `generation`, and when the log was truncated: responses to
+            earlier requests are discarded.
+        reset: The policy by which the position is being looked up, or None.
+        resumes: True if the position to look up is the group's committed offset: the application
+            has not sought, and no commit was found missing. Meaningless without a group.
+        paused: True if the partition is paused.
+        error: The error that the next read of this partition raises, or None. Written by `fail`.
+        error_stays: True if that error is raised until the application seeks (else once).
+        highwater: Offset after the newest replicated record, or None before the first response.
+        last_stable_offset: Last stable offset; -1 in read_uncommitted; None before the first
+            response and with brokers before 0.11.
+        log_start_offset: First offset that the broker has, or None if it is not reported.
+        polled_at: Milliseconds since the epoch of the last fetch response, or None.
+        leader: Node id of the last reported leader, or NOWHERE. Written by `follow`.
+        leader_epoch: Epoch of that leader, -1 unknown. Written by `follow`.
         topic_id: Id of the topic whose log the position refers to, or None. Written by `follow`.
         rival_id: Another id that metadata has for the topic now, or None: either the topic was
-            made again, or the broker that answered lags behind. Ids have no order; the leader
-            is asked which one it is. Written by `follow`.
-        unvalidated: Whether the leader has to be asked, before the next fetch, if its log still
-            is the one that was read (KIP-320).
-        remade: Whether it is known not to be: the topic was made again. What is buffered of the
-            old one is handed out first.
+            recreated, or the broker that responded lags behind. Ids have no order; the leader
+            decides which one is current. Written by `follow`.
+        unvalidated: True if the leader must confirm, before the next fetch, that its log is still
+            the one that was read (KIP-320).
+        remade: True if it is known not to be: the topic was recreated. The buffered records of the
+            old topic are delivered first.
         node: The broker it is fetched from, or NOWHERE. Written by the fetcher.
         replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
-        leader_until: Monotonic instant before which it is fetched from the leader in any case: the
-            follower has failed.
-        refused_epoch: The leader epoch that a broker did not know when last it said so, or -1.
-        retry_at: Monotonic instant before which it is not asked for again. Owner: the fetcher.
-        fetch_bytes: How much of it to ask for; grows where an old broker has a larger record.
-        until: Offset from which on it is not asked for any more, or None. Owner: who reads a range.
-        waits_for_chunk: Whether it is asked for again only when its chunk was handed out: the
-            offset behind that one is out of range.
-        at_work: The batch that a block of `batches` has in work, or None. Set by that block, which
+        leader_until: Monotonic instant before which it is fetched only from the leader, because a
+            follower failed.
+        refused_epoch: The leader epoch that a broker last rejected as unknown, or -1.
+        retry_at: Monotonic instant before which it is not fetched again. Owner: the fetcher.
+        fetch_bytes: Bytes to request; grows if an old broker has a larger record.
+        until: Offset from which it is no longer fetched, or None. Owner: the reader of a range.
+        waits_for_chunk: True if it is fetched again only once its chunk is delivered: the offset
+            after the chunk is out of range.
+        at_work: The batch in progress in a block of `batches`, or None. Set by that block, which
             clears only its own.
-        chunk: Decoded records being handed out, or None. Owner: the buffer.
+        chunk: Decoded records being delivered, or None. Owner: the buffer.
         chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
         records: Fetched records not decoded yet, or None. Owner: the buffer.
-        heavy: Whether `records` are decoded in a thread. Owner: the buffer.
-        body: What `records` points into. Owner: the buffer.
+        heavy: True if `records` are decoded in a thread. Owner: the buffer.
+        body: The response body that `records` points into. Owner: the buffer.
     """
 
     __slots__ = (
@@ -175,12 +174,12 @@ class PartitionState:
 
     @property
     def position(self) -> int | None:
-        """Offset of the next record to hand out; None while it is being looked up."""
+        """Offset of the next record to deliver; None while it is being looked up."""
         return self._position if self.chunk is None else self.chunk.position
 
     @property
     def position_epoch(self) -> int:
-        """Leader epoch of the record before `position`, or UNKNOWN_EPOCH: what a commit tells."""
+        """Leader epoch of the record before `position`, or UNKNOWN_EPOCH; part of a commit."""
         chunk = self.chunk
         if chunk is None:
             return self._epoch
@@ -189,7 +188,7 @@ class PartitionState:
         return self._epoch if chunk.index == 0 else chunk.records[chunk.index - 1].leader_epoch
 
     def standing(self) -> tuple[int | None, int]:
-        """`position` and `position_epoch`: a commit asks them of thousands at once."""
+        """`position` and `position_epoch` together, for commits of thousands of partitions."""
         if self.chunk is None:
             return self._position, self._epoch
         return self.chunk.position, self.position_epoch
@@ -201,12 +200,12 @@ class PartitionState:
 
     @property
     def fetch_offset(self) -> int | None:
-        """Offset of the next record to ask a broker for; None while it is being looked up."""
+        """Offset of the next record to fetch; None while it is being looked up."""
         return self._position if self.chunk is None else self.chunk.end
 
     @property
     def fetchable(self) -> bool:
-        """Whether to ask for its records: only with nothing of it still undecoded (seed 0)."""
+        """True if the partition may be fetched: only if it has no undecoded records."""
         offset = self.fetch_offset
         return (
             self.records is None
@@ -219,24 +218,24 @@ class PartitionState:
         )
 
     def seek(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
-        """Stand at `offset`. The buffer has let go of the old records before.
+        """Set the position. The buffer must have discarded the old records before.
 
         Args:
-            epoch: Leader epoch of the record before it, where it is known.
+            epoch: Leader epoch of the record before it, if known.
         """
         self.generation += 1
         self.at_work = None
         self._stand(offset, epoch)
 
     def return_to(self, offset: int, epoch: int) -> None:
-        """Stand at `offset`, which is not past the position, because the log was cut behind it.
-        The buffer has let go of the old records before.
+        """Return to `offset`, not past the position, because the log was truncated after it. The
+        buffer must have discarded the old records before.
 
-        Unlike after a seek, a batch that was taken before may still be given back, and is kept
-        from auto-commits as long as a block is at work on it.
+        Unlike after a seek, a batch that was taken before may still be given back, and is not
+        auto-committed while a block processes it.
 
         Args:
-            epoch: Leader epoch of the record before it, where it is known.
+            epoch: Leader epoch of the record before it, if known.
         """
         work = self.at_work
         if work is not None and offset < work.offset:
@@ -254,11 +253,11 @@ class PartitionState:
         self.remade = False
         self.unvalidated = epoch >= 0 and self.leader_epoch >= 0
         if self.rival_id is not None:
-            self.topic_id = None  # the position was chosen for whichever of the two it is
+            self.topic_id = None  # the position applies to whichever of the two ids is current
             self.unvalidated = True
 
     def ask_reset(self, policy: ResetPolicy) -> None:
-        """Have the position looked up by `policy`. The buffer has let go of the old records."""
+        """Request a lookup by `policy`. The buffer must have discarded the old records before."""
         self._outdate()
         self.reset = policy
         self.resumes = False
@@ -270,7 +269,7 @@ class PartitionState:
         self.remade = False
         self.unvalidated = False
         if self.rival_id is not None:
-            self.topic_id = self.rival_id = None  # the position found belongs to what is told then
+            self.topic_id = self.rival_id = None  # the lookup determines the current topic
 
     def on_lost(self) -> None:
         """The partition is no longer assigned."""
@@ -281,8 +280,8 @@ class PartitionState:
         self.fetch_generation += 1
 
     def follow(self, metadata: Metadata) -> None:
-        """Note what newer metadata tells of the leader and the topic. Either may make the position
-        doubtful; while there is no leader nothing changes (as in Java): it would have to be asked.
+        """Record the leader and the topic id of newer metadata. A change of either may invalidate
+        the position; without a leader nothing changes (as in Java), because only it can validate.
         """
         topic = metadata.topics.get(self.tp.topic)
         if topic is None:
@@ -290,14 +289,14 @@ class PartitionState:
         if topic.topic_id is not None:
             self._on_topic_id(topic.topic_id)
         if self.rival_id is not None:
-            return  # the leader that is told is perhaps that of a topic that is gone
+            return  # the reported leader may be that of a deleted topic
         known = topic.partitions.get(self.tp.partition)
         if known is not None and known.leader in metadata.brokers:
             self._on_leader(known.leader, known.leader_epoch)
 
     def _on_topic_id(self, told: UUID) -> None:
         if told == self.topic_id:
-            self.rival_id = None  # if there was doubt, the position is validated once more
+            self.rival_id = None  # if it was set, the position is validated once more
         elif self.fetch_offset is None:
             if self.topic_id is not None:
                 self._outdate()  # the answer under way may be about the old topic
@@ -309,7 +308,7 @@ class PartitionState:
             self.unvalidated = True
 
     def on_rival_confirmed(self) -> None:
-        """The leader says that the rival id is the topic's: the topic was made again."""
+        """The leader confirmed the rival id: the topic was recreated."""
         before, self.topic_id, self.rival_id = self.topic_id, self.rival_id, None
         if before is not None:
             self._on_remade()
@@ -327,7 +326,7 @@ class PartitionState:
         self.leader = leader
         self.leader_epoch = epoch
         self.replica = NOWHERE  # the new leader may prefer another one
-        # What is not decoded yet may know an epoch, where what is decoded does not.
+        # Undecoded records may have an epoch even if the decoded ones have none.
         self.unvalidated = self.remade or (
             epoch >= 0
             and self.fetch_offset is not None
@@ -335,22 +334,22 @@ class PartitionState:
         )
 
     def on_chunk_done(self) -> None:
-        """The chunk was handed out whole."""
+        """The chunk was delivered completely."""
         if self.chunk is not None:
             self._position = self.chunk.end
             self._epoch = self.chunk_epoch
             self.chunk = None
 
     def fail(self, error: Exception, *, stays: bool) -> None:
-        """Let the next read raise `error`: until a seek, or once."""
+        """Let reads raise `error` until a seek if it `stays`, otherwise once."""
         self.error = error
         self.error_stays = stays
 
     def grow(self, limit: int) -> bool:
-        """Ask for twice as much from now on.
+        """Double the requested bytes.
 
         Returns:
-            False if `limit` bytes are asked for already.
+            False if `limit` bytes are already requested.
         """
         if self.fetch_bytes >= limit:
             return False
@@ -363,7 +362,7 @@ class Positions:
 
     Args:
         reset: The policy for partitions that have no position yet.
-        fetch_bytes: How much of one partition to ask for in a fetch.
+        fetch_bytes: Bytes of one partition to request in a fetch.
     """
 
     def __init__(self, reset: ResetPolicy, fetch_bytes: int) -> None:
@@ -381,14 +380,14 @@ class Positions:
         return tp in self._states
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
-        """The state of a partition, or None if it is not assigned."""
+        """Return the state of a partition, or None if it is not assigned."""
         return self._states.get(tp)
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        """The state of a partition.
+        """Return the state of a partition.
 
         Raises:
-            IllegalStateError: It is not assigned.
+            IllegalStateError: The partition is not assigned.
         """
         state = self._states.get(tp)
         if state is None:
@@ -396,25 +395,24 @@ class Positions:
         return state
 
     def is_current(self, state: PartitionState, generation: int) -> bool:
-        """Whether `state` is still assigned, and nobody chose another position since
-        `generation`."""
+        """True if `state` is still assigned and its position was not changed since `generation`."""
         return state.generation == generation and self._states.get(state.tp) is state
 
     def awaits_answer(self, state: PartitionState, fetch_generation: int) -> bool:
-        """Whether an answer about `state`, asked for in `fetch_generation`, still counts."""
+        """True if a response to a request made in `fetch_generation` still applies to `state`."""
         return state.fetch_generation == fetch_generation and self._states.get(state.tp) is state
 
     def partitions(self) -> set[TopicPartition]:
-        """The assigned partitions, a new set."""
+        """Return a new set of the assigned partitions."""
         return set(self._states)
 
     def assign(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Make `partitions` the assignment. Those that stay keep their position, as in Java.
+        """Replace the assignment. Partitions that stay keep their position, as in Java.
 
         Returns:
-            The states that came and those that are gone (their answers count no more).
+            The added and the removed states (responses for the latter no longer apply).
         """
         wanted = dict.fromkeys(partitions)
         gone = [state for tp, state in self._states.items() if tp not in wanted]
@@ -430,8 +428,8 @@ class Positions:
         return came, gone
 
     def without_position(self) -> list[PartitionState]:
-        """The partitions whose position has to be looked up (those whose look-up failed come back
-        when the application has been told)."""
+        """Return the partitions that need a position lookup (after a failed lookup, only once a
+        read has raised its error)."""
         return [
             state
             for state in self._states.values()
@@ -440,7 +438,7 @@ class Positions:
 
 
 def error_of(state: PartitionState) -> Exception:
-    """What a read of `state` raises now; an error that is raised once is taken away."""
+    """Return the error that a read of `state` raises, and clear it unless it stays."""
     error = state.error
     if error is None:
         raise KafkaError(f"{state.tp} has no error to raise")

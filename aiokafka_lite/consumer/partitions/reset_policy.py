@@ -1,7 +1,7 @@
-"""Where to start without a position, or when it is out of range: `auto_offset_reset`.
+"""`auto_offset_reset`: where to start without a position, or when it is out of range.
 
-"earliest", "latest", "none", or "by_duration:<ISO-8601 duration>": from the first record that is
-at most that old (KIP-1106).
+"earliest", "latest", "none", or "by_duration:<ISO-8601 duration>", which starts at the first record
+that is at most that old (KIP-1106).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiokafka_lite.errors import KafkaConfigurationError
 
 _BY_DURATION: Final = "by_duration"
 
-# What Java's Duration.parse takes: days, hours, minutes, and seconds with a fraction.
+# The format of Java's Duration.parse: days, hours, minutes, and seconds with a fraction.
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+])?P(?:(?P<days>[-+]?\d+)D)?"
     r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
@@ -26,7 +26,7 @@ _LONGEST_MS: Final = 2**63 - 1
 
 
 class OffsetReset(Enum):
-    """The policies that have no argument."""
+    """The policies without an argument."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -34,10 +34,10 @@ class OffsetReset(Enum):
 
 
 class ResetByDuration(NamedTuple):
-    """Start from the first record that is at most so old; from the end if there is none.
+    """Start at the first record that is at most this old; at the end if there is none.
 
     Attributes:
-        milliseconds: How old, counted back from when the position is looked up.
+        milliseconds: The maximum age, relative to the lookup of the position.
     """
 
     milliseconds: int
@@ -47,10 +47,10 @@ ResetPolicy: TypeAlias = OffsetReset | ResetByDuration
 
 
 def reset_policy(text: object) -> ResetPolicy:
-    """The policy that `auto_offset_reset` names.
+    """Parse `auto_offset_reset`.
 
     Raises:
-        KafkaConfigurationError: It names none.
+        KafkaConfigurationError: The text names no policy.
     """
     if isinstance(text, str):
         for plain in OffsetReset:
@@ -66,7 +66,7 @@ def reset_policy(text: object) -> ResetPolicy:
 
 
 def _duration_ms(text: str) -> int:
-    """Milliseconds of an ISO-8601 duration, cut off after the milliseconds as in Java."""
+    """Parse an ISO-8601 duration into milliseconds, truncated as in Java."""
     found = _DURATION.fullmatch(text)
     parts = ("days", "hours", "minutes", "seconds")
     if found is None or found["time"] in ("T", "t") or not any(found[part] for part in parts):

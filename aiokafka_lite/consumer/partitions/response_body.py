@@ -1,4 +1,4 @@
-"""The memory of one fetch response, accounted until nothing points into it any more."""
+"""The memory of one fetch response, accounted until no record set points into it."""
 
 from __future__ import annotations
 
