@@ -1,20 +1,20 @@
-"""What was fetched and not handed out yet. Sans-IO: the fetcher fills it, the reader empties it.
+"""Fetched records that are not delivered yet. Sans-IO: the fetcher fills it, the reader empties it.
 
-Each partition has at most one record set here (it is not fetched again before that is decoded to
-its end, seed 0), and at most one chunk of decoded records. Partitions stand in line in the order
-their data came; one that has given all of its response goes to the end of the line, so a busy
-partition starves none. A paused partition leaves the line and keeps its data and its position.
+Each partition has at most one record set here (it is not fetched again before the set is decoded
+completely), and at most one chunk of decoded records. Partitions are served in the order their data
+arrived; one whose response is delivered goes to the end of the line, so a busy partition starves no
+other. A paused partition leaves the line and keeps its data and its position.
 
 Non-obvious:
 
-- A record set is decoded lazily, a chunk at a time. Once it is exhausted the partition may be
-  fetched again (`on_drained`), while the last chunk is still being handed out: that is the double
-  buffering. So at most one chunk a partition is held beyond the accounted bytes.
-- A set of large compressed batches is not decoded here but by `on_heavy`, in a thread, when it has
-  a place (`heavy`): its partition stands in line only while it has a chunk. What happened to the
-  partition meanwhile is told by `state.records` being another set.
-- The memory is accounted by response body: all record sets of a response point into one buffer,
-  and the network layer uses it again when the last of them is closed.
+- A record set is decoded lazily, one chunk at a time. Once it is exhausted the partition may be
+  fetched again (`on_drained`), while the last chunk is still being delivered: this is the double
+  buffering. So at most one chunk per partition is held beyond the accounted bytes.
+- A set of large compressed batches is decoded by `on_heavy`, in a thread, when it has a slot
+  (`background_decode`): its partition is in line only while it has a chunk. If the partition
+  changed meanwhile, `state.records` is another set.
+- The memory is accounted per response body: all record sets of a response point into one buffer,
+  which the network layer reuses when the last of them is closed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 ALL = 2**31 - 1
-"""A limit that is none."""
+"""No limit."""
 
 
 class FetchBuffer:
@@ -47,12 +47,12 @@ class FetchBuffer:
     Args:
         key_deserializer: Applied to each key as its chunk is decoded, or None.
         value_deserializer: The same for values.
-        interceptors: See the records of each chunk after that, or None.
-        fetch_max_bytes: Up to what the share of a partition grows, where a broker before 0.10.1
-            holds a record larger than the share.
-        on_drained: Told which partitions may be fetched again, once a call.
-        on_heavy: Asked to read the next records of a set elsewhere, and to `install` them.
-        awaited: The partitions that are waited for, a collection each waiter; empty is any.
+        interceptors: Called with the records of each chunk after that, or None.
+        fetch_max_bytes: Limit up to which a partition's fetch size grows if a broker before 0.10.1
+            has a record larger than that size.
+        on_drained: Called with the partitions that may be fetched again, once per call.
+        on_heavy: Called to decode the next records of a set elsewhere and `install` them.
+        awaited: The partitions that reads wait for, one collection per waiter; empty means any.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FetchBuffer:
         return self._heavy.serves(among)
 
     def has(self, state: PartitionState) -> bool:
-        """Whether the partition stands in line."""
+        """True if the partition is in line."""
         return state in self._line
 
     # --- filling
@@ -124,7 +124,7 @@ class FetchBuffer:
             self._heavy.go_on(state, records)
 
     def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
-        """Let the application meet `error` after the records of the partition before it."""
+        """Let reads raise `error` after the partition's earlier records."""
         state.fail(error, stays=stays)
         self._queue(state)
 
@@ -134,7 +134,7 @@ class FetchBuffer:
     # --- changes of the application's mind
 
     def forget(self, state: PartitionState) -> None:
-        """Drop all that is held of a partition: its position moved, or it is no longer ours."""
+        """Drop all data of a partition: its position moved, or it is no longer assigned."""
         chunk = state.chunk
         if chunk is not None:
             if self.delivery.current is chunk:
@@ -156,7 +156,7 @@ class FetchBuffer:
         self._hidden.clear()
 
     def pause(self, state: PartitionState) -> None:
-        """Hand out nothing more of the partition, not even what is decoded, until resumed."""
+        """Deliver no more records of the partition, decoded ones included, until resumed."""
         state.paused = True
         if state.chunk is not None and self.delivery.current is state.chunk:
             self.delivery.current = EMPTY
@@ -166,7 +166,7 @@ class FetchBuffer:
         self._heavy.give_up_place(state)
 
     def resume(self, state: PartitionState) -> None:
-        """Hand out its records again; what was held while it was paused comes first."""
+        """Deliver its records again, starting with the retained ones."""
         state.paused = False
         if state in self._hidden:
             del self._hidden[state]
@@ -174,12 +174,12 @@ class FetchBuffer:
         self._heavy.fill()
 
     def on_starved(self) -> None:
-        """Somebody waits, for what may have no place to be decoded."""
+        """A read waits, possibly for a partition without a decoding slot."""
         self._heavy.fill()
 
     def evict_paused(self) -> None:
-        """Give up undecoded data of paused partitions: others need the memory. It is fetched
-        again after the partition is resumed; its position stays."""
+        """Drop undecoded data of paused partitions: others need the memory. It is fetched again
+        after the partition is resumed; its position does not change."""
         for state in [*self._hidden, *(each for each in self._heavy.waiting if each.paused)]:
             self._close(state)
             self._heavy.leave(state)
@@ -191,17 +191,17 @@ class FetchBuffer:
     def next_chunk(
         self, limit: int, among: Collection[PartitionState] | None = None
     ) -> Chunk | None:
-        """The chunk to take records from: the first in line that has any.
+        """Return the chunk to take records from: the first in line that has any.
 
         Args:
-            limit: Most records to decode at once.
+            limit: Maximum records to decode at once.
             among: Only these partitions, or None for all.
 
         Returns:
             A chunk with at least one record left; None if nothing is buffered.
 
         Raises:
-            Exception: The error of the partition whose turn it is.
+            Exception: The error of the first partition in line.
         """
         try:
             while (state := self._first(among)) is not None:
@@ -222,11 +222,11 @@ class FetchBuffer:
     def take_lists(
         self, limit: int, among: Collection[PartitionState] | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Hand out records in lists, at most `limit` altogether, and of each partition at most
-        what one response brought.
+        """Return records in lists, at most `limit` in total, and of each partition at most the
+        records of one response.
 
         Raises:
-            Exception: The error of the partition whose turn it is, if nothing came before it.
+            Exception: The error of the first partition in line, if no records come before it.
         """
         lists: dict[TopicPartition, list[Record]] = {}
         try:
@@ -247,11 +247,11 @@ class FetchBuffer:
                 self._tell_drained()
 
     def take_batch(self, limit: int) -> RecordBatch | None:
-        """Hand out a list of records of the first partition in line: at most `limit`, and at most
-        what one response brought. None if nothing is buffered of those that nobody is at work on.
+        """Return records of the first partition in line: at most `limit`, and at most those of one
+        response. None if no record is buffered, except of partitions with a batch in progress.
 
         Raises:
-            Exception: The error of the partition whose turn it is.
+            Exception: The error of the first partition in line.
         """
         try:
             while (state := self._first_free()) is not None:
@@ -269,10 +269,10 @@ class FetchBuffer:
                 self._tell_drained()
 
     def take_columns(self, limit: int) -> ColumnBatch | None:
-        """The same as columns, which refer to the memory of the response: no object a record.
+        """Like `take_batch`, as columns that refer to the response's memory: no object per record.
 
-        Of a partition that is read up to an offset (`PartitionState.until`) no more rows are given
-        than there are offsets before that; where offsets are missing, some may be past it.
+        For a partition that is read up to an offset (`PartitionState.until`), the number of rows is
+        at most the number of offsets before it; if offsets are missing, some rows may be past it.
         """
         try:
             while (state := self._first_free()) is not None:

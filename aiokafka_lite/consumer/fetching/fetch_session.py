@@ -1,31 +1,30 @@
-"""What is asked of one broker in a fetch, and whom its answer is about. Sans-IO.
+"""The fetch session with one broker: builds requests and matches responses. Sans-IO.
 
-A broker remembers what a client fetches (KIP-227): the first fetch of a session names all wanted
-partitions, those after it only what changed, and the answers only what is new. So a fetch costs
-what changed since the one before, on both sides and on the wire, however many partitions are
-assigned: `next_request` looks at those that `on_change` was told of and at nothing else.
+A broker remembers what a client fetches (KIP-227): the first fetch of a session contains all wanted
+partitions, later ones only the changes, and responses only new data. So the cost of a fetch depends
+on what changed since the previous one, on both sides and on the wire, not on the number of assigned
+partitions: `next_request` processes only the partitions passed to `on_change`.
 
-A `FetchSession` lives as long as its broker is fetched from, through lost connections and the
-sessions that the broker gives up: then the next fetch names everything again. What the broker is
-believed to remember is `asked`; it is changed by `next_request` alone, and the one answer that is
-under way is judged by it.
+A `FetchSession` lives as long as its broker is fetched from, across lost connections and evicted
+sessions: after these, the next fetch contains everything again. `asked` is the state that the
+broker should remember; only `next_request` changes it, and the pending response is matched with it.
 
-A partition that is not wanted for a while (paused, being read, in error) is forgotten, as by
-Java: left as it is, the broker would send the same records with each fetch. A partition that was
-read to its end before the next fetch is simply asked for at its new offset.
+A partition that is temporarily not wanted (paused, being read, in error) is forgotten, as in Java:
+otherwise the broker would send the same records with each fetch. A partition that was read to its
+end before the next fetch is simply requested at its new offset.
 
-No session is opened before Fetch v7 (Kafka 1.1): every fetch names everything.
+Before Fetch v7 (Kafka 1.1) there is no session: every fetch contains all partitions.
 
 Non-obvious:
 
-- The broker takes what is added before what is forgotten, so a partition cannot be forgotten and
-  added in one request; only under another topic id it can. A partition that was lost and came
-  back between two fetches was never forgotten then, and is not answered about until something
-  changes: what the broker told about it before is handed on to its new state.
-- A session speaks one version, if only because it names topics in one way. When an id becomes
-  known or unknown, a new one is begun; that saves the round trip in which the broker would refuse
-  (FETCH_SESSION_TOPIC_ID_ERROR).
-- `next_request_apart` asks outside of the session, which does not notice it.
+- The broker processes additions before forgotten partitions, so a request cannot forget and add the
+  same partition, except under another topic id. A partition that was lost and assigned again
+  between two fetches was not forgotten, and the broker sends nothing until it changes: its new
+  state takes over the broker's earlier data.
+- A session uses one version, because it identifies topics in one way. When an id becomes known or
+  unknown, a new session is begun; that saves the round trip in which the broker would reject the
+  fetch (FETCH_SESSION_TOPIC_ID_ERROR).
+- `next_request_apart` fetches outside the session, which stays unchanged.
 
 Source: FetchRequest.json, FetchResponse.json, KIP-74 (order), KIP-227, KIP-320, KIP-516; the
 behaviour is that of Java's `FetchSessionHandler`.
@@ -66,14 +65,14 @@ SESSIONS_FROM: Final = 7
 """First version with sessions (Kafka 1.1)."""
 
 TOPIC_IDS_FROM: Final = 13
-"""First version that names topics by id (Kafka 3.1)."""
+"""First version that identifies topics by id (Kafka 3.1)."""
 
 SESSION_ERRORS: Final[tuple[type[BrokerResponseError], ...]] = (
     FetchSessionIdNotFound,
     InvalidFetchSessionEpoch,
     FetchSessionTopicIdError,
 )
-"""The broker refuses the session, not the fetch: a new one is begun."""
+"""Errors that reject the session, not the fetch: a new session is begun."""
 
 NO_SESSION: Final = 0
 _BEGIN: Final = 0  # epoch: open a session, and close the one that is named
@@ -84,15 +83,15 @@ _NO_REPLICA: Final = ReplicaState()  # of all requests: nobody writes to it
 
 
 class Asked(NamedTuple):
-    """What was asked about one partition, to judge the answer by.
+    """The request for one partition, to match the response with.
 
     Attributes:
-        state: Whose records.
-        generation: The state's `fetch_generation`, at the last request that looked at it.
-        topic_id: Zero where the topic is named.
-        offset: To read from.
-        leader_epoch: As the client knows it.
-        max_bytes: Of this partition.
+        state: The partition's state.
+        generation: The state's `fetch_generation` at the last request that included it.
+        topic_id: Zero if the topic is identified by name.
+        offset: The offset to fetch from.
+        leader_epoch: The leader epoch that the client knows.
+        max_bytes: Limit of this partition.
     """
 
     state: PartitionState
@@ -104,33 +103,33 @@ class Asked(NamedTuple):
 
     @property
     def key(self) -> tuple[str | UUID, int]:
-        """By which an answer names the partition."""
+        """The key that identifies the partition in a response."""
         topic, partition = self.state.tp
         return (topic if self.topic_id is _NO_ID else self.topic_id), partition
 
 
 class Answer(NamedTuple):
-    """The broker's answer about one partition that it was asked about."""
+    """The broker's response for one requested partition."""
 
     asked: Asked
     data: PartitionData
 
 
 _Apart: TypeAlias = tuple[dict[tuple[str | UUID, int], TopicPartition], dict[TopicPartition, Asked]]
-"""What is asked outside of the session: the partitions by what answers name, and what of each."""
+"""A fetch outside the session: the partitions by response key, and the request of each."""
 
 
 class FetchSession:
-    """The fetches of one broker: at most one is under way.
+    """The fetch session with one broker: at most one fetch is in flight.
 
     Args:
-        options: The consumer's.
+        options: The consumer's options.
 
     Attributes:
-        asked: What the broker remembers, by partition; of a fetch under way, what it asked.
-        session_id: As the broker named it, 0 without one.
-        epoch: Of the next request: 0 begins a session.
-        version: Of the request under way, or the last one.
+        asked: What the broker remembers, by partition, including the fetch in flight.
+        session_id: The id that the broker assigned, 0 without a session.
+        epoch: The epoch of the next request: 0 begins a session.
+        version: The version of the request in flight, or of the last one.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
@@ -149,11 +148,11 @@ class FetchSession:
     # --- what is wanted
 
     def on_change(self, state: PartitionState) -> None:
-        """A partition is wanted, or no longer, or otherwise: look at it before the next request."""
+        """A partition changed: process it before the next request."""
         self._changed[state.tp] = state
 
     def remembers(self, state: PartitionState) -> bool:
-        """Whether the broker is believed to watch a partition for us."""
+        """True if the broker's session should contain a partition."""
         asked = self.asked.get(state.tp)
         return asked is not None and asked.state is state
 
@@ -168,16 +167,16 @@ class FetchSession:
         max_wait: float,
         max_bytes: int,
     ) -> FetchRequest:
-        """The next request; its version is `version`.
+        """Build the next request; its version is `version`.
 
         Args:
-            wanted: All partitions to fetch, which have a position; the one to serve first in
-                front: a broker fills a response in this order until it is full (in a session it
-                keeps the order itself, and puts those that gave records to the end).
+            wanted: All partitions to fetch, each with a position, in the order to serve them: a
+                broker fills a response in this order until it is full (in a session it keeps the
+                order itself, and moves partitions that returned records to the end).
             ids: Topic ids by name; used from version 13 on.
-            latest: Newest version that may be spoken; less where a topic's id is not known.
+            latest: Newest version to use; a lower one is used if a topic's id is unknown.
             max_wait: Seconds the broker may wait for `fetch_min_bytes`.
-            max_bytes: Of the whole response; the first batch is sent even if it is larger.
+            max_bytes: Limit of the response; the first batch is sent even if it is larger.
         """
         self._apart = None
         changed, self._changed = self._changed, {}
@@ -210,7 +209,7 @@ class FetchSession:
         max_wait: float,
         max_bytes: int,
     ) -> FetchRequest:
-        """A request for these partitions only, outside of the session, which stays as it is."""
+        """Build a request for these partitions only, outside the session, which stays unchanged."""
         states = list(wanted)
         nameless = any(state.tp.topic not in ids for state in states)
         self.version = _version(latest, nameless=nameless)
@@ -227,7 +226,7 @@ class FetchSession:
         return request
 
     def last_request(self) -> FetchRequest | None:
-        """The request that ends the session, to send in `version`; None if there is none."""
+        """Build the request that ends the session, to send in `version`; None without a session."""
         if self.session_id == NO_SESSION:
             return None
         request = self._request(max_wait=0, max_bytes=0)
@@ -236,7 +235,7 @@ class FetchSession:
         return request
 
     def _request(self, *, max_wait: float, max_bytes: int) -> FetchRequest:
-        """A request that asks for nothing yet, outside of any session."""
+        """Build an empty request outside any session."""
         return FetchRequest(
             replica_state=_NO_REPLICA,
             max_wait_ms=round(max_wait * 1000),
@@ -303,15 +302,16 @@ class FetchSession:
     # --- being answered
 
     def take_answers(self, response: FetchResponse) -> list[Answer]:
-        """Each partition of the response, with what was asked about it.
+        """Return each partition of the response with its request.
 
         Raises:
             FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: The broker
-                does not go on with the session (it evicted it, say); the next request begins one.
-            NodeNotReadyError: The broker refused the request as a whole, whatever its reason: that
-                is tried again (as by Java's FetchSessionHandler).
-            KafkaProtocolError: The response is about a partition that was not asked for, or about
-                one twice. Nothing of it is taken.
+                rejected the session (for example because it was evicted); the next request begins
+                a new one.
+            NodeNotReadyError: The broker rejected the whole request, for any reason; it is retried
+                (as in Java's FetchSessionHandler).
+            KafkaProtocolError: The response contains a partition that was not requested, or one
+                twice. All of it is discarded.
         """
         apart, self._apart = self._apart, None
         if response.error_code:
@@ -326,9 +326,9 @@ class FetchSession:
         return answers
 
     def on_failure(self) -> None:
-        """The request under way may have reached the broker or not: begin anew.
+        """Begin a new session: the request in flight may or may not have reached the broker.
 
-        The next request names the session that was, so that the broker does not keep it.
+        The next request contains the old session's id, so that the broker closes it.
         """
         self._apart = None
         self.epoch = _BEGIN
@@ -343,7 +343,7 @@ class FetchSession:
         raise NodeNotReadyError(f"the broker refused the fetch: {kind.message}")
 
     def _go_on(self, response: FetchResponse, answered: int) -> None:
-        """The broker took the request: what does that make of the session?"""
+        """Update the session after the broker has accepted the request."""
         if response.session_id == NO_SESSION:
             self._forget_session()  # it has no room for one, or closed it, or throttles us
         elif self.epoch != _BEGIN:
@@ -360,12 +360,12 @@ class FetchSession:
 
 
 def _version(latest: int, *, nameless: bool) -> int:
-    """The version to speak."""
+    """Return the version to use."""
     return TOPIC_IDS_FROM - 1 if latest >= TOPIC_IDS_FROM and nameless else latest
 
 
 def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Asked | None:
-    """What to ask about a partition; None while it has no position."""
+    """Return the request for a partition; None while it has no position."""
     offset = state.fetch_offset
     if offset is None:
         return None
@@ -375,7 +375,7 @@ def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Aske
 
 
 def _hand_on(old: PartitionState, new: PartitionState) -> None:
-    """What a broker told about a partition that was lost and came back: it is not told again."""
+    """Copy the broker's data to the new state of a reassigned partition: it is not sent again."""
     if new.highwater is None:
         new.highwater = old.highwater
         new.last_stable_offset = old.last_stable_offset
@@ -389,11 +389,11 @@ def _pair(
     by_key: Mapping[tuple[str | UUID, int], TopicPartition],
     asked: Mapping[TopicPartition, Asked],
 ) -> list[Answer]:
-    """The answers with what they are about.
+    """Match the partitions of a response with their requests.
 
     Args:
-        by_key: The partitions that were asked about, by what answers name.
-        asked: What was asked about each.
+        by_key: The requested partitions by response key.
+        asked: The request of each.
 
     Raises:
         KafkaProtocolError: See `FetchSession.take_answers`.
@@ -425,7 +425,7 @@ class _Topics:
         self._forgotten: dict[tuple[str, UUID], ForgottenTopic] = {}
 
     def add(self, asked: Asked) -> None:
-        """Ask for a partition, or ask otherwise."""
+        """Add or change a partition in the request."""
         name, partition = asked.state.tp
         topic = self._added.get(name)
         if topic is None:
@@ -443,7 +443,7 @@ class _Topics:
         )
 
     def forget(self, asked: Asked) -> None:
-        """Ask for a partition no more."""
+        """Remove a partition from the session."""
         name, partition = asked.state.tp
         key = (name, asked.topic_id)
         topic = self._forgotten.get(key)

@@ -1,32 +1,32 @@
-"""Fetching ahead of the application: one task and at most one fetch in flight a broker.
+"""Prefetches records: one task and at most one fetch in flight per broker.
 
-Which partitions a fetch asks for (seed 0): those without undecoded records. Two rules live
-together here, that one and "the next fetch leaves before the application has seen the records":
+A fetch requests the partitions without undecoded records. Two rules are combined here, that one
+and "the next fetch is sent before the application has seen the records":
 
 - Whole fetch: no partition of the broker holds records. It may wait at the broker for
-  `fetch_max_wait_ms`: the application has nothing to do anyway.
-- Partial fetch: some hold records (the application is at them), the others are asked for meanwhile.
-  It does not wait at the broker, or a partition that is drained during the wait could not be asked
-  for. When one brings nothing, the next partial one leaves after `consumer_timeout_ms` at the
-  latest, and a whole one as soon as the records are drained.
+  `fetch_max_wait_ms`, because the application has nothing to do anyway.
+- Partial fetch: some partitions hold records, and the others are fetched meanwhile. It does not
+  wait at the broker, because a partition that is drained during the wait could not be fetched. If
+  one returns nothing, the next partial fetch is sent after `consumer_timeout_ms` at the latest,
+  and a whole one as soon as the records are drained.
 
-So in a backlog there is always a response being consumed and one on its way, a single busy
-partition among many idle ones costs one fetch a response, and a slow application does not keep
-its other partitions waiting.
+So with a backlog, one response is always being consumed and one is in flight; a single busy
+partition among many idle ones costs one fetch per response; and a slow application does not delay
+its other partitions.
 
-Memory: each broker has an equal share of `buffer_memory`; a response is asked for only if it
-fits what is left of the share. If the application waits with nothing to take, what is buffered is
-not what it waits for: data of paused partitions is given up, and then a fetch for what it waits
-for may exceed the share.
+Memory: each broker has an equal share of `buffer_memory`; a response is requested only if it fits
+the rest of the share. If the application waits with nothing to take, it waits for other partitions
+than the buffered ones: the data of paused partitions is dropped, and then a fetch for the awaited
+partitions may exceed the share.
 
 Non-obvious:
 
-- `Fetcher._sort` is the one place that decides where a partition stands; it runs whenever the
-  position, the buffered data, the pause or the leader of the partition changed. After `update` the
-  broker's task sends in the next pass of the loop, so that many changes make one fetch. After
-  `on_drained` the fetch is sent within the call: it is on its way before the application sees the
-  last records of the response before, even if the application never suspends.
-- A partition that brought data goes to the end of its broker's line; a response is filled in the
+- `Fetcher._sort` alone decides the status of a partition; it runs whenever the position, the
+  buffered data, the pause or the leader of the partition changed. After `update` the broker's task
+  sends in the next iteration of the event loop, so that many changes make one fetch. After
+  `on_drained` the fetch is sent within the call: before the application sees the last records of
+  the previous response, even if the application never suspends.
+- A partition that returned data goes to the end of its broker's line; a response is filled in the
   order of the line, so none starves.
 """
 
@@ -52,26 +52,26 @@ from aiokafka_lite.errors import KafkaError
 log = logging.getLogger(__name__)
 
 ENDS_KNOWN_FOR: Final = 30.0
-"""Seconds for which the answer to a fetch is taken for where a partition begins and ends. An idle
-partition is answered every `fetch_max_wait_ms`; Kafka's own window for metrics is as long."""
+"""Seconds for which the start and end offsets of a fetch response count as current. An idle
+partition gets a response every `fetch_max_wait_ms`; Kafka's metrics window is as long."""
 
 LEAVE_WITHIN: Final = 0.5
-"""Seconds that the end of a fetch session may take: it only saves the broker some memory."""
+"""Maximum seconds to end a fetch session: this only saves the broker some memory."""
 
 
 class Fetcher:
     """Keeps the buffer filled from the leaders of the assigned partitions.
 
     Args:
-        cluster: Whose brokers to ask.
+        cluster: The cluster of the brokers to fetch from.
         positions: The assigned partitions.
-        buffer: Where the answers go.
-        waiters: Who waits for them.
-        options: The consumer's.
+        buffer: Receives the responses.
+        waiters: The reads that wait for them.
+        options: The consumer's options.
         tasks: Owner of the tasks.
-        metadata_max_age: Seconds for which a follower told by a leader is believed.
-        resolve_positions: Called when partitions need their position looked up.
-        loop: The event loop it lives in.
+        metadata_max_age: Seconds for which to fetch from a follower that a leader named.
+        resolve_positions: Called when partitions need a position lookup.
+        loop: The event loop of the consumer.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Fetcher:
         self.options = options
         self.tasks = tasks
         self.topic_ids: dict[str, UUID] = {}
-        """Of the assigned topics, as the newest metadata tells them."""
+        """Ids of the assigned topics in the newest metadata."""
         self.loop = loop
         self.answers = Answers(
             self,
@@ -110,31 +110,31 @@ class Fetcher:
 
     @property
     def metadata(self) -> Metadata:
-        """The newest."""
+        """The newest metadata."""
         return self.cluster.metadata
 
     @property
     def share(self) -> int:
-        """Bytes that one broker may have buffered and on their way."""
+        """Bytes of one broker that may be buffered and in flight."""
         return self.options.buffer_memory // max(len(self._brokers), 1)
 
     @property
     def retry_delay(self) -> float:
-        """Seconds after which to try again what failed."""
+        """Seconds to wait before a retry."""
         return self.cluster.retry_backoff.delay(1)
 
     def close(self) -> None:
-        """End all fetching, at once and for good."""
+        """Stop all fetches at once, permanently."""
         self._closed = True
         for broker in self._brokers.values():
             broker.close()
         self._brokers.clear()
 
     async def end_sessions(self, deadline: float) -> None:
-        """End all fetching at once, and tell the brokers, as far as they listen.
+        """Stop all fetches at once, and end the sessions at reachable brokers.
 
         Args:
-            deadline: In loop time; after `LEAVE_WITHIN` seconds it is over in any case.
+            deadline: In loop time; this takes at most `LEAVE_WITHIN` seconds in any case.
         """
         brokers = list(self._brokers.values())
         self.close()
@@ -165,7 +165,7 @@ class Fetcher:
                 self.tasks.spawn(self._end_session(broker, deadline), f"leave broker {node}")
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
-        """Fetch a partition from its leader, or from the follower the leader told us to prefer."""
+        """Fetch a partition from its leader, or from the leader's preferred follower."""
         topic = metadata.topics.get(state.tp.topic)
         if topic is None or topic.topic_id is None:
             self.topic_ids.pop(state.tp.topic, None)
@@ -190,35 +190,35 @@ class Fetcher:
         self.update(state)
 
     def remove(self, state: PartitionState) -> None:
-        """Ask no more for a partition where it stands now."""
+        """Stop fetching a partition from its current broker."""
         broker = self._brokers.get(state.node)
         state.node = NOWHERE
         if broker is not None:
             broker.drop(state)
 
     def leave_replica(self, state: PartitionState) -> None:
-        """A follower failed: fetch from the leader, as far as there is one."""
+        """A follower failed: fetch from the leader, if there is one."""
         self.answers.leave_replica(state)
         self.place(state, self.metadata)
 
     def update(self, state: PartitionState) -> None:
-        """Something about a partition changed: fetch it, or not, from the next loop pass on."""
+        """A partition changed: reconsider its fetch in the next iteration of the event loop."""
         broker = self._sort(state)
         if broker is not None:
             broker.wake()
 
     def on_drained(self, states: Iterable[PartitionState]) -> None:
-        """The buffer has decoded what it had of these: fetch them, at once."""
+        """The buffer has decoded all records of these partitions: fetch them at once."""
         brokers = dict.fromkeys(map(self._sort, states))
         for broker in brokers:
             if broker is not None:
                 broker.send()
 
     def _sort(self, state: PartitionState) -> BrokerFetch | None:
-        """Put a partition where it belongs.
+        """Update the status of a partition at its broker.
 
         Returns:
-            The broker it is fetched from.
+            The broker that the partition is fetched from.
         """
         broker = self._brokers.get(state.node)
         if broker is None:
@@ -228,19 +228,19 @@ class Fetcher:
         return broker
 
     def on_starved(self) -> None:
-        """The application waits and nothing is buffered for it."""
+        """The application waits, and no record is buffered for it."""
         for broker in self._brokers.values():
             broker.wake()
 
     def polled_at(self, state: PartitionState) -> int | None:
-        """When its broker last answered about a partition, if only that nothing is new there;
-        milliseconds since the epoch, or None before the first answer."""
+        """Return when the broker last responded for a partition, even without new data;
+        milliseconds since the epoch, or None before the first response."""
         broker = self._brokers.get(state.node)
         return state.polled_at if broker is None else broker.polled_at(state)
 
     def knows_ends(self, state: PartitionState, now: float) -> bool:
-        """Whether what the last answer said of the ends of a partition may still be told: the
-        broker answered lately, and can be reached as far as is known.
+        """True if the start and end offsets of the last response are still current: the broker
+        responded recently, and is not known to be unreachable.
 
         Args:
             now: Seconds since the epoch.
@@ -254,16 +254,16 @@ class Fetcher:
     # --- pauses
 
     def retry_later(self, state: PartitionState, *, refresh: bool = True) -> None:
-        """Leave a partition alone for a moment, and ask where its leader is."""
+        """Pause the fetches of a partition, and refresh the metadata for its leader."""
         self.pause_for_retry(state)
         if refresh:
             self.cluster.request_update()
         self.place(state, self.cluster.metadata)
 
     def pause_for_retry(self, state: PartitionState) -> None:
-        """Leave a partition alone for a moment. One moment for all that a response refuses: the
-        first of them to be asked for again would leave without the others, and have them wait for
-        as long as it waits at the broker."""
+        """Pause the fetches of a partition. All partitions that fail in one response share a pause:
+        otherwise the first would be fetched alone, and the others would wait until that fetch
+        returns."""
         now = self.loop.time()
         if self._pauses_end - now < self.options.retry_backoff / 2:
             self._pauses_end = now + self.retry_delay
@@ -271,8 +271,8 @@ class Fetcher:
         self.loop.call_at(state.retry_at, self._end_pause, state, state.retry_at)
 
     def _end_pause(self, state: PartitionState, until: float) -> None:
-        """The timer says when a pause is over: the clock may tick too coarsely to agree with it,
-        and nobody would look again."""
+        """End a pause when the timer fires, not by the clock: a coarse clock may still be behind,
+        and the partition would not be checked again."""
         if state.retry_at == until:
             state.retry_at = 0.0
         self.update(state)

@@ -1,32 +1,31 @@
-"""Finding out that a log is no longer the one that was read (KIP-320).
+"""Detects log truncation and recreated topics (KIP-320).
 
-A leader that was elected among replicas that lagged behind (an unclean election) does not have the
-newest records that were read of its predecessor, and stores others at their offsets. Whoever goes
-on at his offset would miss those. So when a partition has another leader, or the same in a new
-epoch, and when the position came with an epoch (a commit), the leader is asked with
-OffsetForLeaderEpoch where the epoch of the last record read ended. If that is before the position,
-the log was cut there: the position goes back to that offset or, with `auto_offset_reset="none"`,
-reads raise LogTruncationError. Where the leader knows nothing of that epoch, the reset policy says
-where to go on.
+A leader elected from lagging replicas (an unclean election) lacks the newest records read from its
+predecessor, and stores others at their offsets. A consumer that keeps its offset would miss them.
+So when a partition gets another leader or a new leader epoch, and when the position includes an
+epoch (from a commit), OffsetForLeaderEpoch asks the leader where the epoch of the last record read
+ends. If that is before the position, the log was truncated there: the position returns to that
+offset or, with `auto_offset_reset="none"`, reads raise LogTruncationError. If the leader does not
+know the epoch, the reset policy applies.
 
-A topic that was deleted and made again has another id (KIP-516): its log is another one however
-long it is, so the reset policy decides, once the records buffered of the old one were handed out.
-Metadata of a broker that lags behind has another id, too, and ids have no order. So the leader that
-this metadata names is asked for metadata of its own, and a position is given up only if it tells
-the same id, and that it leads the partition. (Java keeps its positions whatever ids it is told, and
-reads the new topic from the old offset on.)
+A topic that was deleted and recreated has another id (KIP-516). Its log is a different one of any
+length, so the reset policy applies once the buffered records of the old topic are delivered.
+Metadata of a lagging broker also contains another id, and ids have no order. So the leader in this
+metadata is asked for its own metadata, and a position is discarded only if the leader returns the
+same id and leads the partition. (Java keeps its positions whatever the ids, and reads the new topic
+from the old offset.)
 
 Non-obvious:
 
-- A partition is not fetched while it waits here; what was fetched before is handed out meanwhile.
-  Asked about is the next fetch's offset, and only when everything fetched is decoded: before that
-  it is not known.
-- If the log was cut before that offset while decoded records are still to be handed out, they are
-  dropped, and the position in front of them is asked about in its turn.
-- An answer counts only for what was asked: the same generation, offset and leader epoch.
-- While ids contradict each other the partition is not fetched and nothing of it is committed.
-- Brokers before 2.3 are not asked: they want the rights of a broker for it (as in Java).
-- The questions that come up in one pass of the loop are asked together, one request a leader.
+- A partition is not fetched during its validation; earlier fetched records are still delivered.
+  The validated offset is that of the next fetch, and only once everything fetched is decoded:
+  before that it is not known.
+- If the log was truncated before that offset while decoded records are not delivered yet, they are
+  dropped, and the position before them is validated next.
+- A response applies only to the same generation, offset and leader epoch as its request.
+- While topic ids conflict, the partition is neither fetched nor committed.
+- Brokers before 2.3 are not asked: they require broker permissions for the request (as in Java).
+- The requests of one iteration of the event loop are combined, one request per leader.
 
 Source: OffsetForLeaderEpochRequest.json v3-v4, KIP-101, KIP-320.
 """

@@ -1,16 +1,16 @@
-"""Asking brokers where offsets are: the ends of partitions, and records by time.
+"""Looks up offsets at the brokers: the ends of partitions, and records by time.
 
-`list_offsets` answers for any partitions, assigned or not. `PositionResolver` gives the assigned
-partitions that have no position one, in the background: nothing has to be read for that to happen.
-A partition that was just assigned goes on where its group stopped (`PositionResolver.committed`);
-where the group has committed nothing, and after a reset, the reset policy says where.
+`list_offsets` works for all partitions, assigned or not. `PositionResolver` looks up the missing
+positions of assigned partitions in the background, without a read. A newly assigned partition
+resumes at the group's committed offset (`PositionResolver.committed`); without one, and after a
+reset, the reset policy applies.
 
 Non-obvious:
 
-- Partitions are asked about in one request a leader. A partition without a leader waits alone and
-  holds up nobody; those of a topic that is not known yet wait for it together.
+- There is one request per leader. A partition without a leader waits alone and delays no other;
+  the partitions of an unknown topic wait for it together.
 - A position that arrives for a partition that was sought meanwhile is dropped (its generation).
-- Whoever waits for the coordinator of the group holds up none of the others.
+- A lookup that waits for the group coordinator delays no other.
 
 Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
 """
@@ -71,15 +71,15 @@ _TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
 
 
 class _AskAgain(KafkaError):
-    """A code by which nothing is found yet. Java's consumer asks again after any but two, and has
-    the metadata refreshed: its leader epoch may be that of a topic that was made again since."""
+    """An error code after which the lookup is retried. Java's consumer retries after all but two,
+    and refreshes the metadata: the leader epoch may be that of a topic that was recreated since."""
 
     retriable = True
     invalid_metadata = True
 
 
 class CommittedOffset(Protocol):
-    """What a group has committed for a partition."""
+    """The group's committed offset of a partition."""
 
     @property
     def offset(self) -> int:
@@ -87,26 +87,26 @@ class CommittedOffset(Protocol):
 
     @property
     def leader_epoch(self) -> int | None:
-        """Leader epoch of the record before it; None where it was not told."""
+        """Leader epoch of the record before it; None if unknown."""
 
 
 CommittedReader: TypeAlias = Callable[
     [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, CommittedOffset]]
 ]
-"""Reads what the group has committed; a partition without a commit is missing from the answer.
-What it raises is asked again if it is retriable, and told to the application otherwise."""
+"""Reads the group's committed offsets; partitions without one are missing from the result. A
+retriable error is retried; any other is raised to the application."""
 
 _OUT_OF_GROUP: Final = (FencedMemberEpochError, StaleMemberEpochError, UnknownMemberIdError)
-"""The membership has ended or changed: its machine takes the partitions away, or gets the epoch
-that is to be asked with. Nothing for the application."""
+"""The membership has ended or changed: its state machine removes the partitions, or learns the
+epoch to retry with. The application does not see these errors."""
 
 
 class Found(NamedTuple):
-    """Where a search ended.
+    """The result of an offset lookup.
 
     Attributes:
-        offset: The offset, or -1 if no record is that late.
-        timestamp: The record's, in milliseconds since the epoch; -1 for an end.
+        offset: The offset, or -1 if no record has that timestamp or a later one.
+        timestamp: The record's timestamp in milliseconds since the epoch; -1 for an end.
     """
 
     offset: int
@@ -127,12 +127,12 @@ async def list_offsets(
     Args:
         times: Milliseconds since the epoch, `EARLIEST` or `LATEST`, by partition.
         deadline: In loop time.
-        isolation: With READ_COMMITTED the latest offset is the last stable one.
-        on_found: Called once for each partition, as the answers come: with a KafkaTimeoutError
-            for those that could not be asked in time.
-        search: Whether the brokers must be able to find records by time.
+        isolation: With READ_COMMITTED the latest offset is the last stable offset.
+        on_found: Called once for each partition as the responses arrive; with a KafkaTimeoutError
+            for those without a response in time.
+        search: True if the brokers must support searching by time.
 
-    Cancellation: ends it; partitions not answered yet are not told of.
+    Cancellation: ends the lookup; `on_found` is not called for the remaining partitions.
     """
     pending = dict(times)
 
@@ -196,7 +196,7 @@ async def _learn(
     deadline: float,
     settle: Callable[[TopicPartition, Found | KafkaError], None],
 ) -> None:
-    """Wait until a topic is known: then it is known, too, whom to ask about its partitions."""
+    """Wait until a topic, and with it the leaders of its partitions, is known."""
     try:
         await cluster.partitions_of(topic, deadline)
     except KafkaTimeoutError as error:
@@ -296,17 +296,17 @@ def _left_ms(deadline: float) -> int:
 
 
 _Wanted: TypeAlias = tuple[PartitionState, int]
-"""A partition whose position is looked up, and the generation that the answer is for."""
+"""A partition whose position is looked up, and its generation at the request."""
 
 
 class PositionResolver:
     """Finds positions for assigned partitions that have none.
 
     Args:
-        cluster: Whom to ask.
+        cluster: The cluster of the brokers to ask.
         positions: The assigned partitions.
-        buffer: Where a partition is told that it has no offset and no policy.
-        options: The consumer's.
+        buffer: Receives the error of a partition without an offset and a policy.
+        options: The consumer's options.
         tasks: Owner of the tasks.
         on_resolved: Called when a partition has its position, or an error.
 
@@ -337,13 +337,13 @@ class PositionResolver:
         self._moved = asyncio.Event()  # set when positions were found, cleared by who waits
 
     def close(self) -> None:
-        """Look up nothing more, and end the waits."""
+        """Stop all lookups, and end the waits."""
         self.closed = True
         self.announce()
 
     def wake(self) -> None:
-        """Look up the positions of the partitions that have none and are not being looked up: in
-        the next pass of the loop, so that many changes make one question."""
+        """Start lookups of all missing positions, in the next iteration of the event loop, so that
+        many changes make one request."""
         if not self._woken and not self.closed:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._look)
@@ -369,7 +369,7 @@ class PositionResolver:
             self._tasks.spawn(self._reset(group, search=search), "look up positions")
 
     def announce(self) -> None:
-        """Let those who wait for positions look again."""
+        """Wake all waits for positions."""
         self._moved.set()
 
     async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
@@ -377,7 +377,7 @@ class PositionResolver:
         this is closed.
 
         Raises:
-            KafkaTimeoutError: Not by the deadline (loop time).
+            KafkaTimeoutError: The deadline (loop time) passed first.
         """
         try:
             async with asyncio.timeout_at(deadline):
@@ -396,7 +396,7 @@ class PositionResolver:
             raise KafkaTimeoutError(f"no position of {named}{more} was found in time") from None
 
     async def _resume(self, committed: CommittedReader, wanted: Collection[_Wanted]) -> None:
-        """Let partitions go on where their group stopped; the others are reset by policy."""
+        """Resume partitions at the group's committed offsets; the others are reset by policy."""
         try:
             found = await committed([state.tp for state, _ in wanted])
         except KafkaError as error:
@@ -426,10 +426,10 @@ class PositionResolver:
         self._settle(state, commit.offset, epoch)
 
     async def _reset(self, wanted: Collection[_Wanted], *, search: bool) -> None:
-        """Give partitions the position that their reset policy says.
+        """Set the positions of partitions by their reset policy.
 
         Args:
-            search: Whether the policies say a time, which brokers before 0.10.1 cannot find.
+            search: True if a policy requires a search by time (not supported before 0.10.1).
         """
         by_tp = {state.tp: (state, generation) for state, generation in wanted}
         times: dict[TopicPartition, int] = {}
