@@ -1,9 +1,8 @@
-"""What the consumer tells about itself, under Kafka's names (the groups
-`consumer-fetch-manager-metrics` and `consumer-coordinator-metrics`).
+"""The consumer's metrics under Kafka's names (the groups `consumer-fetch-manager-metrics` and
+`consumer-coordinator-metrics`).
 
-Recorded a response or a chunk of records at a time, never a record at a time. What the membership
-and the commits did is counted by them, and where the partitions stand is looked up when
-somebody asks.
+They are recorded per response or chunk of records, never per record. The membership and the commits
+have their own counters, and positions are read on each call of `metrics()`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _MILLISECONDS: Final = 1000.0
 
 
 class _Window:
-    """What the fetches and records of a window of time come to; all of it in one place, because a
-    consumer that reads record by record pays for each place that is touched."""
+    """The fetches and records of a time window, in one object, because each object accessed costs
+    a consumer that reads single records."""
 
     __slots__ = (
         "bytes",
@@ -47,7 +46,7 @@ class _Window:
 
 
 class ConsumerMetrics:
-    """One consumer's."""
+    """The metrics of one consumer."""
 
     def __init__(self) -> None:
         self._recent = Recent(_Window)
@@ -57,7 +56,7 @@ class ConsumerMetrics:
         self._unread = 0  # records that were decoded and then given up
 
     def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
-        """A fetch was answered: with so many bytes of records; both times in seconds."""
+        """Record a fetch response: bytes of records; latency and throttle in seconds."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)
@@ -76,7 +75,7 @@ class ConsumerMetrics:
             window.longest_throttle = max(window.longest_throttle, throttle)
 
     def on_records(self, count: int, now: float) -> None:
-        """Records are about to be handed out."""
+        """Record decoded records that are about to be delivered."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)
@@ -84,7 +83,7 @@ class ConsumerMetrics:
         recent.new.records += count
 
     def on_unread(self, count: int) -> None:
-        """So many of them never will be."""
+        """Record decoded records that were dropped undelivered."""
         self._unread += count
 
     def snapshot(
@@ -98,19 +97,19 @@ class ConsumerMetrics:
         group: tuple[Counters, CommitCounters] | None,
         loop_time: float,
     ) -> dict[str, float | None]:
-        """All numbers as they are; averages and rates of the last half minute to minute.
+        """Return all metrics; averages and rates cover the last 30 to 60 seconds.
 
-        An average, a maximum or a minimum of nothing is None: 0.0 would be a measurement, and JSON
-        has no nan.
+        An average, a maximum or a minimum without values is None: 0.0 would be a measurement, and
+        JSON has no NaN.
 
         Args:
-            states: Of the assigned partitions.
-            now: On the clock of what was recorded.
-            knows_ends: Whether a partition's first and last offsets are of late.
-            buffered: Bytes of responses that are held.
-            budget: Most bytes that may be.
-            group: What the membership and the commits did; None without a group.
-            loop_time: On the clock of the counters.
+            states: The states of the assigned partitions.
+            now: Current time on the clock of the recorded values.
+            knows_ends: Returns True if a partition's first and last offsets are current.
+            buffered: Bytes of buffered responses.
+            budget: Maximum bytes of buffered responses.
+            group: The counters of the membership and the commits; None without a group.
+            loop_time: Current time on the clock of the counters.
         """
         assigned, held = 0, 0
         lags: list[int] = []
@@ -164,7 +163,7 @@ class ConsumerMetrics:
 
 
 def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float | None]:
-    """Since the consumer was made: none of it happens often."""
+    """Group metrics, which cover the consumer's lifetime because the events are rare."""
     rebalances, committed = counters.rebalances, commits.commits
     return {
         "commit-failed-total": float(commits.failures),
@@ -189,7 +188,7 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
 def partition_metrics(
     states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
 ) -> dict[TopicPartition, dict[str, float | None]]:
-    """Where each partition stands; None where it is not known, or not any more."""
+    """Return lag and lead of each partition; None if unknown or outdated."""
     told: dict[TopicPartition, dict[str, float | None]] = {}
     for state in states:
         known = knows_ends(state)
@@ -201,7 +200,7 @@ def partition_metrics(
 
 
 def _lag(state: PartitionState) -> int | None:
-    """Records between the position and the end of what may be read, as the last fetch told it."""
+    """Records between the position and the end of the readable records in the last fetch."""
     end = state.highwater
     if state.last_stable_offset is not None and state.last_stable_offset >= 0:
         end = state.last_stable_offset
@@ -210,7 +209,7 @@ def _lag(state: PartitionState) -> int | None:
 
 
 def _lead(state: PartitionState) -> int | None:
-    """Records between the first that the broker has and the position."""
+    """Records between the broker's first record and the position."""
     position = state.position
     start = state.log_start_offset
     return None if start is None or start < 0 or position is None else max(position - start, 0)

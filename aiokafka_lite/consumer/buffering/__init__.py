@@ -1,1 +1,1 @@
-"""Fetched records on their way to the application."""
+"""Buffering of fetched records until they are delivered."""

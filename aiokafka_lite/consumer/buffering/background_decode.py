@@ -1,12 +1,12 @@
-"""Which partitions' large compressed batches are read in a thread now, and which wait. Sans-IO.
+"""Schedules the decoding of large compressed batches in threads, for a few partitions. Sans-IO.
 
-A set that is being read holds a whole batch decompressed: many times what the memory budget counts
-of it. So only `AT_ONCE` partitions have a place; the next one gets it when the set was handed out
-to its end, or is given up.
+A set that is being read holds a whole decompressed batch: many times the size that the memory
+budget counts. So only `AT_ONCE` partitions have a slot; the next one gets it when the set was
+delivered completely, or dropped.
 
-Non-obvious: a place is no use to a partition whose records nobody takes. So a paused one gives its
-place up, and who waits for certain partitions of which none has a place gets one more; nor does it
-count for who waits that a partition has one that a block of `batches` is at work on.
+Non-obvious: a slot is wasted on a partition whose records are not taken. So a paused partition
+gives up its slot, and a waiter whose partitions have no slot gets an extra one; the slot of a
+partition with a batch in progress in a block of `batches` does not count.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = ["HeavySets"]
 
 AT_ONCE: Final = 2
-"""One is handed out while a thread is at the other."""
+"""One is delivered while a thread decodes the other."""
 
 
 class HeavySets:
     """The heavy sets of one consumer.
 
     Args:
-        read: Asked to read the next records of a partition's set in a thread.
-        awaited: The partitions that are waited for, a collection each waiter; empty is any.
+        read: Called to read the next records of a partition's set in a thread.
+        awaited: The partitions that reads wait for, one collection per waiter; empty means any.
     """
 
     def __init__(
@@ -39,22 +39,22 @@ class HeavySets:
     ) -> None:
         self._read = read
         self._awaited = awaited
-        self._open: set[PartitionState] = set()  # have a place
+        self._open: set[PartitionState] = set()  # with a slot
         self._waiting: dict[PartitionState, RecordSet] = {}
 
     @property
     def waiting(self) -> list[PartitionState]:
-        """Those without a place, a new list."""
+        """A new list of the partitions without a slot."""
         return list(self._waiting)
 
     def serves(self, among: Collection[TopicPartition]) -> bool:
-        """Whether records of one of these partitions, or of any, are about to come."""
+        """True if records of one of these partitions, or of any if empty, are being decoded."""
         return any(
             state.at_work is None and (not among or state.tp in among) for state in self._open
         )
 
     def go_on(self, state: PartitionState, records: RecordSet) -> None:
-        """Read on in a partition's set, now or when there is a place. Nobody is at it."""
+        """Continue a partition's set, now or when there is a slot. No thread may be reading it."""
         if state in self._open:
             self._read(state, records)
         else:
@@ -62,18 +62,18 @@ class HeavySets:
             self.fill()
 
     def leave(self, state: PartitionState) -> None:
-        """A partition's set was handed out, or is given up."""
+        """A partition's set was delivered completely or dropped."""
         self._waiting.pop(state, None)
         self.give_up_place(state)
 
     def give_up_place(self, state: PartitionState) -> None:
-        """A partition is paused; what a thread is at is finished all the same."""
+        """Release the slot of a paused partition; a thread that is decoding it still finishes."""
         if state in self._open:
             self._open.remove(state)
             self.fill()
 
     def fill(self) -> None:
-        """Give places away: there may be one, or somebody who waits for certain partitions."""
+        """Assign free slots, and extra ones for waiters whose partitions have none."""
         if not self._waiting:
             return
         while len(self._open) < AT_ONCE and self._begin(()):
@@ -83,12 +83,12 @@ class HeavySets:
                 self._begin(among)
 
     def clear(self) -> None:
-        """Read nothing more."""
+        """Stop all decoding."""
         self._waiting.clear()
         self._open.clear()
 
     def _begin(self, among: Collection[TopicPartition]) -> bool:
-        """Give a place to the first that is not paused, of these partitions or of all."""
+        """Assign a slot to the first partition that is not paused, among these or all."""
         for state, records in self._waiting.items():
             if not state.paused and (not among or state.tp in among):
                 del self._waiting[state]

@@ -1,8 +1,8 @@
-"""What is done to decoded records before the application gets them: its deserializers, which may
-fail, and its interceptors, which may not.
+"""Applies the application's deserializers, which may fail, and interceptors, which may not, to
+decoded records.
 
-A read raises what the deserializer raised, as it is: applications written for aiokafka catch that.
-Where it happened is told in a note, for people, and as an `UndeserializedRecord`, for programs.
+A read raises the deserializer's exception unchanged, because applications written for aiokafka
+catch it. A note reports the record for people, and an `UndeserializedRecord` for programs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _NOTES: Final = "__notes__"
 
 
 class Deserialization:
-    """One consumer's.
+    """The deserializers and interceptors of one consumer.
 
     Args:
         key_deserializer: Applied to each key, or None.
         value_deserializer: Applied to each value, or None.
-        interceptors: See the records after that, or None.
+        interceptors: Called with the deserialized records, or None.
 
     Attributes:
-        needed: Whether there is anything to do.
+        needed: True if there is a deserializer or an interceptor.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Deserialization:
             records: Of one partition.
 
         Returns:
-            How many records succeeded, and what a deserializer raised on the next one.
+            The number of deserialized records, and the exception for the next one, or None.
         """
         key_deserializer, value_deserializer = self._key_deserializer, self._value_deserializer
         if key_deserializer is None and value_deserializer is None:
@@ -78,14 +78,14 @@ class Deserialization:
         return done, None
 
     def intercept(self, records: list[Record]) -> list[Record]:
-        """What the interceptors make of records that are about to be handed out."""
+        """Pass records through the interceptors before they are delivered."""
         if self._interceptors is None or not records:
             return records
         return self._interceptors.on_consume(records)
 
 
 def _tell_place(error: Exception, part: str, record: Record) -> None:
-    """Let the error tell where it happened, whatever class it is of."""
+    """Attach the record to the error, whatever its class."""
     bad = UndeserializedRecord(
         TopicPartition(record.topic, record.partition),
         record.offset,

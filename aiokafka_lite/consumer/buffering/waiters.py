@@ -1,11 +1,12 @@
-"""Those who wait for records: calls of getone(), getmany() and `async for`.
+"""Reads that wait for records: calls of getone(), getmany() and `async for`.
 
-A waiter is woken when something it may want has come, and then looks for itself: nothing is
-handed to a waiter, so cancelling one at any moment loses nothing.
+A waiter is woken when records it may want have arrived, and then takes them itself: no record is
+passed to a waiter, so cancelling one at any moment loses nothing.
 
-Non-obvious: a task sleeps here on a future of our own making. One of asyncio's wakes its task in
-the next pass of the event loop, which costs more than all else between a lone record's arrival and
-the application; this one can do so within the call that brought the record (`Waiters.wake_now`).
+Non-obvious: a waiting task awaits a custom future. An asyncio future wakes its task in the next
+iteration of the event loop, which takes longer than everything else between a single record's
+arrival and its delivery; this one can do so within the call that received the record
+(`Waiters.wake_now`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Waiters:
     """The waiters of one consumer. True while there are any.
 
     Args:
-        on_wait: Called when somebody has begun to wait.
+        on_wait: Called when a read begins to wait.
     """
 
     def __init__(self, on_wait: Callable[[], None]) -> None:
@@ -37,14 +38,13 @@ class Waiters:
         return self._waiters.values()
 
     def wake(self) -> None:
-        """Let all of them look, in the next pass of the loop: from anywhere."""
+        """Wake all waiters in the next iteration of the event loop. Callable from anywhere."""
         for waiter in self._waiters:
             waiter.wake()
 
     def wake_now(self) -> None:
-        """Let all of them look before this returns, as far as each gets without awaiting: from a
-        callback of the event loop that has nothing half done. (Not from inside a task: only one
-        runs at a time.)
+        """Run all waiters until they await again, before this returns. Call it from an event loop
+        callback whose state is consistent. (Not from a task: only one task runs at a time.)
         """
         for waiter in list(self._waiters):
             waiter.wake_now()
@@ -76,13 +76,13 @@ class Waiters:
 
 
 class _Waiter:
-    """What the task of one waiter sleeps on: of a future what a task looks at.
+    """The future that a waiting task awaits, with only the methods that a task uses.
 
     Args:
-        loop: The task's.
+        loop: The task's event loop.
 
     Attributes:
-        expired: Its time was over before it was woken.
+        expired: True if the timeout passed before it was woken.
     """
 
     __slots__ = (
@@ -105,14 +105,14 @@ class _Waiter:
         self.expired = False
 
     def wake(self) -> None:
-        """Let the task go on in the next pass of the loop."""
+        """Resume the task in the next iteration of the event loop."""
         if not self._done:
             self._done = True
-            if self._callback is not None:  # else it has not come to sleep yet, and will not
+            if self._callback is not None:  # else the task has not suspended, and will not
                 self._loop.call_soon(self._callback, self, context=self._context)
 
     def wake_now(self) -> None:
-        """Let the task go on until it sleeps again, or ends."""
+        """Run the task until it suspends again or ends."""
         if self._done:
             return
         self._done = True
@@ -122,16 +122,16 @@ class _Waiter:
         try:
             context.run(callback, self)
         except (SystemExit, KeyboardInterrupt) as error:
-            # It stops the loop; not from here, where others have things in their hands.
+            # This stops the loop, but not here, where callers may be in the middle of an update.
             self._loop.call_soon(_raise, error)
 
     def expire(self) -> None:
-        """Its time is over."""
+        """The timeout has passed."""
         if not self._done:
             self.expired = True
             self.wake()
 
-    # What the task asks of it
+    # The methods that a task calls
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self._done:

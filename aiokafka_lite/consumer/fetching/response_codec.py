@@ -1,9 +1,9 @@
-"""Reads the usual answer to a fetch faster than the generated decoder, which reads all others.
+"""Decodes the common fetch response faster than the generated decoder, which decodes all others.
 
-Usual is: version 13 or newer (topics by id), no aborted transactions, no tagged fields. That is
-what a consumer gets a thousand times a second that reads record by record, and the decoder was a
-fifth of the way from the socket to the application. Whatever looks otherwise, or wrong, is left to
-the decoder: it tells what is wrong, too.
+The common case: version 13 or newer (topics by id), no aborted transactions, no tagged fields. A
+consumer of single records gets a thousand of these per second, and the generated decoder took a
+fifth of the time from the socket to the application. Other or malformed responses are left to the
+generated decoder, which also reports errors.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ else:
     ).read_usual
 
 OLDEST: Final = 13
-"""First version that names topics by their ids, and with that, the last that changed what is read
-here: up to 18 only tagged fields came."""
+"""First version that identifies topics by id. It is also the last that changed the fields read
+here: versions up to 18 only added tagged fields."""
 NEWEST: Final = 18
 
 
 def read_fetch_response(frame: Buffer, version: int) -> FetchResponse:
-    """An answer to a fetch.
+    """Decode a fetch response.
 
     Args:
         frame: The bytes after the size.
-        version: Of the request.
+        version: The version of the request.
 
     Raises:
-        KafkaProtocolError: The bytes are not one such answer and nothing else.
+        KafkaProtocolError: The bytes are not exactly one fetch response.
     """
     if OLDEST <= version <= NEWEST:
         response = read_usual(frame)
