@@ -2,10 +2,10 @@
 
 Non-obvious:
 
-- Only a `BrokerFetch` and its task change what is in flight; what happens to partitions meanwhile
-  is told by their generation.
-- No fetch costs more than what changed since the one before: nothing here goes through `line`,
-  but to begin a session, after a failure, or when the memory is used up.
+- Only a `BrokerFetch` and its task change the fetch in flight; the generations of partitions show
+  what happened to them meanwhile.
+- The cost of a fetch depends only on what changed since the previous one: nothing here iterates
+  over `line`, except to begin a session, after a failure, or when the memory is used up.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ RESPONSE_LIMIT_FROM: Final = 3
 each partition has one, and a record larger than that share comes cut off."""
 
 LEAST_RESPONSE: Final = 64 * 1024
-"""A response is never asked to be smaller than this, however many brokers share the memory."""
+"""The minimum size to request in a response, however many brokers share the memory."""
 
 FEW_BYTES: Final = 16 * 1024
-"""Who has waited for so little is given it before the next fetch leaves, within the call that
-brings it: a system call, or a pass of the event loop, may cost more than all else on the way of a
-single record. With more there would be time lost."""
+"""Up to this size, waiting reads get the records before the next fetch is sent, within the call
+that received them: for a single record, a system call or a loop iteration may cost more than
+everything else. For larger responses this would delay the next fetch."""
 
 
 PartitionHint: TypeAlias = tuple[TopicPartition, LeaderIdAndEpoch]
-"""Who leads a partition, as a broker that does not tells."""
+"""The leader of a partition as named by another broker."""
 
 
 class FetchOwner(Protocol):
-    """What the fetches of one broker need of their owner, the fetcher."""
+    """The part of the fetcher that the fetches of one broker need."""
 
     cluster: Cluster
     buffer: FetchBuffer
@@ -71,7 +71,7 @@ class FetchOwner(Protocol):
 
     @property
     def share(self) -> int:
-        """Bytes that one broker may have buffered and on their way."""
+        """Bytes of one broker that may be buffered and in flight."""
 
     def update(self, state: PartitionState) -> None:
         """Something about a partition changed."""
@@ -85,12 +85,12 @@ class BrokerFetch:
 
     Args:
         fetcher: Its owner.
-        node: Which broker.
+        node: The broker's node id.
 
     Attributes:
-        line: Partitions to ask for, the first to be served in front.
-        held: Partitions with undecoded records that the application wants.
-        bytes: Of the bodies that came from here and are still held.
+        line: Partitions to fetch, in the order to serve them.
+        held: Partitions with undecoded records that are not paused.
+        bytes: Bytes of this broker's response bodies that are still held.
     """
 
     def __init__(self, fetcher: FetchOwner, node: int) -> None:
@@ -120,17 +120,17 @@ class BrokerFetch:
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
     def close(self) -> None:
-        """End the task; an answer still to come is dropped."""
+        """End the task; a pending response is dropped."""
         self._closed = True
         if self._in_flight is not None:
             self._in_flight.cancel()
         self._task.cancel()
 
     async def end_session(self) -> None:
-        """Let the broker forget what is fetched; after `close`.
+        """End the broker's fetch session; call it after `close`.
 
         Raises:
-            KafkaError: It could not be told, and will find out by itself.
+            KafkaError: The request failed; the broker will evict the session.
         """
         connection = self._connection
         request = self._session.last_request()
@@ -161,7 +161,7 @@ class BrokerFetch:
         self._session.on_change(state)
 
     def drop(self, state: PartitionState) -> None:
-        """A partition is fetched from elsewhere now, or not at all."""
+        """A partition is fetched from another broker now, or not at all."""
         self.line.pop(state, None)
         self.held.discard(state)
         self._session.on_change(state)
@@ -177,19 +177,19 @@ class BrokerFetch:
 
     @property
     def failing(self) -> bool:
-        """Whether the last fetch failed with its connection, or none could be made since."""
+        """True if the last fetch failed with its connection and none was made since."""
         return self._failures > 0 and self._connection is None
 
     # --- the task
 
     def wake(self) -> None:
-        """Something changed: let the task look, in the next pass of the loop. While a fetch is
-        under way, or about to leave, there is nothing to look for; its answer will."""
+        """Wake the task in the next loop iteration. Not needed while a fetch is in flight or about
+        to be sent, because its response wakes the task."""
         if self._in_flight is None and not self._gives_way:
             self._changed.set()
 
     def send(self) -> None:
-        """Something changed: send the next fetch now if it can leave, else let the task look."""
+        """Send the next fetch now if possible, otherwise wake the task."""
         if self._in_flight is None and not self._gives_way and not self._maybe_send():
             self._changed.set()
 
@@ -231,7 +231,7 @@ class BrokerFetch:
         self._connection = connection
 
     def _on_failure(self, error: KafkaError) -> None:
-        """The broker cannot be reached, or refuses fetches: back off, and look for the leaders."""
+        """The broker is unreachable or rejects fetches: back off, and refresh the metadata."""
         self._failures += 1
         self._not_before = self._loop.time() + self._fetcher.cluster.retry_backoff.delay(
             self._failures
@@ -250,7 +250,7 @@ class BrokerFetch:
         self._fetcher.cluster.request_update()
 
     def _maybe_send(self) -> bool:
-        """Send the next fetch, if there is one and it can leave now. Never waits."""
+        """Send the next fetch, if there is one and it can be sent now. Never waits."""
         connection = self._connection
         if self._in_flight is not None or not self.line or connection is None or connection.closed:
             return False
@@ -304,7 +304,7 @@ class BrokerFetch:
         return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
 
     def _on_answer(self, response: FetchResponse) -> None:
-        """The answer, within the pass of the loop that brought it: nothing is raised here."""
+        """Process a response in the loop iteration that received it. Never raises."""
         self._in_flight = None
         if self._closed:
             return
@@ -354,7 +354,7 @@ class BrokerFetch:
         self._changed.set()
 
     def _deal_with(self, failure: BaseException) -> None:
-        """A fetch has failed; what is no error of Kafka's is a mistake, and ends the task."""
+        """Handle a failed fetch; any error that is not a KafkaError is a bug and ends the task."""
         if isinstance(failure, SESSION_ERRORS):
             self._on_session_refused(failure)
         elif isinstance(failure, KafkaError):
@@ -414,7 +414,7 @@ class BrokerFetch:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
 
     def _on_leader_hints(self, hints: Iterable[PartitionHint], response: FetchResponse) -> None:
-        """Believe the leaders that the broker names in passing (KIP-951)."""
+        """Apply the leaders that the response contains (KIP-951)."""
         nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack)
             for each in response.node_endpoints

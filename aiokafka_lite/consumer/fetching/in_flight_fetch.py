@@ -1,7 +1,7 @@
-"""One fetch on its way to a broker, whose answer is taken in the pass of the loop that brings it.
+"""One fetch in flight, whose response is processed in the loop iteration that receives it.
 
-A future would cost the answer another pass, and a task to await it: for one record at a time that
-is a good part of the way from the socket to the application.
+A future would need another iteration, and a task to await it: for single records that is a large
+part of the time from the socket to the application.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from aiokafka_lite.protocol.primitives import Buffer
 
 
 class FetchFlight(RequestInPieces):
-    """Both the request and the promise of its answer.
+    """Both the request and the future of its response.
 
     Args:
-        request: What is asked.
-        on_answer: Called with the answer. It does not raise.
-        on_failure: Called if none will come, maybe before the request has left.
+        request: The fetch request.
+        on_answer: Called with the response. It must not raise.
+        on_failure: Called if no response will arrive, possibly before the request was sent.
     """
 
     name: ClassVar[str] = FetchRequest.name
@@ -46,7 +46,7 @@ class FetchFlight(RequestInPieces):
         self._failure: BaseException | None = None
 
     def cancel(self) -> None:
-        """Nobody wants the answer any more: it is not even decoded."""
+        """Discard the response without decoding it."""
         self._over = True
 
     # the request

@@ -1,7 +1,7 @@
-"""What a broker's answer about one partition does to it. Sans-IO.
+"""Applies a fetch response to one partition. Sans-IO.
 
-The errors are judged as by Java's `FetchCollector`; a stale answer (the partition was sought,
-lost or moved to another broker since it was asked about) changes nothing.
+Errors are handled as in Java's `FetchCollector`; a stale response (the partition was sought, lost
+or moved to another broker since the request) changes nothing.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ class Placing(Protocol):
 
 
 class Answers:
-    """Takes the answers of all brokers.
+    """Processes the responses of all brokers.
 
     Args:
-        placing: Told what becomes of the partitions.
+        placing: Called when the status of a partition changes.
         positions: The assigned partitions.
-        buffer: Where records and errors go.
-        options: The consumer's.
-        metadata_max_age: Seconds for which a follower told by a leader is believed.
-        resolve_positions: Called when partitions need their position looked up.
+        buffer: Receives records and errors.
+        options: The consumer's options.
+        metadata_max_age: Seconds for which to fetch from a follower that a leader named.
+        resolve_positions: Called when partitions need a position lookup.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Answers:
         return True
 
     def _on_preferred(self, state: PartitionState, replica: int) -> None:
-        """The leader names a follower to fetch from, and gives nothing itself. It goes on naming
-        one that cannot be asked: then it is not believed, and asked again after a pause."""
+        """The leader named a follower to fetch from, and returned no records. If that follower is
+        unknown or has just failed, the leader is fetched from again after a pause."""
         metadata, now = self._placing.metadata, self._placing.loop.time()
         if replica not in metadata.brokers or now < state.leader_until:
             self._placing.retry_later(state, refresh=True)
@@ -226,8 +226,8 @@ def _is_cut(records: Bytes) -> bool:
 
 
 def is_heavy(records: Bytes) -> bool:
-    """Whether decoding would hold up the event loop: the first batch, by which the others are
-    judged, is compressed and large, or of an old format."""
+    """True if decoding would block the event loop: the first batch, which stands for all, is
+    compressed and large, or of an old format."""
     if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
         return False
     header = BatchHeader.read(records, 0)

@@ -1,7 +1,7 @@
-"""Writes the usual fetch faster than the generated encoder, which writes all others.
+"""Encodes the common fetch request faster than the generated encoder, which encodes all others.
 
-Usual is: version 15 or newer, and a fetch that forgets no partition, such as the first of a session
-and each that follows what is being written.
+The common case: version 15 or newer, and a fetch that forgets no partition, such as the first of a
+session and each one that only follows newly written records.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _END: Final = b"\x00"  # tags of a topic, of the request
 def write_fetch_request(
     request: FetchRequest, version: int, correlation_id: int, client_id: str | None
 ) -> bytes | bytearray:
-    """A whole request, its size in front: what `encode_request` makes of it.
+    """Encode a request, including its size, with the same result as `encode_request`.
 
     Args:
-        request: A consumer's: it sets nothing that is a follower's.
+        request: A consumer's request, without the fields of followers.
     """
     rack = request.rack_id.encode()
     if (

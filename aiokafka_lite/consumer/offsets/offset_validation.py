@@ -91,17 +91,17 @@ class _Asked(NamedTuple):
 
 
 class Validation:
-    """Holds positions against the logs of new leaders.
+    """Validates positions against the logs of new leaders.
 
     Args:
-        cluster: Whom to ask.
+        cluster: The cluster of the brokers to ask.
         positions: The assigned partitions.
-        buffer: Where a partition is told of its error, and what is to be dropped.
-        options: The consumer's.
+        buffer: Receives errors, and drops truncated records.
+        options: The consumer's options.
         tasks: Owner of the tasks.
-        loop: The event loop it lives in.
-        on_moved: Called when a partition may be fetched again, has an error, or needs its position
-            looked up.
+        loop: The event loop of the consumer.
+        on_moved: Called when a partition may be fetched again, has an error, or needs a position
+            lookup.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Validation:
             self.consider(state)
 
     def consider(self, state: PartitionState) -> None:
-        """Something about a partition changed: have its position validated if that is due."""
+        """A partition changed: validate its position if necessary."""
         if not state.unvalidated or state in self._asked or self.closed:
             return
         if not self._due:
