@@ -72,8 +72,8 @@ class FetchBuffer:
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
         self.in_place = False
-        """Whether large compressed batches are decoded here, too, because nothing else needs the
-        event loop. Written by the owner, before anything is added."""
+        """True if large compressed batches are decoded here, too, because nothing else needs the
+        event loop. Written by the owner before `add` is called."""
         self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
@@ -84,8 +84,8 @@ class FetchBuffer:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to hand out. (A partition of which all was handed out leaves
-        the line when somebody looks for more.)"""
+        """True if there are records to deliver. (A partition whose records are all delivered leaves
+        the line at the next read.)"""
         return any(
             state.records is not None
             or state.chunk is None
@@ -94,8 +94,8 @@ class FetchBuffer:
         )
 
     def is_decoding(self, among: Collection[TopicPartition]) -> bool:
-        """Whether a thread decodes records of one of these partitions, or of any if none are
-        named: who waits for them waits for no fetch."""
+        """True if a thread decodes records of one of these partitions, or of any if empty: a read
+        that waits for them does not wait for a fetch."""
         return self._heavy.serves(among)
 
     def has(self, state: PartitionState) -> bool:
@@ -110,7 +110,7 @@ class FetchBuffer:
         """Put a partition's part of a response in line. It has no undecoded records now.
 
         Args:
-            heavy: Whether decoding it would hold up the event loop.
+            heavy: True if decoding it would block the event loop.
         """
         if body.parts == 0:
             self.bytes += body.size
@@ -282,7 +282,7 @@ class FetchBuffer:
                     most = max(min(limit, state.until - start), 1)
                 columns: Columns | None = None
                 if state.chunk is not None:
-                    # Decoded before: in a thread, or for somebody who reads one by one.
+                    # Decoded before: in a thread, or for a read of single records.
                     chunk = state.chunk
                     columns = columns_of(chunk.take_many(most))
                     if chunk.index == chunk.count:

@@ -57,7 +57,7 @@ class Reader:
         positions: The assigned partitions.
         buffer: The source of records.
         waiters: Registers and wakes waiting reads.
-        deserializes: Whether decoding a chunk runs code of the application.
+        deserializes: True if decoding a chunk runs code of the application.
         check_home: Raises in another event loop than the consumer's.
     """
 

@@ -1,4 +1,4 @@
-"""Reads the usual answer to a fetch: the readable specification. See `fetch_reading`."""
+"""Decodes the common fetch response: the readable specification. See `response_codec`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTITION: Final = Struct(">ihqqqBiB")
 """Index, error, high watermark, last stable offset, log start; aborted + 1, replica to prefer, and
 the first byte of the records' length + 1."""
 
-# Shared by all answers: nobody writes to them.
+# Shared by all responses, read-only.
 NO_EPOCH: Final = EpochEndOffset()
 NO_LEADER: Final = LeaderIdAndEpoch()
 NO_SNAPSHOT: Final = SnapshotId()
@@ -35,7 +35,7 @@ def read_usual(frame: Buffer) -> FetchResponse | None:
     try:
         return _read(frame)
     except (error, IndexError):
-        return None  # it is cut off
+        return None  # the frame is truncated
 
 
 def _read(frame: Buffer) -> FetchResponse | None:

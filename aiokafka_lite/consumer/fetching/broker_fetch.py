@@ -148,7 +148,7 @@ class BrokerFetch:
         """Something about a partition changed.
 
         Args:
-            wanted: Whether to ask for it.
+            wanted: True to fetch it.
         """
         if state.records is not None and not state.paused:
             self.held.add(state)
@@ -426,4 +426,4 @@ class BrokerFetch:
 
     def _on_released(self, size: int) -> None:
         self.bytes -= size
-        self.wake()  # whoever held it may be another broker's by now
+        self.wake()  # the partition that held it may belong to another broker by now

@@ -289,7 +289,7 @@ class Validation:
                 self.consider(state)
 
     def _counts(self, asked: _Asked) -> bool:
-        """Whether an answer is still about where the partition stands."""
+        """True if a response still applies to the partition's position."""
         state = asked.state
         return (
             not self.closed
@@ -390,7 +390,7 @@ class Validation:
 
 
 def _is_outdone(state: PartitionState) -> bool:
-    """Whether the error to be raised tells where a log was cut that by now is another one."""
+    """True if the pending error reports the truncation of a log that was replaced since."""
     error = state.error
     return state.remade and isinstance(error, LogTruncationError) and bool(error.divergent_offsets)
 
