@@ -1,7 +1,7 @@
-"""aiokafka's `AIOKafkaClient`: the cluster as such, without a producer or a consumer.
+"""aiokafka's `AIOKafkaClient`: access to a cluster without a producer or a consumer.
 
-It is a face over `cluster.Cluster`: its own, or that of the producer whose `client` it is.
-`ClusterMetadata` is a view: it shows what is known now, however often it is asked.
+It wraps a `cluster.Cluster`: its own, or that of the producer or consumer whose `client` it is.
+`ClusterMetadata` is a live view: each call reads the current snapshot.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ __all__ = ["AIOKafkaClient", "ClusterMetadata"]
 
 
 class ClusterMetadata:
-    """What is known of a cluster: brokers, topics, partitions and their leaders.
+    """A view of a cluster's metadata: brokers, topics, partitions and their leaders.
 
     Args:
-        current: Gives the snapshot to look at.
+        current: Returns the snapshot to read.
     """
 
     def __init__(self, current: Callable[[], Metadata]) -> None:
@@ -56,12 +56,12 @@ class ClusterMetadata:
         return {_described(node) for node in self._current().brokers.values()}
 
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
-        """One broker; None if it is not alive as far as is known."""
+        """One broker; None if the metadata does not list it as live."""
         node = self._current().brokers.get(broker_id)
         return None if node is None else _described(node)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Names of the topics that the client keeps metadata of."""
+        """Names of the topics whose metadata the client keeps."""
         return {
             name
             for name, topic in self._current().topics.items()
@@ -69,24 +69,24 @@ class ClusterMetadata:
         }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Numbers of a topic's partitions; None if it is not known."""
+        """Partition numbers of a topic; None if the topic is unknown."""
         known = self._current().topics.get(topic)
         return set(known.partitions) if known is not None and known.partitions else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Those of its partitions that have a leader; None if it is not known."""
+        """Numbers of a topic's partitions that have a leader; None if the topic is unknown."""
         known = self._current().topics.get(topic)
         if known is None or not known.partitions:
             return None
         return {number for number, each in known.partitions.items() if each.leader != NO_LEADER}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Node id of a partition's leader; -1 while there is none, None if it is not known."""
+        """Node id of a partition's leader; -1 if it has none, None if the partition is unknown."""
         known = self._current().partition(*partition)
         return None if known is None else known.leader
 
     def partitions_for_broker(self, broker_id: int) -> set[TopicPartition] | None:
-        """The partitions that a broker leads; None if there are none."""
+        """The partitions that a broker leads; None if it leads none."""
         led = {
             TopicPartition(name, number)
             for name, topic in self._current().topics.items()
@@ -101,25 +101,26 @@ class ClusterMetadata:
 
 
 class AIOKafkaClient:
-    """A connection to a cluster, for its metadata and for single requests.
+    """A client of a Kafka cluster, for metadata and single requests.
 
     Args:
-        bootstrap_servers: "host:port", several of them with commas or as a list.
+        bootstrap_servers: "host:port"; separate several with commas or pass a list.
         client_id: Name of this client in the brokers' logs and quotas.
-        metadata_max_age_ms: Good metadata is refreshed after this time.
-        request_timeout_ms: A request without an answer in this time fails its connection.
-        retry_backoff_ms: Pause before something is asked again; doubles up to a second.
-        connections_max_idle_ms: Connections without traffic are closed after this; None: never.
-        bootstrap_timeout_ms: How long `bootstrap` and `async with` go on trying to reach a first
-            broker. By default each address is tried once, and a failure is raised at once. (ours)
-        security_protocol, ssl_context, sasl_*: As of `AIOKafkaProducer`.
-        loop: Deprecated by aiokafka: the event loop, if this is made outside of one.
-        api_version: Deprecated by aiokafka, without effect.
+        metadata_max_age_ms: Metadata is refreshed at least this often.
+        request_timeout_ms: A request without a response in this time fails its connection.
+        retry_backoff_ms: Pause before a retry; doubles up to one second.
+        connections_max_idle_ms: Idle connections are closed after this time; None: never.
+        bootstrap_timeout_ms: How long `bootstrap` and `async with` try to reach a first broker.
+            By default they try each address once and raise a failure at once. Not in aiokafka.
+        security_protocol, ssl_context, sasl_*: As in `AIOKafkaProducer`.
+        loop: Deprecated by aiokafka: the event loop, if the client is created outside of one.
+        api_version: Deprecated by aiokafka; has no effect.
 
     Raises:
-        KafkaConfigurationError: (a ValueError) a value out of its range, or a contradiction.
-        TypeError: An argument of a wrong type.
-        RuntimeError: There is no running event loop, and no `loop`.
+        KafkaConfigurationError: A value is out of range, or two options contradict each other. A
+            subclass of ValueError.
+        TypeError: An argument has the wrong type.
+        RuntimeError: There is no running event loop and no `loop`.
     """
 
     def __init__(
@@ -179,7 +180,7 @@ class AIOKafkaClient:
 
     @classmethod
     def of(cls, cluster: Cluster, request_timeout: float, loop: asyncio.AbstractEventLoop) -> Self:
-        """The client of a producer or consumer: its cluster, which it owns and closes.
+        """The client of a producer or consumer, which owns and closes the cluster.
 
         Args:
             request_timeout: Seconds.
@@ -197,22 +198,22 @@ class AIOKafkaClient:
         self._request_timeout = request_timeout
         self._loop = loop
         self.cluster = ClusterMetadata(lambda: cluster.metadata)
-        self._everything = False  # whether all topics are kept, for want of names
-        self._waits: set[asyncio.Task[bool]] = set()  # for refreshes that somebody asked for
+        self._everything = False  # True if all topics are kept because none was named
+        self._waits: set[asyncio.Task[bool]] = set()  # for refreshes that a caller requested
 
     # Life
 
     async def bootstrap(self) -> None:
-        """Connect to the cluster and learn its brokers and topics.
+        """Connect to the cluster and load its brokers and topics.
 
-        After a failure, or a cancellation, it can be called again.
+        It can be called again after a failure or a cancellation.
 
         Raises:
-            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, in
-                that time.
-            IllegalStateError: It was called before with success, or this is closed.
+            KafkaConnectionError: No bootstrap address answered; with `bootstrap_timeout_ms`, none
+                answered in that time.
+            IllegalStateError: The client is already bootstrapped, or it is closed.
 
-        Cancellation: closes what was opened.
+        Cancellation: closes all connections opened so far.
         """
         wait = self._bootstrap_timeout
         await self._cluster.start(None if wait is None else self._loop.time() + wait)
@@ -225,7 +226,7 @@ class AIOKafkaClient:
         await self._cluster.close(self._deadline())
 
     async def __aenter__(self) -> Self:
-        await self.bootstrap()  # which leaves nothing open if it fails
+        await self.bootstrap()  # leaves nothing open if it fails
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -234,24 +235,24 @@ class AIOKafkaClient:
     # Metadata
 
     def force_metadata_update(self) -> asyncio.Future[bool]:
-        """Have the metadata refreshed; nobody has to await it.
+        """Request a metadata refresh. Awaiting the result is optional.
 
         Returns:
-            A future: True once it was refreshed, False if it could not be.
+            A future: True once the metadata is refreshed, False if the refresh fails.
         """
         return self._follow(self._cluster.request_update())
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
-        """Keep metadata of a topic, beside those added before; nobody has to await it.
+        """Keep metadata of a topic, in addition to those added before. Awaiting is optional.
 
-        The first one ends that all topics are kept, as in aiokafka: brokers create a topic that is
-        asked for by its name, and not one that is missing among all.
+        As in aiokafka, the client keeps metadata of all topics until the first call. Brokers create
+        a missing topic only for a request that names it, not for a request for all topics.
 
         Returns:
-            A future: True once the topic was asked for, False if it could not be.
+            A future: True once the topic's metadata was requested, False if the request failed.
 
         Raises:
-            TypeError, InvalidTopicError: No name of a topic.
+            TypeError, InvalidTopicError: `topic` is not a valid topic name.
         """
         if not self._everything:
             return self._follow(self._cluster.add_topic(topic))
@@ -260,7 +261,7 @@ class AIOKafkaClient:
         return self._follow(asked)
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Keep metadata of exactly these topics, of all if there are none; see `add_topic`."""
+        """Keep metadata of exactly these topics, or of all if there are none; see `add_topic`."""
         if isinstance(topics, str):
             raise TypeError("`topics` should be several names, not a str")
         names = list(topics) or None
@@ -269,10 +270,10 @@ class AIOKafkaClient:
         return self._follow(asked)
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Metadata of all topics, asked for now; what is kept does not change.
+        """Fetch metadata of all topics, without changing the metadata that the client keeps.
 
         Raises:
-            KafkaError: No broker told.
+            KafkaError: No broker returned metadata.
         """
         spoken = 0
 
@@ -294,11 +295,11 @@ class AIOKafkaClient:
         return ClusterMetadata(lambda: everything)
 
     async def coordinator_lookup(self, coordinator_type: int, coordinator_key: str) -> int:
-        """Node id of the coordinator of a group (0) or of a transactional id (1).
+        """Look up the node id of the coordinator of a group (0) or a transactional id (1).
 
         Raises:
-            ValueError: There is no such type.
-            KafkaError: It could not be found within `request_timeout_ms`.
+            ValueError: The coordinator type is unknown.
+            KafkaError: The coordinator was not found within `request_timeout_ms`.
         """
         kind = CoordinatorKind(coordinator_type)
         node = await find_coordinator(self._cluster, coordinator_key, kind, self._deadline())
@@ -312,17 +313,20 @@ class AIOKafkaClient:
         *,
         require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, with its texts; no member of it has to be there. (ours)
+        """Committed offsets of a group, with their metadata. Not in aiokafka.
+
+        The group needs no active members.
 
         Args:
             group_id: The group's name.
-            partitions: Of which; None for all. Those without a committed offset are missing.
-            require_stable: Wait for transactions that are being ended and may change an offset.
-                Of all partitions, brokers leave out those whose first offset is such a one.
+            partitions: Partitions to look up; None for all. The result omits partitions without a
+                committed offset.
+            require_stable: Wait for transactions that are completing and may change an offset.
+                With `partitions=None`, brokers omit partitions whose first offset is pending.
 
         Raises:
-            GroupAuthorizationFailedError: Not allowed.
-            KafkaError: The group's coordinator did not tell within `request_timeout_ms`.
+            GroupAuthorizationFailedError: The client may not describe the group.
+            KafkaError: The coordinator did not return the offsets within `request_timeout_ms`.
 
         Cancellation: safe.
         """
@@ -348,7 +352,7 @@ class AIOKafkaClient:
         return random.choice(brokers) if brokers else None
 
     async def ready(self, node_id: int) -> bool:
-        """Whether there is a connection to a broker; one is made if need be."""
+        """Connect to a broker if needed; True if the connection is open."""
         try:
             await self._cluster.broker(node_id).connection()
         except (KafkaConnectionError, NodeNotReadyError):
@@ -356,16 +360,16 @@ class AIOKafkaClient:
         return True
 
     async def send(self, node_id: int, request: RequestOf[ResponseT]) -> ResponseT:
-        """Send one request of `aiokafka_lite.protocol` to one broker and await its response.
+        """Send one request from `aiokafka_lite.protocol` to one broker and await its response.
 
-        The newest version that both sides speak is taken. Nothing is asked twice.
+        It uses the newest version that both sides support and never retries.
 
         Raises:
-            NodeNotReadyError: The broker is not known, or could not be reached.
-            KafkaConnectionError: The connection was lost before the answer.
-            UnsupportedVersionError: The broker does not know the request.
+            NodeNotReadyError: The broker is unknown or unreachable.
+            KafkaConnectionError: The connection was lost before the response arrived.
+            UnsupportedVersionError: The broker does not support the request.
 
-        Cancellation: drops the response, not the request.
+        Cancellation: discards the response; the request may still be carried out.
         """
         if not await self.ready(node_id):
             raise NodeNotReadyError(f"broker {node_id} is not known, or cannot be reached")
@@ -374,7 +378,7 @@ class AIOKafkaClient:
     # Inside
 
     def _follow(self, newer_than: int) -> asyncio.Future[bool]:
-        """A future that is resolved with the metadata newer than a version."""
+        """A future that resolves once the metadata is newer than a version."""
         wait = self._loop.create_task(self._await_version(newer_than), name="await metadata")
         self._waits.add(wait)
         wait.add_done_callback(self._waits.discard)
@@ -384,7 +388,7 @@ class AIOKafkaClient:
         try:
             await self._cluster.wait_for_version(newer_than, self._deadline())
         except (KafkaError, IllegalStateError):
-            return False  # the refresh itself has told the log why
+            return False  # the refresh has logged the reason
         return True
 
     def _deadline(self) -> float:

@@ -1,4 +1,4 @@
-"""Choices of a partition; aiokafka's path to the default one and to murmur2."""
+"""Partitioners, under aiokafka's import path, and murmur2."""
 
 import itertools
 import random
@@ -10,11 +10,11 @@ __all__ = ["DefaultPartitioner", "RoundRobinPartitioner", "murmur2"]
 
 
 class DefaultPartitioner:
-    """Java's choice of a partition: murmur2 of the key, or any partition that has a leader.
+    """Java's default partitioner: murmur2 of the key, or any partition that has a leader.
 
-    A producer that is given an instance of this very class (the default) does the same natively,
-    and better for records without a key: they stick to one partition until a batch's worth of them
-    went there (KIP-794), which makes fuller batches than a new choice for each record.
+    A producer given an instance of exactly this class (the default) runs the same logic natively
+    and improves on it for records without a key: they stick to one partition until it received a
+    batch's worth of them (KIP-794). Batches are fuller than with a new choice for each record.
     """
 
     def __call__(
@@ -25,7 +25,7 @@ class DefaultPartitioner:
         Args:
             key: The serialized key.
             all_partitions: Numbers of the topic's partitions, ascending.
-            available: Those of them that have a leader, in any order.
+            available: Numbers of the partitions that have a leader, in any order.
         """
         if key is None:
             return random.choice(available or all_partitions)
@@ -33,9 +33,9 @@ class DefaultPartitioner:
 
 
 class RoundRobinPartitioner:
-    """Every record to the next partition that has a leader, whatever its key (Java's).
+    """Java's round-robin partitioner: each record to the next partition that has a leader.
 
-    Batches fill up slowly with it; it is for topics whose every record should weigh the same.
+    It ignores keys and fills batches slowly. Use it to spread records evenly over partitions.
     """
 
     def __init__(self) -> None:

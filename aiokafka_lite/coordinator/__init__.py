@@ -1,1 +1,1 @@
-"""aiokafka's path to assignors, and what lets assignors written for aiokafka work in our groups."""
+"""Assignors under aiokafka's import path, and the adapter for assignors written for aiokafka."""

@@ -1,6 +1,6 @@
-"""aiokafka's form of subscriptions and assignments: what its assignors read and return.
+"""aiokafka's classes for subscriptions and assignments, which its assignors read and return.
 
-It knows the fields of version 0, which every version begins with, whatever `version` says.
+They hold the fields of version 0, with which every version begins, whatever `version` says.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = [
 
 @dataclass(repr=True)
 class ConsumerProtocolMemberMetadata:
-    """What a member tells its leader.
+    """The subscription that a member sends to its group's leader.
 
     Attributes:
-        version: Told to the leader, as it is.
-        subscription: Topics.
-        user_data: The assignor's own; None: nothing.
+        version: Sent to the leader unchanged.
+        subscription: Names of the topics.
+        user_data: Data of the assignor, or None.
     """
 
     version: int
     subscription: list[str]
     user_data: bytes | None
 
-    __hash__ = object.__hash__  # aiokafka's can be keys, by identity
+    __hash__ = object.__hash__  # aiokafka's instances are hashable, by identity
 
     def encode(self) -> bytes:
         """The bytes for JoinGroup."""
@@ -54,10 +54,10 @@ class ConsumerProtocolMemberMetadata:
 
     @classmethod
     def decode(cls, data: bytes | BytesIO) -> Self:
-        """Read what `encode` or any other client wrote; fields of later versions are not read.
+        """Decode what `encode` or any other client wrote; ignores fields of later versions.
 
         Raises:
-            KafkaProtocolError: It is no subscription.
+            KafkaProtocolError: The bytes are not a subscription.
         """
         reader = Reader(data if isinstance(data, bytes) else data.read())
         version = reader.int16()
@@ -67,12 +67,12 @@ class ConsumerProtocolMemberMetadata:
 
 @dataclass(repr=True)
 class ConsumerProtocolMemberAssignment:
-    """What a leader assigns to a member.
+    """The assignment that the leader sends to a member.
 
     Attributes:
-        version: Told to the member, as it is.
-        assignment: Pairs of a topic and the numbers of its partitions.
-        user_data: The assignor's own; None: nothing.
+        version: Sent to the member unchanged.
+        assignment: Pairs of a topic and its partition numbers.
+        user_data: Data of the assignor, or None.
     """
 
     class Assignment(NamedTuple):
@@ -88,7 +88,7 @@ class ConsumerProtocolMemberAssignment:
     __hash__ = object.__hash__
 
     def partitions(self) -> list[TopicPartition]:
-        """All its partitions."""
+        """All assigned partitions."""
         return [
             TopicPartition(topic, partition)
             for topic, partitions in self.assignment
@@ -104,10 +104,10 @@ class ConsumerProtocolMemberAssignment:
 
     @classmethod
     def decode(cls, data: bytes | BytesIO) -> Self:
-        """Read what `encode` or any other client wrote.
+        """Decode what `encode` or any other client wrote.
 
         Raises:
-            KafkaProtocolError: It is no assignment.
+            KafkaProtocolError: The bytes are not an assignment.
         """
         reader = Reader(data if isinstance(data, bytes) else data.read())
         version = reader.int16()
@@ -119,7 +119,7 @@ class ConsumerProtocolMemberAssignment:
 
 
 class ConsumerProtocol:
-    """The names that aiokafka gives to all this."""
+    """aiokafka's names for the classes and constants of the consumer protocol."""
 
     PROTOCOL_TYPE = PROTOCOL_TYPE
     ASSIGNMENT_STRATEGIES = ("range", "roundrobin")

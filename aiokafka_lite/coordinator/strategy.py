@@ -1,7 +1,7 @@
-"""From `partition_assignment_strategy` to the assignors of a member.
+"""Turns `partition_assignment_strategy` into the assignors of a member.
 
-Ours run as they are. Any other class is an application's, in aiokafka's form: `ClassAssignor`
-stands between it and the membership, which speaks bytes to an object of each member's own.
+Built-in assignors run natively. Any other class is an application's assignor in aiokafka's form;
+`ClassAssignor` adapts it to the membership, which exchanges bytes with one object for each member.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def assignors_of(
 
     Args:
         strategy: The classes that the application chose.
-        cluster: What an application's assignor is to see; it has to follow the metadata.
+        cluster: Passed to the application's assignors; must follow the metadata.
 
     Raises:
-        TypeError: One of them is no assignor.
-        KafkaConfigurationError: There are none, or two share a name.
+        TypeError: An entry is not an assignor.
+        KafkaConfigurationError: There are no assignors, or two share a name.
     """
     assignors = tuple(_assignor_of(each, cluster) for each in strategy)
-    choose_rebalance_protocol(assignors)  # refuses what cannot work together
+    choose_rebalance_protocol(assignors)  # rejects assignors that cannot work together
     return assignors
 
 
@@ -71,7 +71,7 @@ def _assignor_of(
     for ours in OURS:
         if chosen is ours:
             return ours.native()
-    # Any object that behaves so: applications have passed instances, and classes of no base.
+    # Duck typing: applications pass instances, and classes without the base class.
     if not isinstance(getattr(chosen, "name", None), str):
         raise TypeError(f"an assignor needs a `name` that is a str: {chosen!r}")
     lacking = [name for name in METHODS if not callable(getattr(chosen, name, None))]
@@ -81,11 +81,11 @@ def _assignor_of(
 
 
 class ClassAssignor:
-    """An assignor in aiokafka's form, for the membership.
+    """Adapts an assignor in aiokafka's form to the membership.
 
     Args:
         assignor: The class.
-        cluster: What its `assign` is given.
+        cluster: Passed to its `assign`.
     """
 
     rebalance_protocols: Final = frozenset({RebalanceProtocol.EAGER})
@@ -102,23 +102,23 @@ class ClassAssignor:
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the leader is to know of this member; only the topics are told to the class."""
+        """The subscription that the leader receives; the class receives only the topics."""
         return _encoded(self._assignor.metadata(set(topics)))
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Tell the class what its leader has assigned."""
+        """Pass the leader's assignment to the class."""
         if assignment:
             decoded = ConsumerProtocolMemberAssignment.decode(assignment)
         else:
             decoded = ConsumerProtocolMemberAssignment(0, [], b"")
         self._assignor.on_assignment(decoded)
         on_generation = getattr(self._assignor, "on_generation_assignment", None)
-        if on_generation is not None:  # of sticky ones
+        if on_generation is not None:  # only sticky assignors have it
             on_generation(generation)
         return decoded.partitions()
 
     def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
-        """Let the class assign; whatever it raises is raised."""
+        """Let the class assign; propagates whatever it raises."""
         told = {
             member.member_id: ConsumerProtocolMemberMetadata.decode(member.subscription)
             for member in members
@@ -138,5 +138,5 @@ class ClassAssignor:
 def _encoded(
     data: ConsumerProtocolMemberMetadata | ConsumerProtocolMemberAssignment | bytes,
 ) -> bytes:
-    """Its bytes; an assignor may have made them already."""
+    """The encoded data; an assignor may return it encoded already."""
     return data if isinstance(data, bytes) else data.encode()

@@ -1,4 +1,4 @@
-"""Assignors by aiokafka's names, and the base of an application's own.
+"""Assignors under aiokafka's names, and the base class of an application's own.
 
-A consumer takes the classes themselves: `partition_assignment_strategy=[RangePartitionAssignor]`.
+Pass the classes to a consumer: `partition_assignment_strategy=[RangePartitionAssignor]`.
 """

@@ -1,4 +1,4 @@
-"""The base of assignors in aiokafka's form: classes that are never instantiated."""
+"""The base class of assignors in aiokafka's form, which are never instantiated."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["AbstractPartitionAssignor"]
 
 
 class AbstractPartitionAssignor(abc.ABC):
-    """Decides which member of a group gets which partition; for the classic protocol.
+    """Base class of assignors: decide which member of a classic group gets which partitions.
 
-    An application's own is a subclass with a `name` and the three class methods. All members of
-    a group need one of the same name. It is told of its own member only what `on_assignment`
-    gives it, so its groups rebalance eagerly.
+    An application's assignor is a subclass with a `name` and the three class methods. All members
+    of a group must have one of the same name. The only state it receives of its own member comes
+    from `on_assignment`, so its groups rebalance eagerly.
     """
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What members and the coordinator call it: a plain `name = "..."` of the class."""
+        """The assignor's name in the group protocol; a plain class attribute `name = "..."`."""
 
     @classmethod
     @abc.abstractmethod
@@ -34,30 +34,31 @@ class AbstractPartitionAssignor(abc.ABC):
         cluster: ClusterMetadata,
         members: Mapping[str, ConsumerProtocolMemberMetadata],
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Assign partitions to members; called in the group's leader only.
+        """Assign partitions to members. Only the group's leader calls it.
 
         Args:
-            cluster: What is known of all topics that one of them subscribes to.
-            members: By member id, what `metadata` of each told.
+            cluster: Metadata of all topics that the members subscribe to.
+            members: By member id, what each member's `metadata` returned.
 
         Returns:
-            By member id, what `on_assignment` of each is told; who is left out gets nothing.
+            By member id, what each member's `on_assignment` receives. A member left out gets no
+            partitions.
         """
 
     @classmethod
     @abc.abstractmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """What the leader is to know of this member.
+        """The subscription that this member sends to the leader.
 
         Args:
-            topics: What it subscribes to.
+            topics: Names of the topics that it subscribes to.
         """
 
     @classmethod
     @abc.abstractmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """This member was assigned partitions.
+        """Called when this member receives an assignment.
 
         Args:
-            assignment: What `assign` in the leader gave it.
+            assignment: What the leader's `assign` returned for this member.
         """

@@ -1,4 +1,4 @@
-"""The cooperative sticky assignor beside aiokafka's, which has none."""
+"""The cooperative sticky assignor. Not in aiokafka."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
 from aiokafka_lite.group.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
@@ -7,10 +7,10 @@ __all__ = ["CooperativeStickyPartitionAssignor"]
 
 
 class CooperativeStickyPartitionAssignor(NativePartitionAssignor):
-    """Even, with as few moves as can be, and without stopping what does not move (KIP-429).
+    """Balances partitions with minimal moves; unmoved partitions are not revoked (KIP-429).
 
-    Members keep what they have while they rebalance, if this is their only assignor. A subclass is
-    an assignor in aiokafka's form, which rebalances eagerly.
+    Members keep their partitions while they rebalance if this is their only assignor. A subclass
+    is an assignor in aiokafka's form, which rebalances eagerly.
     """
 
     name = "cooperative-sticky"

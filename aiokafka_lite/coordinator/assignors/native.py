@@ -1,8 +1,8 @@
-"""Our own assignors in aiokafka's form.
+"""The built-in assignors in aiokafka's form.
 
-A consumer that is given one of these very classes runs the assignor itself, which knows more than
-this form can tell: racks, static members, owned partitions and generations. The class methods are
-for subclasses and for whoever calls them.
+A consumer given exactly one of these classes runs the native assignor, which uses data that this
+form cannot carry: racks, static members, owned partitions and generations. The class methods are
+for subclasses and direct callers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["NativePartitionAssignor"]
 
 
 class NativePartitionAssignor(AbstractPartitionAssignor):
-    """Base of the classes with aiokafka's names.
+    """Base class of the built-in assignors under aiokafka's names.
 
     Attributes:
-        native: The assignor itself.
+        native: The native assignor class.
     """
 
     name: ClassVar[str]
@@ -61,9 +61,9 @@ class NativePartitionAssignor(AbstractPartitionAssignor):
 
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """What the leader is to know of this member: its topics."""
+        """The subscription that this member sends to the leader: its topics."""
         return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
 
     @classmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """This member was assigned partitions; there is nothing to remember."""
+        """Called when this member receives an assignment; does nothing."""

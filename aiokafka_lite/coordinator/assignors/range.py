@@ -1,4 +1,4 @@
-"""aiokafka's path to the range assignor."""
+"""The range assignor under aiokafka's import path."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
 from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
@@ -7,9 +7,9 @@ __all__ = ["RangePartitionAssignor"]
 
 
 class RangePartitionAssignor(NativePartitionAssignor):
-    """Of each topic, a run of neighbouring partitions to each member; by racks if there are any.
+    """Assigns each member a range of consecutive partitions per topic; rack-aware.
 
-    Topics with as many partitions and the same members are divided alike.
+    Topics with the same partition count and the same members are divided alike.
     """
 
     name = "range"

@@ -1,4 +1,4 @@
-"""aiokafka's path to the round robin assignor."""
+"""The round-robin assignor under aiokafka's import path."""
 
 from aiokafka_lite.coordinator.assignors.native import NativePartitionAssignor
 from aiokafka_lite.group.assignors.roundrobin_assignor import RoundRobinAssignor
@@ -7,7 +7,7 @@ __all__ = ["RoundRobinPartitionAssignor"]
 
 
 class RoundRobinPartitionAssignor(NativePartitionAssignor):
-    """All partitions dealt out to the members in turn."""
+    """Assigns all partitions to the members in turn."""
 
     name = "roundrobin"
     native = RoundRobinAssignor

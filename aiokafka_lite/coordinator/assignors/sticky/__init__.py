@@ -1,1 +1,1 @@
-"""aiokafka's path to the sticky assignor."""
+"""The sticky assignor under aiokafka's import path."""

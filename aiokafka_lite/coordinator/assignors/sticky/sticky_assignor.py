@@ -1,4 +1,4 @@
-"""aiokafka's path to the sticky assignor."""
+"""The sticky assignor under aiokafka's import path."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 class StickyPartitionAssignor(NativePartitionAssignor):
-    """Even, with as few moves as can be from what members had before.
+    """Balances partitions with minimal moves from the previous assignment.
 
-    In aiokafka's form the memory belongs to the class, so two consumers of one process would share
-    it; a consumer that is given this very class has its own.
+    In aiokafka's form the class holds the previous assignment, so two consumers of one process
+    would share it. A consumer given exactly this class keeps its own.
 
     Attributes:
-        member_assignment: What was assigned last; None: nothing yet.
-        generation: When.
+        member_assignment: The last assignment; None before the first.
+        generation: Its generation.
     """
 
     DEFAULT_GENERATION_ID: ClassVar[int] = NO_GENERATION
@@ -38,7 +38,7 @@ class StickyPartitionAssignor(NativePartitionAssignor):
 
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """What the leader is to know of this member: its topics, and what it had."""
+        """The subscription sent to the leader: this member's topics and previous partitions."""
         user_data = b""
         if cls.member_assignment is not None:
             user_data = write_user_data(Claim(tuple(cls.member_assignment), cls.generation))
@@ -46,10 +46,10 @@ class StickyPartitionAssignor(NativePartitionAssignor):
 
     @classmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """This member was assigned partitions, which it will claim next time."""
+        """Remember this member's assignment, which it claims in the next rebalance."""
         cls.member_assignment = assignment.partitions()
 
     @classmethod
     def on_generation_assignment(cls, generation: int) -> None:
-        """In which generation that was."""
+        """Remember the generation of the last assignment."""
         cls.generation = generation
