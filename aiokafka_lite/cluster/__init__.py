@@ -1,7 +1,8 @@
-"""The cluster floor: what is known of the cluster, its brokers, and how to ask them.
+"""The cluster layer: metadata, brokers, and requests to them.
 
-Sans-IO: `metadata` (snapshot and merge), `topics` (what to ask about), `refresh` (when),
-`bootstrap` (where to begin). With sockets: `broker` (one broker's connections), `brokers` (all of
-them, by load), `cluster` (the client's one view), `coordinators` (what was looked up, once for all
-who ask), `retry` (the one retry loop and its routes).
+Sans-IO: `metadata` (snapshots), `metadata_merge` (the next snapshot), `large_metadata` (large
+responses), `tracked_topics` (what to request), `metadata_refresh` (when), `bootstrap` (where to
+begin), `outage` (what to log). With sockets: `broker` (one broker's connections), `brokers` (all of
+them, by load), `cluster` (the client's view), `coordinators` (shared lookups), `retry` (the retry
+loop and its routes).
 """

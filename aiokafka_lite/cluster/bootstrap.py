@@ -1,4 +1,4 @@
-"""The bootstrap list: where a client that knows nothing yet begins, and begins again (KIP-899)."""
+"""Parses the bootstrap list: the addresses used at startup and when rebootstrapping (KIP-899)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ DEFAULT_PORT = 9092
 def parse_bootstrap(
     servers: str | Iterable[str | tuple[str, int]],
 ) -> list[tuple[str, int]]:
-    """Addresses from what users write.
+    """Parse the `bootstrap_servers` option.
 
     Args:
-        servers: "host:port,host:port", or a sequence of "host:port" or (host, port). A port left
-            out is 9092; an IPv6 address with a port stands in brackets: "[::1]:9092".
+        servers: "host:port,host:port", or a sequence of "host:port" or (host, port). The default
+            port is 9092; an IPv6 address with a port needs brackets: "[::1]:9092".
 
     Returns:
-        (host, port) pairs in the order given, each once.
+        (host, port) pairs in the order given, without duplicates.
 
     Raises:
-        TypeError: Neither a str nor a collection of str and (host, port).
-        KafkaConfigurationError: No address, an empty host, or a port that is not 1 to 65535.
+        TypeError: `servers` is neither a str nor a collection of str and (host, port).
+        KafkaConfigurationError: There is no address, a host is empty, or a port is not 1 to 65535.
     """
     entries: list[str | tuple[str, int]] = []
     for entry in _each(servers):
@@ -64,7 +64,7 @@ def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
             f"bootstrap_servers: {entry!r} is not host:port with a port of 1 to 65535"
         )
     try:
-        host.encode("idna")  # as the resolver will
+        host.encode("idna")  # as the resolver does
     except UnicodeError as error:
         raise KafkaConfigurationError(
             f"bootstrap_servers: {entry!r} names no host: {error}"
@@ -73,15 +73,15 @@ def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Host and port as text; the port is the default where there is none."""
+    """Host and port as text, with the default port if the entry has none."""
     if entry.startswith("["):
         host, _, rest = entry[1:].partition("]")
         return host, rest.removeprefix(":") if rest else str(DEFAULT_PORT)
-    if entry.count(":") > 1:  # a bare IPv6 address: no telling a port from its last group
+    if entry.count(":") > 1:  # a bare IPv6 address: its last group cannot be a port
         try:
             IPv6Address(entry)
         except ValueError:
-            return "", ""  # neither that nor host:port
+            return "", ""  # neither IPv6 nor host:port
         return entry, str(DEFAULT_PORT)
     host, colon, port = entry.partition(":")
     return host, port if colon else str(DEFAULT_PORT)

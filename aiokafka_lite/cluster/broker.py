@@ -1,19 +1,21 @@
-"""One broker: its connections, one for each purpose, and when it may be dialled again.
+"""One broker: its connections, one for each purpose, and the reconnect backoff.
 
-Produce, fetch, group, commit and general requests go over connections of their own, because a
-broker answers a connection strictly in order: a fetch that waits for records must not delay a
-heartbeat or an acknowledgement, nor a join that waits for the other members a commit.
+Produce, fetch, group, commit and general requests use separate connections, because a broker
+answers the requests of a connection strictly in order. A fetch that waits for records must not
+delay a heartbeat or an acknowledgement, and a join that waits for other members must not delay a
+commit.
 
 Non-obvious:
-- At most one attempt to connect is under way for a purpose; everyone who needs that connection
-  awaits its one outcome. Cancelling one of them stops that wait only.
-- The backoff is the broker's, not the purpose's: one refused connection is news for all, and
-  attempts that fail side by side are one failure. A connection that was lost is replaced at once
-  if it lived for longer than the shortest backoff.
-- A `Broker` lives as long as its cluster and stands for a node id; its address may move, which
-  closes what was connected to the old one.
+- At most one connection attempt is in progress for a purpose; all callers that need the connection
+  await the same outcome. Cancelling one caller stops only its own wait.
+- The backoff belongs to the broker, not to the purpose: one refused connection delays them all, and
+  attempts that fail concurrently count as one failure. A lost connection is replaced at once if it
+  lived longer than the shortest backoff.
+- A `Broker` lives as long as its cluster and represents a node id. When its address changes, its
+  connections to the old address are closed.
 - An attempt's outcome is a bare future that is never cancelled. It is resolved however the
-  attempt's task ends, even if that was cancelled before its first step or died of a BaseException.
+  attempt's task ends, even if the task is cancelled before its first step or fails with a
+  BaseException.
 """
 
 from __future__ import annotations
@@ -38,24 +40,24 @@ log = logging.getLogger(__name__)
 
 
 class Purpose(enum.Enum):
-    """What a connection is for; each has its own."""
+    """The purpose of a connection; each purpose has its own."""
 
-    __hash__ = object.__hash__  # Enum's own is a Python call, and each request looks one up
+    __hash__ = object.__hash__  # Enum's own is a Python call, and each request hashes a purpose
 
-    GENERAL = "general"  # metadata, look-ups, administration: short answers
+    GENERAL = "general"  # metadata, lookups, administration: quick responses
     PRODUCE = "produce"
     FETCH = "fetch"  # long polls
-    GROUP = "group"  # heartbeats and joins, which may be held for as long as a rebalance takes
-    COMMIT = "commit"  # what must not queue behind a join: commits, committed offsets, farewells
+    GROUP = "group"  # heartbeats and joins, which a broker may hold for a whole rebalance
+    COMMIT = "commit"  # must not queue behind a join: OffsetCommit, OffsetFetch, LeaveGroup
 
 
 @dataclass(frozen=True, slots=True)
 class PerVersion(Generic[ResponseT_co]):
-    """A request that is not the same in every version: made when the version is known.
+    """A request whose content depends on the API version, built once the version is known.
 
     Attributes:
-        request_class: What it will be.
-        build: Makes it for the version that will be spoken.
+        request_class: The class of the request.
+        build: Builds the request for a version.
     """
 
     request_class: type[Request]
@@ -64,7 +66,7 @@ class PerVersion(Generic[ResponseT_co]):
 
 @dataclass(slots=True)
 class _Attempt:
-    """A connection being made: the task, and the future that all who wait for it share."""
+    """A connection attempt: its task, and the future that all waiting callers share."""
 
     task: asyncio.Task[None]
     outcome: asyncio.Future[Connection]
@@ -75,10 +77,10 @@ class Broker:
 
     Args:
         node: Its id and address.
-        options: Of its connections.
-        backoff: Delays between attempts to connect.
-        tasks: Owner of the attempts.
-        on_lost: Called with this broker and the error when a connection was lost, not closed.
+        options: Options of its connections.
+        backoff: Delays between connection attempts.
+        tasks: Owner of the attempts' tasks.
+        on_lost: Called with this broker and the error when a connection is lost, not closed.
     """
 
     def __init__(
@@ -108,34 +110,34 @@ class Broker:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer over all connections, those kept back included; an attempt to
-        connect counts as one."""
+        """Unanswered requests on all connections, including held ones; each connection attempt
+        counts as one."""
         waiting = sum(each.in_flight + each.held for each in self._connections.values())
         return waiting + len(self._attempts)
 
     @property
     def throttles(self) -> bool:
-        """It has said on some connection that it does not listen now (KIP-219)."""
+        """True if the broker throttles this client on any connection (KIP-219)."""
         return any(not each.listens for each in self._connections.values())
 
     def connected(self, purpose: Purpose = Purpose.GENERAL) -> Connection | None:
-        """The open connection for a purpose, or None (false) while there is none."""
+        """The open connection for a purpose, or None."""
         connection = self._connections.get(purpose)
         return None if connection is None or connection.closed else connection
 
     def blacked_out(self, now: float) -> bool:
-        """Whether it failed so lately that no connection is attempted yet."""
+        """True while the reconnect backoff forbids a new connection attempt."""
         return now < self.next_attempt_at
 
     async def connection(self, purpose: Purpose = Purpose.GENERAL) -> Connection:
-        """The open connection for a purpose; made, after what is left of the backoff, if need be.
+        """The open connection for a purpose; connects if needed, after the remaining backoff.
 
         Raises:
-            KafkaConnectionError: The attempt failed (or whatever the handshake raised: a refused
-                authentication, an unsupported version). The next call makes the next attempt.
+            KafkaConnectionError: The attempt failed. The next call makes the next attempt.
+            KafkaError: The handshake failed, such as an authentication or version error.
             IllegalStateError: The broker's cluster is closed.
 
-        Cancellation: stops this wait; the attempt goes on for the others.
+        Cancellation: stops this wait; the attempt continues for other callers.
         """
         connection = self.connected(purpose)
         if connection is not None:
@@ -156,18 +158,18 @@ class Broker:
         oldest: int = 0,
         timeout: float | None = None,
     ) -> ResponseT:
-        """Send one request, connecting first if need be, and wait for its answer.
+        """Send one request, connecting first if needed, and wait for its response.
 
         Args:
-            request: It, or how to make it for a version.
-            latest: Newest version to speak; the newest both sides know if None.
-            oldest: Oldest version that can say what is asked.
-            timeout: Seconds after which an answer is overdue, which fails the connection;
-                the connection's own if None.
+            request: The request, or how to build it for a version.
+            latest: Newest version to use; None: the newest that both sides support.
+            oldest: Oldest version that can express the request.
+            timeout: Seconds until a missing response fails the connection; None: the connection's
+                own timeout.
 
         Raises:
-            KafkaConnectionError: Not connected, or lost before the answer.
-            UnsupportedVersionError: The broker knows no version that will do.
+            KafkaConnectionError: The connection failed, or was lost before the response.
+            UnsupportedVersionError: The broker supports no suitable version.
             IllegalStateError: The cluster is closed.
 
         Cancellation: stops the wait; the request may have been sent.
@@ -181,7 +183,7 @@ class Broker:
         return await connection.request(request, version, timeout=timeout)
 
     def move(self, node: Node) -> None:
-        """The cluster tells another address (or rack) for this node id."""
+        """Update the address and rack that the cluster reports for this node id."""
         if (node.host, node.port) != (self.node.host, self.node.port):
             self._drop(
                 KafkaConnectionError(
@@ -196,24 +198,24 @@ class Broker:
         self.node = node
 
     def take_over(self, seed: Broker) -> None:
-        """Make a bootstrap address's connection this broker's, which lives at the same address."""
+        """Take over the connection of a bootstrap address that is this broker's address."""
         connection = seed.connected()
         if connection is not None and Purpose.GENERAL not in {*self._connections, *self._attempts}:
             del seed._connections[Purpose.GENERAL]
             self._keep(Purpose.GENERAL, connection, asyncio.get_running_loop().time())
 
     def disconnect(self) -> None:
-        """Close every connection; the next request makes a new one."""
+        """Close every connection; the next request reconnects."""
         self._drop(KafkaConnectionError(f"{self} was disconnected"))
 
     def close(self) -> None:
-        """Close for good, at once: requests in flight and attempts fail. Idempotent."""
+        """Close permanently and at once; requests in flight and attempts fail. Idempotent."""
         self.closed = True
         self._drop(closed_error())
 
     def _attempt(self, purpose: Purpose) -> _Attempt:
         outcome: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
-        # Nobody may be left to look at it, which is no mistake.
+        # Retrieve the exception: all callers may have stopped waiting.
         outcome.add_done_callback(lambda done: done.exception())
         name = f"connect to {self} for {purpose.value}"
         attempt = _Attempt(self._tasks.spawn(self._connect(purpose, outcome), name), outcome)
@@ -224,7 +226,7 @@ class Broker:
     def _on_attempt_done(
         self, purpose: Purpose, attempt: _Attempt, task: asyncio.Task[None]
     ) -> None:
-        """An attempt that ended without an outcome has failed: those who wait must not hang."""
+        """Fail an attempt that ended without an outcome, so that its callers do not hang."""
         if attempt.outcome.done():
             return
         ended = "was cancelled" if task.cancelled() else f"failed: {task.exception()!r}"
@@ -274,9 +276,9 @@ class Broker:
         return Outage(f"cannot reach broker {self.node_id}", f"connected to {self}")
 
     def _report(self, line: str | None) -> None:
-        """Log an outage and its end at one level: who sees the one is to see the other.
+        """Log an outage and its end at the same level, so that a log shows both or neither.
 
-        Bootstrap addresses are attempts to find the cluster, which reports them as a whole.
+        The cluster reports failures of bootstrap addresses as a whole.
         """
         if line is not None:
             level = logging.WARNING if self.node_id >= 0 else logging.DEBUG
@@ -296,7 +298,7 @@ class Broker:
                 self._on_lost(self, error)
 
     def _drop(self, error: KafkaError) -> None:
-        """Close all connections and give up all attempts, so that all who wait get `error`."""
+        """Close all connections and cancel all attempts; every waiting caller receives `error`."""
         connections, self._connections = self._connections, {}
         attempts, self._attempts = self._attempts, {}
         for attempt in attempts.values():
@@ -311,5 +313,5 @@ class Broker:
 
 
 def closed_error() -> IllegalStateError:
-    """What every call and wait gets once the cluster is closed."""
+    """The error that every call and wait raises once the cluster is closed."""
     return IllegalStateError("The connection to the cluster is closed")

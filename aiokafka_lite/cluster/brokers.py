@@ -1,7 +1,7 @@
-"""All brokers of a cluster, and which of them to turn to.
+"""All brokers of a cluster, and the choice of the one to send a request to.
 
-Known brokers come from the metadata and live as long as the client: one `Broker` a node id, even
-while the node is away. Seeds are the bootstrap addresses, turned to while no known broker answers.
+Known brokers come from the metadata and live as long as the client: one `Broker` for each node id,
+even while the node is down. Seeds are the bootstrap addresses, used while no known broker answers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Brokers:
 
     Args:
         addresses: The bootstrap list.
-        options: Of every connection.
-        tasks: Owner of the attempts to connect.
-        on_lost: Called with a broker and the error when a connection to it was lost.
+        options: Options of every connection.
+        tasks: Owner of the connection attempts' tasks.
+        on_lost: Called with a broker and the error when a connection to it is lost.
     """
 
     def __init__(
@@ -40,22 +40,22 @@ class Brokers:
         self._on_lost = on_lost
         self._addresses = list(addresses)
         self._seeds: list[Broker] = []
-        self._known: dict[int, Broker] = {}  # every node id ever told; update() adds
-        self._live: list[Broker] = []  # those of the present metadata; update() replaces
+        self._known: dict[int, Broker] = {}  # every node id ever reported; update() adds
+        self._live: list[Broker] = []  # those in the current metadata; update() replaces
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Close every connection and know the bootstrap addresses only."""
+        """Close every connection and forget every broker but the bootstrap addresses."""
         self.close()
         self._seeds = [
             self._new(Node(-1 - i, host, port)) for i, (host, port) in enumerate(self._addresses)
         ]
-        random.shuffle(self._seeds)  # so that a fleet's clients do not all begin with the first
+        random.shuffle(self._seeds)  # so that many clients do not all begin with the first
         self._known = {}
         self._live = []
 
     def update(self, nodes: Collection[Node]) -> None:
-        """The metadata tells which nodes are alive, and where."""
+        """Adopt the live nodes and their addresses from new metadata."""
         for node in nodes:
             if node.node_id in self._known:
                 self._known[node.node_id].move(node)
@@ -64,12 +64,12 @@ class Brokers:
         self._live = [self._known[node.node_id] for node in nodes]
 
     def leave_seeds(self) -> None:
-        """A refresh was answered: the live brokers are turned to from now on.
+        """Stop using the seeds after a successful refresh; use the live brokers from now on.
 
-        Where one of them lives at a bootstrap address it takes over the connection.
+        A live broker at a bootstrap address takes over the connection.
         """
         if not self._live:
-            return  # 0.8.2 without a topic names no broker: there is nobody else to turn to
+            return  # 0.8.2 without topics reports no broker: only the seeds can be used
         by_address = {(broker.node.host, broker.node.port): broker for broker in self._live}
         for seed in self._seeds:
             broker = by_address.get((seed.node.host, seed.node.port))
@@ -81,22 +81,21 @@ class Brokers:
         return self._known[node_id]
 
     def least_loaded(self) -> Broker | None:
-        """The live one with the fewest requests in flight or kept back; None while all are blacked
-        out.
+        """The live broker with the fewest requests in flight or held; None if all are blacked out.
 
-        Begins at a random one, and prefers a connected one among equals. One that throttles this
-        client comes last.
+        Ties go to connected brokers, then to a random one. Brokers that throttle this client come
+        last.
         """
         return next(iter(_by_load(self._live)), None)
 
     def next_to_ask(self, tried: Collection[Broker] = ()) -> Broker | None:
-        """Where to turn next for something that any broker can tell.
+        """The next broker for a request that any broker can answer.
 
-        The live ones by their load, then the seeds (KIP-899); while all of them are blacked out,
-        the one whose turn to be dialled comes first.
+        Live brokers come first, by load, then the seeds (KIP-899). If all are blacked out, it is
+        the one whose backoff ends first.
 
         Returns:
-            None when everything worth trying is among `tried`.
+            None if every candidate is in `tried`.
         """
         for brokers in (self._live, self._seeds):
             for broker in _by_load(brokers):
@@ -107,7 +106,7 @@ class Brokers:
         return min((*self._live, *self._seeds), key=lambda broker: broker.next_attempt_at)
 
     def close(self) -> None:
-        """Close every connection, at once and for good."""
+        """Close every connection permanently and at once."""
         for broker in (*self._seeds, *self._known.values()):
             broker.close()
 
@@ -119,10 +118,10 @@ class Brokers:
 
 
 def _by_load(brokers: Iterable[Broker]) -> list[Broker]:
-    """Those not blacked out, least loaded first, in random order among equals."""
+    """Brokers that are not blacked out, least loaded first, in random order among equals."""
     now = asyncio.get_running_loop().time()
     usable = [b for b in brokers if b.connected() is not None or not b.blacked_out(now)]
     random.shuffle(usable)
-    # A throttled broker answers nothing for a while, however little it seems to have to do.
+    # A broker that throttles does not answer for a while, however few its requests in flight.
     usable.sort(key=lambda broker: (broker.throttles, broker.in_flight, broker.connected() is None))
     return usable

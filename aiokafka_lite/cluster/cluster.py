@@ -1,28 +1,30 @@
-"""The client's one view of a Kafka cluster: its metadata, kept fresh, and its brokers.
+"""The client's view of a Kafka cluster: up-to-date metadata, and the brokers.
 
-A `Cluster` begins at the bootstrap addresses, learns the brokers from the first that answers, and
-from then on asks whichever known broker has the least to do. When none of the known ones answers
-it begins again at the bootstrap addresses (KIP-899, KIP-1102), so that a cluster all of whose
-addresses changed is found again without a restart.
+A `Cluster` begins at the bootstrap addresses, learns the brokers from the first one that answers,
+and then sends requests to the least loaded known broker. When no known broker answers, it returns
+to the bootstrap addresses (KIP-899, KIP-1102). It therefore finds a cluster whose addresses have
+all changed without a restart.
 
-Everything that decides is elsewhere and has no clock: `metadata` (what an answer means), `topics`
-(what to ask about), `refresh` (when). Here are the sockets, the one task, and those who wait.
+The decisions are in sans-IO modules without a clock: `metadata_merge` (what a response means),
+`tracked_topics` (what to request), `metadata_refresh` (when). This module has the sockets, the
+refresh task and the waiting callers.
 
 Non-obvious:
-- One task refreshes, so at most one refresh is under way. `request_update` and `add_topic` only
-  note a need and wake it; a need noted while a refresh is under way is the next one's.
-- `metadata` is replaced, never changed, between two awaits; listeners are called right then, in
-  the event loop, and must not block.
-- A broker that is asked for metadata and stays silent is given up after `PATIENCE`, long before
-  its request times out, and the next one asked: a stopped broker must not hide the failover that
-  its stopping caused.
-- An answer from a known broker that names another cluster id is not believed: somebody else lives
-  at that address now. From a bootstrap address it is, and then nothing of the old cluster counts.
-- A start that failed, or was cancelled, leaves nothing behind, and the next one begins anew. Topics
-  and listeners stay, and versions go on counting, so nobody mistakes an old one for a new one.
-- Who waits, waits for the end of a refresh and then looks for itself whether it has what it needs;
-  cancelling one touches no other, and a wait ends by an answer, a lasting error, its deadline or
-  the closing, never by nothing.
+- One task refreshes, so at most one refresh is in progress. `request_update` and `add_topic` only
+  record a need and wake the task; a need recorded during a refresh belongs to the next one.
+- `metadata` is replaced between two awaits and never modified. Listeners run right then, in the
+  event loop, and must not block.
+- A broker that does not answer a metadata request is given up after `PATIENCE`, long before the
+  request times out, and the next one is tried. A stopped broker must not hide the failover that it
+  caused.
+- A response from a known broker with another cluster id is rejected, because another cluster now
+  uses that address. From a bootstrap address it is accepted, and replaces all data of the old
+  cluster.
+- A start that fails or is cancelled leaves nothing behind, and the next one begins afresh. Topics
+  and listeners stay, and versions keep increasing, so that an old version never looks new.
+- A waiting caller waits for the end of a refresh and then checks its own condition. Cancelling one
+  caller does not affect another. Every wait ends: with a response, a lasting error, its deadline or
+  the close.
 """
 
 from __future__ import annotations
@@ -72,11 +74,11 @@ from aiokafka_lite.protocol.messages.metadata import (
 
 log = logging.getLogger(__name__)
 
-# Seconds that one broker is given to answer a metadata request (to connect as well, if it must)
-# before the next one is asked.
+# Seconds that one broker has to answer a metadata request, including the time to connect, before
+# the next broker is tried.
 PATIENCE = 5.0
 
-# The longest the refresh task sleeps at a time: no event loop takes an unbounded timer.
+# The refresh task's longest sleep, in seconds: event loops do not accept unbounded timers.
 _LONGEST_SLEEP = 3600.0
 
 Listener = Callable[[Metadata], None]
@@ -87,17 +89,16 @@ class Cluster:
 
     Args:
         bootstrap: "host:port,..." or a sequence of those or of (host, port).
-        options: Of every connection.
-        metadata_max_age: Seconds after which good metadata is refreshed unasked.
+        options: Options of every connection.
+        metadata_max_age: Metadata is refreshed at least this often, in seconds.
         retry_backoff: Pause between refreshes, in seconds; doubles while they fail.
-        retry_backoff_max: Its bound.
-        topic_expiry: Seconds after which a topic added by `add_topic` and no longer used is
-            forgotten.
-        allow_auto_create_topics: Whether asking about a topic may create it, where the broker is
-            set so. Brokers before 0.11 are not told and do as they are set.
+        retry_backoff_max: Upper bound of that pause, in seconds.
+        topic_expiry: Seconds after which an unused topic from `add_topic` is forgotten.
+        allow_auto_create_topics: True if a metadata request may create a topic, where the broker
+            allows it. Brokers before 0.11 ignore this and follow their own configuration.
 
     Raises:
-        KafkaConfigurationError: From the constructor, for a bootstrap list that is none.
+        KafkaConfigurationError: The bootstrap list is invalid; raised by the constructor.
     """
 
     def __init__(
@@ -121,34 +122,33 @@ class Cluster:
         self._listeners: list[Listener] = []
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
-        self._last_error: KafkaError | None = None  # of the last refresh; None when it went well
-        self._name = options.client_id or "client"  # in each line of the log
+        self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
+        self._name = options.client_id or "client"  # in every log line
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
-        self._introduced = False  # the log says which build begins to connect
-        self._waits_for_kafka = False  # the start does: there is nobody to raise a failure to
+        self._introduced = False  # True once the log names the version and build
+        self._waits_for_kafka = False  # `start` has a deadline: it retries instead of raising
         self._started = False
         self._refreshing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
         self._ended = asyncio.Event()  # set, and replaced, at the end of each refresh
-        self._forked: KafkaError | None = None  # in a forked child: what every use of it raises
+        self._forked: KafkaError | None = None  # in a forked child: the error that every use raises
         _fork.watch(self)
 
     # Life
 
     async def start(self, deadline: float | None = None) -> None:
-        """Connect and learn the brokers. After a failure it can be called again.
+        """Connect and load the brokers. It can be called again after a failure.
 
         Args:
-            deadline: Try again until then (loop time); without one every bootstrap address is
-                tried once.
+            deadline: Retry until this loop time; None: try every bootstrap address once.
 
         Raises:
-            KafkaConnectionError: No address answered; the message tells what each one said.
-            KafkaError: All refused for one lasting reason (credentials, versions).
-            IllegalStateError: It is closed, or started already.
+            KafkaConnectionError: No address answered; the message has the reason of each.
+            KafkaError: All addresses failed with the same lasting error (credentials, versions).
+            IllegalStateError: The cluster is closed or already started.
 
-        Cancellation: closes what was opened.
+        Cancellation: closes all connections opened so far.
         """
         if self.closed:
             self.check_open()
@@ -187,12 +187,11 @@ class Cluster:
 
     @property
     def started(self) -> bool:
-        """True from the begin of a start until the end, or until that start fails."""
+        """True from the beginning of `start` until it fails or the cluster is reset."""
         return self._started
 
     def reset(self) -> None:
-        """Undo a start: close every connection and forget what was learned. Does nothing once it
-        is closed."""
+        """Undo a start: close every connection and discard the metadata. No-op once closed."""
         if self.closed:
             return
         self._started = False
@@ -204,20 +203,20 @@ class Cluster:
         self._last_error = None
         self._schedule.begin_anew()
         self._brokers.begin_anew()
-        self._end_refresh()  # those who wait find that it is not started
+        self._end_refresh()  # waiting callers see that the cluster is not started
 
     async def close(self, deadline: float) -> None:
         """Close every connection; end every wait with IllegalStateError. Idempotent.
 
         Args:
-            deadline: Loop time by which this returns, whatever a broker does.
+            deadline: Loop time by which this returns, even if a broker does not respond.
         """
         if self._forked is None:
             self.abort()
             await self._tasks.close(deadline)
 
     def abort(self) -> None:
-        """What `close` does, at once and without awaiting (from a finalizer, say). Idempotent."""
+        """Close at once without awaiting, such as from a finalizer. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -232,13 +231,13 @@ class Cluster:
     # Metadata
 
     def add_topic(self, name: str) -> int:
-        """Note that a topic is used: keep metadata of it until it was unused for `topic_expiry`.
+        """Mark a topic as used: keep its metadata until it is unused for `topic_expiry`.
 
         Returns:
-            The version to wait beyond to be told of it (see `wait_for_version`).
+            Pass it to `wait_for_version` to wait for the topic's metadata.
 
         Raises:
-            TypeError, InvalidTopicError: No name of a topic, or one that no request can carry.
+            TypeError, InvalidTopicError: `name` is not a valid topic name.
         """
         self._topics.add(topic_name(name))
         if name in self.metadata.topics:
@@ -246,13 +245,13 @@ class Cluster:
         return self._ask_for([name])
 
     def set_topics(self, names: Iterable[str] | None) -> int:
-        """Keep metadata of exactly these topics (None: of all), beside those added.
+        """Keep metadata of exactly these topics (None: all), in addition to those added.
 
         Returns:
-            The version to wait beyond to be told of them all.
+            Pass it to `wait_for_version` to wait for the metadata of all of them.
 
         Raises:
-            TypeError, InvalidTopicError: As of `add_topic`; nothing has changed then.
+            TypeError, InvalidTopicError: As in `add_topic`; the topics are unchanged.
         """
         names = None if names is None else [topic_name(name) for name in names]
         had_all = self._topics.all
@@ -264,35 +263,35 @@ class Cluster:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why the last refresh of the metadata failed; None if it succeeded."""
+        """The error of the last metadata refresh; None if it succeeded."""
         return self._last_error
 
     def metadata_age(self, now: float) -> float:
-        """Seconds since the metadata was refreshed; infinite before the first time."""
+        """Seconds since the last full metadata refresh; infinite before the first."""
         return self._schedule.age(now)
 
     def request_update(self) -> int:
-        """Have everything asked for again, as soon as the backoff allows.
+        """Request a full metadata refresh, as soon as the backoff allows.
 
         Returns:
-            The version to wait beyond: metadata newer than it was asked for after this call.
+            A version: any newer metadata was requested after this call.
         """
         self._wake.set()
         return self._schedule.request_all()
 
     async def wait_for_version(self, newer_than: int, deadline: float) -> Metadata:
-        """The first metadata newer than a version.
+        """Wait for the first metadata newer than a version.
 
         Args:
-            newer_than: What `request_update` or `add_topic` returned.
+            newer_than: The result of `request_update` or `add_topic`.
             deadline: In loop time.
 
         Raises:
-            KafkaTimeoutError: Nothing newer came by then; its cause is the last refresh's error.
-            KafkaError: A refresh failed for a lasting reason, such as refused credentials.
-            IllegalStateError: The cluster is closed, or not started.
+            KafkaTimeoutError: No newer metadata arrived; its cause is the last refresh's error.
+            KafkaError: A refresh failed with a lasting error, such as refused credentials.
+            IllegalStateError: The cluster is closed or not started.
 
-        Cancellation: stops this wait; the refresh goes on.
+        Cancellation: stops this wait; the refresh continues.
         """
         try:
             async with asyncio.timeout_at(deadline):
@@ -301,7 +300,7 @@ class Cluster:
                     await self._ended.wait()
                     self.check_open()
                     if self._last_error is not None and not self._last_error.retriable:
-                        # A copy: one error raised for all would collect all their tracebacks.
+                        # A copy: a shared error would collect the tracebacks of all callers.
                         raise copy.copy(self._last_error)
                 return self.metadata
         except TimeoutError:
@@ -309,22 +308,22 @@ class Cluster:
             raise KafkaTimeoutError(f"No newer metadata came in time{why}") from self._last_error
 
     async def refresh(self, deadline: float) -> Metadata:
-        """Metadata that was asked for after this call; see `wait_for_version`.
+        """Metadata that was requested after this call; see `wait_for_version`.
 
-        However many callers wait, at most one refresh is under way and one more is due.
+        However many callers wait, at most one refresh is in progress and one more is due.
         """
         self.check_open()
         return await self.wait_for_version(self.request_update(), deadline)
 
     async def partitions_of(self, topic: str, deadline: float) -> Mapping[int, Partition]:
-        """The partitions of a topic, waiting for it to be known (and created, where allowed).
+        """The partitions of a topic; waits until it is known (and created, where allowed).
 
         Args:
             deadline: In loop time.
 
         Raises:
-            InvalidTopicError, TopicAuthorizationFailedError: The broker's answer, at once.
-            KafkaTimeoutError: The topic was not known by then; its cause tells what was said.
+            InvalidTopicError, TopicAuthorizationFailedError: The broker's error, raised at once.
+            KafkaTimeoutError: The topic was not known in time; its cause is the last error.
             IllegalStateError: The cluster is closed.
 
         Cancellation: stops this wait only.
@@ -334,13 +333,13 @@ class Cluster:
         known = self.metadata.topics.get(topic)
         if known is not None and known.error is None and known.partitions:
             return known.partitions
-        # An error known so far was the answer to somebody else's question: ask again.
+        # A known error came with another caller's request: ask again.
         number = self._ask_for([topic])
         try:
             while True:
                 metadata = await self.wait_for_version(number, deadline)
                 number, known = metadata.version, metadata.topics.get(topic)
-                if known is None:  # forgotten as unused, so long we have waited
+                if known is None:  # the wait was so long that the topic expired as unused
                     number = self.add_topic(topic)
                 elif known.refused and known.error is not None:
                     raise known.error(topic)
@@ -351,14 +350,14 @@ class Cluster:
             raise KafkaTimeoutError(f"Topic {topic!r} was not known in time: {said}") from said
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
-        """Believe the leaders told in a produce or fetch response whose epochs are newer (KIP-951).
+        """Adopt newer leaders from a produce or fetch response (KIP-951).
 
         Args:
-            hints: All of one response: a broker that loses its leaderships tells them at once.
+            hints: All hints of one response: a broker that loses leaderships reports them together.
 
         Returns:
-            Whether they told something new; then the listeners have been called, once.
-            `metadata.version` stays: no refresh took place.
+            True if a hint was new; the listeners have then been called, once. `metadata.version`
+            does not change, because no refresh took place.
         """
         told = self.metadata.with_leaders(hints)
         if told is self.metadata:
@@ -367,27 +366,27 @@ class Cluster:
         return True
 
     def learn_node(self, node: Node) -> None:
-        """Know one node more, told by a coordinator look-up before any refresh does."""
+        """Add a node from a coordinator lookup that the metadata does not have yet."""
         told = self.metadata.with_node(node)
         if told is not self.metadata:
             self._adopt(told)
 
     def add_listener(self, listener: Listener) -> None:
-        """Call `listener` with each new snapshot, in the event loop, right when it is adopted."""
+        """Call `listener` with each new snapshot, in the event loop, as soon as it is adopted."""
         self._listeners.append(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        """Undo `add_listener`; does nothing if it was not added."""
+        """Remove a listener; does nothing if it was not added."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     # Brokers
 
     def broker(self, node_id: int) -> Broker:
-        """The broker of a node id.
+        """The broker with a node id.
 
         Raises:
-            NodeNotReadyError: The metadata does not name it (any more); refresh and look again.
+            NodeNotReadyError: The metadata does not list it; refresh and try again.
             IllegalStateError: The cluster is closed.
         """
         self.check_open()
@@ -396,17 +395,17 @@ class Cluster:
         return self._brokers[node_id]
 
     def least_loaded(self) -> Broker | None:
-        """The live broker with the fewest requests in flight, beginning at a random one.
+        """The live broker with the fewest requests in flight; None if all are blacked out.
 
-        Among equals a connected one is preferred. None while all are blacked out.
+        Ties go to connected brokers, then to a random one.
         """
         self.check_open()
         return self._brokers.least_loaded()
 
     def any_broker(self) -> Broker:
-        """The least loaded broker or, while all are blacked out, the one to be dialled first.
+        """The least loaded broker or, if all are blacked out, the one whose backoff ends first.
 
-        While no known broker can be dialled it may be a bootstrap address.
+        It may be a bootstrap address while all known brokers are blacked out.
         """
         self.check_open()
         broker = self._brokers.next_to_ask()
@@ -415,8 +414,7 @@ class Cluster:
         return broker
 
     def check_open(self) -> None:
-        """Raises IllegalStateError if the cluster is closed or was not started, or if this is a
-        forked child."""
+        """Raise IllegalStateError if the cluster is closed or not started, or in a forked child."""
         if self._forked is not None:
             raise copy.copy(self._forked)
         if self.closed:
@@ -425,7 +423,7 @@ class Cluster:
             raise IllegalStateError("The connection to the cluster was not started")
 
     def _on_lost(self, broker: Broker, error: BaseException) -> None:
-        """A connection was lost: the broker may have gone, and its partitions have moved."""
+        """A connection was lost: the broker may be down and its partitions may have moved."""
         losses = self._losses.setdefault(broker.node_id, Repeated())
         count = losses.on_event(asyncio.get_running_loop().time())
         if count is not None:
@@ -440,7 +438,7 @@ class Cluster:
         return self._schedule.request_new(names)
 
     async def _keep_fresh(self) -> None:
-        """The task: refreshes whenever the schedule says so, until the cluster is closed."""
+        """The refresh task: refresh when the schedule says so, until the cluster is closed."""
         loop = asyncio.get_running_loop()
         while not self.closed:
             pause = self._schedule.time_to_next(loop.time())
@@ -456,10 +454,10 @@ class Cluster:
 
     def _on_refreshing_done(self, task: asyncio.Task[None]) -> None:
         if task is self._refreshing:
-            self.abort()  # whatever ended it: a closed client is better than one that hangs
+            self.abort()  # however it ended: a closed client is better than one that hangs
 
     async def _refresh(self) -> None:
-        """One refresh: asks one broker after the other until one answers."""
+        """One refresh: try one broker after another until one answers."""
         asked = self._schedule.take_names(self._topics.names)
         if asked is None and not self._topics.all:
             asked = self._topics.names
@@ -469,7 +467,7 @@ class Cluster:
             if broker is None:
                 break
             try:
-                # At the very beginning there may be nobody who could be asked instead.
+                # Before the first metadata there may be no other broker to try.
                 others = self._brokers.next_to_ask((*errors, broker)) is not None
                 async with asyncio.timeout(PATIENCE if self.metadata.version or others else None):
                     response, api_version = await self._ask(broker, asked)
@@ -483,7 +481,7 @@ class Cluster:
                 errors[broker] = error
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
-            except Exception as error:  # an answer that makes no sense, or a mistake of ours
+            except Exception as error:  # an invalid response, or a bug
                 log.exception("%s: cannot decode the metadata from %s", self._name, broker)
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
@@ -492,7 +490,7 @@ class Cluster:
         self._schedule.on_failure(now)
         said = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())
         self._last_error = _failure(errors, said)
-        if self.metadata.version or self._waits_for_kafka:  # else the start raises it
+        if self.metadata.version or self._waits_for_kafka:  # otherwise `start` raises it
             line = self._outage.on_failure(now, said)
             if line is not None:
                 log.warning("%s: %s", self._name, line)
@@ -534,24 +532,24 @@ class Cluster:
         self._schedule.on_answer(now, unsettled)
         self._last_error = None
         line = self._outage.on_success(now)
-        if line is not None:  # at the level of the outage: who sees the one is to see the other
+        if line is not None:  # at the level of the outage, so that a log shows both or neither
             log.warning("%s: %s", self._name, line)
         self._adopt(told)
         self._brokers.leave_seeds()
         self._end_refresh()
 
     def _adopt(self, told: Metadata) -> None:
-        """Make a snapshot the present one. No await from here to the last listener."""
+        """Make a snapshot the current one. There is no await from here to the last listener."""
         self.metadata = told
         self._brokers.update(told.brokers.values())
         for listener in tuple(self._listeners):
             try:
-                listener(self.metadata)  # which an earlier one may have changed by a hint
+                listener(self.metadata)  # an earlier listener may have replaced it with a hint
             except Exception:
                 log.exception("%s: a listener of the metadata failed: %r", self._name, listener)
 
     def _end_refresh(self) -> None:
-        """Wake all who wait; each looks for itself whether it has what it waits for."""
+        """Wake all waiting callers; each checks its own condition."""
         ended, self._ended = self._ended, asyncio.Event()
         ended.set()
 
@@ -561,7 +559,7 @@ class Cluster:
 
 
 def _failure(errors: dict[Broker, KafkaError], said: str) -> KafkaError:
-    """One error for a refresh that nobody answered; `said` is what each one failed of."""
+    """One error for a refresh that no broker answered; `said` has the reason of each."""
     kinds = {type(error) for error in errors.values()}
     if len(kinds) == 1 and not (kind := kinds.pop()).retriable:
         return kind(said)

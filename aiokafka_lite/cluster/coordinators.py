@@ -1,8 +1,8 @@
-"""Which broker coordinates which group or transactional id, as far as it was looked up.
+"""Caches the coordinators of groups and transactional ids.
 
-However many ask for the same one, at most one look-up of it is under way: whoever comes meanwhile
-waits for its outcome. If that is a failure that may pass, or the look-up was cancelled, the next of
-those who wait looks it up itself, within its own deadline.
+At most one lookup of a key is in progress; concurrent callers wait for its outcome. If it fails
+with a retriable error or is cancelled, the next waiting caller looks the key up itself, within its
+own deadline.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Place: TypeAlias = "tuple[CoordinatorKind, str]"
 
 
 class CoordinatorKind(enum.IntEnum):
-    """What is coordinated; the numbers are FindCoordinator's key types."""
+    """The kind of key that is coordinated; the values are FindCoordinator's key types."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -27,11 +27,11 @@ class CoordinatorKind(enum.IntEnum):
 
 
 class Coordinators:
-    """The look-ups remembered: node ids by (kind, key). `retry.CoordinatorOf` fills it."""
+    """Cache of lookups: node ids by (kind, key). `retry.CoordinatorOf` fills it."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Place, int] = {}
-        # Those under way; the result is the error that they came to, or None.
+        # Lookups in progress; the result is the error, or None.
         self._look_ups: dict[_Place, asyncio.Future[KafkaError | None]] = {}
 
     def get(self, kind: CoordinatorKind, key: str) -> int | None:
@@ -41,10 +41,10 @@ class Coordinators:
         self._nodes[kind, key] = node_id
 
     def forget(self, kind: CoordinatorKind, key: str, node_id: int | None = None) -> None:
-        """It turned out to be wrong, or cannot be reached: the next use looks it up again.
+        """Forget a coordinator that is wrong or unreachable; the next use looks it up again.
 
         Args:
-            node_id: Only if this is the one; another one was found since.
+            node_id: Forget it only if it is still this node; None: in any case.
         """
         if node_id is None or self._nodes.get((kind, key)) == node_id:
             self._nodes.pop((kind, key), None)
@@ -56,18 +56,18 @@ class Coordinators:
         look_up: Callable[[], Awaitable[int]],
         deadline: float,
     ) -> int:
-        """The node id, remembered or looked up.
+        """The coordinator's node id, cached or looked up.
 
         Args:
-            look_up: Asks a broker, until the deadline. Of those given for one key at a time, one
-                is called.
-            deadline: In loop time, for one who waits for another's look-up.
+            look_up: Asks a broker, until the deadline. Of concurrent calls for one key, only one
+                runs its `look_up`.
+            deadline: In loop time; bounds the wait for another caller's lookup.
 
         Raises:
-            KafkaTimeoutError: It was not known by then.
-            KafkaError: What the look-up came to; a lasting error is raised to all who wait.
+            KafkaTimeoutError: The coordinator was not found in time.
+            KafkaError: The lookup failed; a lasting error is raised to all waiting callers.
 
-        Cancellation: stops this wait; another of those who wait goes on.
+        Cancellation: stops this wait; another waiting caller takes the lookup over.
         """
         place = (kind, key)
         while (node_id := self._nodes.get(place)) is None:
@@ -80,7 +80,7 @@ class Coordinators:
             except TimeoutError:
                 raise KafkaTimeoutError(f"No coordinator of {key!r} was found in time") from None
             if error is not None and not error.retriable:
-                # A copy: one error raised for all would collect all their tracebacks.
+                # A copy: a shared error would collect the tracebacks of all callers.
                 raise copy.copy(error)
         return node_id
 

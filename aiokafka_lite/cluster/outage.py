@@ -1,9 +1,8 @@
-"""What the log says of something that is away: that it is, once a minute that it still is, and
-that it is back.
+"""Limits the log lines about an outage: one at its start, one a minute, and one at its end.
 
-An attempt fails every second while a broker is away, and a line for each would bury all others.
-So one object stands for one broker (or for the cluster as a whole), counts, and says which of the
-events deserve a line. Without a clock: time is an argument.
+Attempts fail every second while a broker is down, and a line for each would bury all others. One
+object represents one broker (or the cluster as a whole), counts the attempts, and returns a line
+for those worth logging. It has no clock: time is an argument.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ REMIND_EVERY: Final = 60.0
 
 
 class Outage:
-    """Whether one thing is away, and since when.
+    """The outage of one broker or cluster.
 
     Args:
-        failing: What cannot be done, such as "cannot connect to broker 1".
-        working: What can be done again after it, such as "connected to broker 1".
+        failing: Text while it fails, such as "cannot connect to broker 1".
+        working: Text after it recovers, such as "connected to broker 1".
     """
 
     __slots__ = ("_failing", "_failures", "_line_at", "_since", "_working")
@@ -34,10 +33,10 @@ class Outage:
         self._line_at = 0.0  # of the last line
 
     def on_failure(self, now: float, error: object) -> str | None:
-        """It failed.
+        """Record a failure.
 
         Returns:
-            A line for the log, or None if one was given lately.
+            A log line, or None if one was returned in the last minute.
         """
         self._failures += 1
         if self._since is None:
@@ -49,10 +48,10 @@ class Outage:
         return f"{self._failing} for {now - self._since:.0f} s ({self._failures} attempts): {error}"
 
     def on_success(self, now: float) -> str | None:
-        """It went well.
+        """Record a success.
 
         Returns:
-            A line for the log if it was away, with the time that it took.
+            A log line with the duration if this ends an outage, or None.
         """
         if self._since is None:
             return None
@@ -66,12 +65,12 @@ class Outage:
 
 
 def reason(error: KafkaError) -> str:
-    """What an error says; its class is left out where that says nothing more."""
+    """The text of an error, without the class name if that adds nothing."""
     return error.args[0] if type(error) is KafkaConnectionError and error.args else str(error)
 
 
 class Repeated:
-    """Events that may come many times a minute: the first is told, and then how many came."""
+    """Limits log lines about a frequent event: the first one, then a count once a minute."""
 
     __slots__ = ("_line_at", "_untold")
 
@@ -80,10 +79,11 @@ class Repeated:
         self._untold = 0
 
     def on_event(self, now: float) -> int | None:
-        """It happened.
+        """Record an event.
 
         Returns:
-            How often it did since the last line, this time included; None if one was given lately.
+            The number of events since the last line, including this one; None if the last line is
+            less than a minute old.
         """
         self._untold += 1
         if self._line_at is not None and now < self._line_at + REMIND_EVERY:
