@@ -1,14 +1,14 @@
-"""A large metadata answer, read a slice at a time so that the event loop goes on.
+"""Reads a large metadata response in slices so that the event loop is not blocked.
 
-Who reads by pattern asks for all topics. An answer about 100,000 partitions takes half a second to
-decode and a third to merge: at once, that would be a service standing still every five minutes. So
-the bytes of a large answer are kept as they came, and are decoded and merged partition by
-partition, with the loop let run every `SLICE` seconds. What is decoded is dropped as soon as it is
-merged, so that there is less for the garbage collector to go through, too.
+A consumer that subscribes by pattern requests all topics. A response with 100,000 partitions takes
+half a second to decode and a third of a second to merge. In one go, that would block the event loop
+every five minutes. So the bytes of a large response are kept, and decoded and merged partition by
+partition, with a yield to the event loop every `SLICE` seconds. Decoded objects are dropped as soon
+as they are merged, which also saves the garbage collector work.
 
-Meanwhile the old snapshot is in force, and a leader told in passing counts (`Merging.finish`).
+Meanwhile the old snapshot stays in use, and leader hints still apply (`Merging.finish`).
 
-Source: MetadataResponse.json, versions 9 and newer (Kafka 2.4); older answers are read at once.
+Source: MetadataResponse.json, versions 9 and newer (Kafka 2.4); older responses are read at once.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from aiokafka_lite.protocol.messages.metadata import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID, Reader
 
 LARGE: Final = 32 * 1024
-"""Bytes from which on an answer is read in slices: about 700 partitions, and 5 ms."""
+"""Bytes from which a response is read in slices: about 700 partitions, and 5 ms."""
 
 SLICE: Final = 0.002
-"""Seconds of reading after which the event loop is let run."""
+"""Seconds of reading before a yield to the event loop."""
 
 LOOK_EVERY: Final = 32
-"""Partitions between two looks at the clock."""
+"""Partitions between two reads of the clock."""
 
 _SLICED_FROM: Final = 9
 
 
 class MetadataAnswer(MetadataResponse):
-    """A response that stays unread while it is large; then `unread` is what follows its header."""
+    """A response that is not decoded if it is large; `unread` then holds its body."""
 
     __slots__ = ("unread",)
 
@@ -58,10 +58,10 @@ class MetadataAnswer(MetadataResponse):
 
 
 class MetadataQuestion:
-    """A MetadataRequest that gets a `MetadataAnswer`; a `RequestOf`.
+    """A MetadataRequest that returns a `MetadataAnswer`; a `RequestOf`.
 
     Args:
-        request: What is asked.
+        request: The request.
     """
 
     api_key: ClassVar[int] = MetadataRequest.api_key
@@ -76,12 +76,12 @@ class MetadataQuestion:
 
 
 async def read_on(answer: MetadataAnswer, merging: Merging, version: int) -> None:
-    """Merge an answer. What is unread of it is read: all but its topics into it.
+    """Merge a response. Decodes an unread one first; all fields but its topics are set on it.
 
     Raises:
         KafkaProtocolError: The bytes are not a MetadataResponse.
 
-    Cancellation: leaves the answer half read; nobody else has seen it.
+    Cancellation: leaves the response partly read; no other caller uses it.
     """
     reader = answer.unread
     if reader is None:
@@ -110,7 +110,7 @@ async def read_on(answer: MetadataAnswer, merging: Merging, version: int) -> Non
                 if perf_counter() >= until:
                     await asyncio.sleep(0)
                     until = perf_counter() + SLICE
-        reader.int32()  # what the client is allowed to do with it, which is not asked for
+        reader.int32()  # authorized operations, which are not requested
         reader.tagged_fields()
         merging.end_topic()
         credit -= 1

@@ -1,8 +1,8 @@
-"""What a client knows of the cluster: an immutable snapshot.
+"""Cluster metadata: an immutable snapshot.
 
-A `Metadata` never changes; `merging` makes the next one from the last and an answer. So whoever
-holds a snapshot may read it across awaits, and a listener may compare the old one with the new
-one. Nothing here waits, sends or looks at a clock.
+A `Metadata` never changes; `metadata_merge` builds the next one from the last one and a response.
+So a snapshot can be read across awaits, and a listener can compare the old with the new one. This
+module does no I/O and reads no clock.
 
 Source: MetadataResponse.json, KIP-320, KIP-516, KIP-951.
 """
@@ -34,13 +34,13 @@ LONGEST_HOST = 255
 """Characters of a domain name (RFC 1035)."""
 
 OUTDATED_ANSWERS = 10
-"""Consecutive answers with an older leader epoch after which the older epoch is believed. A broker
-that lags gives a few. More of them mean that the newer epoch was wrong, or that the topic was
-recreated in a cluster without topic ids. Believing an older epoch is safe: a broker that does not
-lead the partition refuses requests."""
+"""Consecutive responses with an older leader epoch after which the older epoch is accepted. A
+lagging broker sends a few. More of them mean that the newer epoch was wrong, or that the topic was
+recreated in a cluster without topic ids. Accepting an older epoch is safe: a broker that does not
+lead the partition rejects requests."""
 
-# What a broker says against a topic that will not pass by itself. Anything else may, an unexpected
-# server error included: 0.8.2 answers so while it is starting (the Java client goes on as well).
+# Topic errors that are not retriable. Any other error is, including an unexpected server error:
+# 0.8.2 returns it while it starts (the Java client retries as well).
 LASTING_ERRORS: tuple[type[BrokerResponseError], ...] = (
     InvalidTopicError,
     TopicAuthorizationFailedError,
@@ -48,7 +48,7 @@ LASTING_ERRORS: tuple[type[BrokerResponseError], ...] = (
 
 
 class Node(NamedTuple):
-    """One broker as the cluster names it: its id and the address it advertises."""
+    """One broker: its id and the address that it advertises."""
 
     node_id: int
     host: str
@@ -60,8 +60,8 @@ class Node(NamedTuple):
         """A node that a broker reports.
 
         Raises:
-            KafkaProtocolError: The id is negative, which means "no leader" or a bootstrap address
-                elsewhere; or nothing can connect to the host and port.
+            KafkaProtocolError: The id is negative (elsewhere that means "no leader" or a bootstrap
+                address), or the host and port are not a valid address.
         """
         node = cls(node_id, host, port, rack)
         if not node.is_possible:
@@ -73,7 +73,7 @@ class Node(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """True if it has the id and the address of a broker."""
+        """True if the id and the address can be those of a broker."""
         return self.node_id >= 0 and 0 < self.port <= LAST_PORT and _is_host(self.host)
 
 
@@ -89,13 +89,13 @@ def _is_host(host: str) -> bool:
 
 
 class Partition(NamedTuple):
-    """One partition as last told.
+    """One partition as last reported.
 
     Attributes:
-        leader: Node id, or -1 while there is none.
-        leader_epoch: Epoch of that leadership, or -1 where the broker does not tell it.
+        leader: Node id, or -1 if there is none.
+        leader_epoch: The leader's epoch, or -1 if the broker does not report it.
         offline: Replicas that are down.
-        error: What the broker said against it, or None.
+        error: The partition's error, or None.
     """
 
     partition: int
@@ -108,11 +108,11 @@ class Partition(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """A leader told in passing by a produce or fetch response (KIP-951).
+    """A leader reported by a produce or fetch response (KIP-951).
 
     Attributes:
-        epoch: Only an epoch newer than the known one is believed.
-        node: The leader's address, if the hint brought it.
+        epoch: Only an epoch newer than the known one is accepted.
+        node: The leader's address, if the hint includes it.
     """
 
     topic: str
@@ -124,12 +124,12 @@ class LeaderHint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as last told.
+    """One topic as last reported.
 
     Attributes:
-        topic_id: Its id, or None where the broker does not tell one (before Kafka 2.8).
-        error: What the broker said against it last, or None. With a passing error `partitions`
-            are those known before; with a lasting one there are none.
+        topic_id: Its id, or None if the broker does not report one (before Kafka 2.8).
+        error: The topic's last error, or None. With a retriable error `partitions` are those known
+            before; with a lasting one it is empty.
     """
 
     name: str
@@ -140,34 +140,34 @@ class Topic:
 
     @property
     def refused(self) -> bool:
-        """Whether the error is one that will not pass by itself."""
+        """True if the error is not retriable."""
         return self.error in LASTING_ERRORS
 
     @property
     def settled(self) -> bool:
-        """Whether asking again would tell nothing new: each partition has a leader, or the topic
-        is refused."""
+        """True if another request would bring nothing new: every partition has a leader, or the
+        topic is refused."""
         if self.error is not None:
             return self.refused
         if not self.partitions:
-            return False  # it is just being made, or taken away
+            return False  # the topic is being created or deleted
         return all(partition.leader != NO_LEADER for partition in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A snapshot of the cluster: immutable, so it stays true to its moment.
+    """An immutable snapshot of the cluster.
 
     Attributes:
-        version: The number of the refresh it came from (not of a leader hint): grows, with gaps
-            where a refresh failed. 0 before the first answer.
+        version: The number of the refresh that produced it; increases, with gaps for failed
+            refreshes. Leader hints keep it. 0 before the first response.
         brokers: Live brokers by node id.
-        controller_id: Node id, or -1 where unknown (always with Metadata v0).
+        controller_id: Node id, or -1 if unknown (always with Metadata v0).
         cluster_id: None before Metadata v2.
         topics: By name: those the client tracks, or all.
-        topic_names: Name by topic id, of the topics that have one.
-        outdated: Consecutive answers that reported an older leader epoch than the one believed, by
-            topic and partition.
+        topic_names: Name by topic id, for the topics that have one.
+        outdated: Consecutive responses that reported an older leader epoch than the accepted one,
+            by topic and partition.
     """
 
     version: int = 0
@@ -179,22 +179,23 @@ class Metadata:
     outdated: Mapping[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
 
     def partition(self, topic: str, partition: int) -> Partition | None:
-        """The partition as last told, or None if nothing is known of it."""
+        """The partition as last reported, or None if it is unknown."""
         known = self.topics.get(topic)
         return None if known is None else known.partitions.get(partition)
 
     def leader(self, topic: str, partition: int) -> Node | None:
-        """The node that leads the partition, or None while none is known or it is not alive."""
+        """The partition's leader, or None if it is unknown or not live."""
         known = self.partition(topic, partition)
         return None if known is None else self.brokers.get(known.leader)
 
     def with_leaders(self, hints: Iterable[LeaderHint]) -> Metadata:
-        """The snapshot that believes leaders told in passing by a produce or fetch response.
+        """The snapshot with newer leaders from a produce or fetch response.
+
+        Ignores hints with an older or equal epoch, of an unknown partition, of a leader without a
+        known address, and impossible ones.
 
         Returns:
-            A new snapshot of the same `version`; without any hint that is newer, of a partition
-            that is known and a leader whose address is, this very one. Impossible
-            hints are ignored, too.
+            A new snapshot of the same `version`, or this one if no hint applies.
 
         Source: KIP-951.
         """
@@ -224,10 +225,10 @@ class Metadata:
         return replace(self, topics={**self.topics, **changed}, brokers={**self.brokers, **brokers})
 
     def with_node(self, node: Node) -> Metadata:
-        """The snapshot that knows one node more (a coordinator may be found before a refresh)."""
+        """The snapshot with one more node (a coordinator may be found before a refresh)."""
         known = self.brokers.get(node.node_id)
         if known is not None and (known.host, known.port) == (node.host, node.port):
-            return self  # a coordinator look-up does not tell the rack
+            return self  # keeps the rack, which a coordinator lookup does not return
         return replace(self, brokers={**self.brokers, node.node_id: node})
 
 
@@ -237,9 +238,9 @@ EMPTY = Metadata()
 def metadata_request(
     asked: Collection[str] | None, api_version: int, auto_create: bool
 ) -> MetadataRequest:
-    """The request for some topics, or (None) for all.
+    """The request for some topics, or for all (None).
 
-    Metadata v0 has no way to ask for no topic at all: its empty list means all of them.
+    Metadata v0 cannot request zero topics: its empty list means all of them.
     """
     topics: list[MetadataRequestTopic] | None = None
     if asked is not None:
@@ -248,6 +249,6 @@ def metadata_request(
         topics = []
     return MetadataRequest(
         topics=topics,
-        # Older versions cannot say no; the brokers do as their configuration says.
+        # Older versions have no such field; brokers follow their own configuration.
         allow_auto_topic_creation=auto_create or api_version < 4,
     )

@@ -1,22 +1,21 @@
-"""How an answer changes what is known of the cluster: the next snapshot from the last one.
+"""Merges a metadata response into the last snapshot, which gives the next one.
 
-What merging promises:
+Guarantees:
 
-- An older leader epoch never wins (KIP-320). A broker that lags may still answer with the leader
-  before the last; believing it would send requests in circles. Three things end the memory: the
-  topic id changed (KIP-516: the topic was deleted and made again), the answer comes from another
-  cluster (its cluster id differs), or `OUTDATED_ANSWERS` consecutive answers report the older
-  epoch: the newer one was wrong, or the topic was recreated in a cluster without topic ids.
-- Before Metadata v9 the epochs in an answer are not reliable while partitions are reassigned
-  (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is compared with nothing.
-- A topic that has a passing error keeps the partitions known before, with the error told beside
-  them: a broker that has just started answers UNKNOWN_TOPIC_OR_PARTITION for a moment, and that
-  must not stop a producer that knows the leaders. A lasting error (authorization, bad name) takes
-  them away.
-- A topic that was asked for and is missing from the answer is an unknown topic, said so.
-- Every number of an answer is checked here before it sizes or indexes anything. An answer with an
-  impossible partition, leader, epoch or node is refused as a whole, and the next broker is asked.
-  The memory that an answer takes grows with its size, never with a number in it.
+- An older leader epoch never wins (KIP-320). A lagging broker may still report the previous leader;
+  accepting it would send requests in circles. A known epoch is forgotten in three cases: the topic
+  id changed (KIP-516: the topic was deleted and recreated), the response has another cluster id, or
+  `OUTDATED_ANSWERS` consecutive responses report the older epoch (the newer one was wrong, or the
+  topic was recreated in a cluster without topic ids).
+- Before Metadata v9 the epochs in a response are not reliable while partitions are reassigned
+  (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is not compared.
+- A topic with a retriable error keeps its known partitions beside the error. A broker that has just
+  started briefly returns UNKNOWN_TOPIC_OR_PARTITION, which must not stop a producer that knows the
+  leaders. A lasting error (authorization, invalid name) removes the partitions.
+- A requested topic that is missing from the response gets UNKNOWN_TOPIC_OR_PARTITION.
+- Every number in a response is checked before it sizes or indexes anything. A response with an
+  impossible partition, leader, epoch or node is rejected as a whole, and the next broker is tried.
+  Memory use grows with the size of a response, never with a number in it.
 
 Source: MetadataResponse.json, KIP-320, KIP-516.
 """
@@ -53,12 +52,12 @@ from aiokafka_lite.protocol.messages.metadata import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 
-# The first Metadata version whose leader epochs may be relied upon (Kafka 2.4).
+# The first Metadata version with reliable leader epochs (Kafka 2.4).
 RELIABLE_EPOCHS_FROM = 9
 
 GAPS = 1000
-"""Partitions of one topic that an answer may leave out: a cluster with ZooKeeper does not report a
-partition until it has had a leader. A partition number beyond them is refused."""
+"""Partitions of one topic that a response may omit: a cluster with ZooKeeper does not report a
+partition until it has had a leader. Larger partition numbers are rejected."""
 
 
 def merge(
@@ -70,21 +69,21 @@ def merge(
     asked: Collection[str] | None,
     keep: Callable[[str], bool],
 ) -> Metadata:
-    """The snapshot after one answer.
+    """The snapshot after one response.
 
     Args:
-        old: The snapshot so far.
-        response: The broker's answer.
-        version: The number of the refresh it answers.
-        api_version: The version of the Metadata API it was spoken in.
-        asked: The names asked for, or None when all topics were.
-        keep: Of topics known before and not asked for now: whether to remember them.
+        old: The last snapshot.
+        response: The broker's response.
+        version: The number of the refresh.
+        api_version: The Metadata API version of the response.
+        asked: The requested names, or None if all topics were requested.
+        keep: Returns True for a known topic, not requested now, that must be kept.
 
     Raises:
-        MetadataEmptyBrokerList: The answer names no broker: the one that gave it is just starting.
-            Nothing can be done with it; ask again. (But a cluster of 0.8.2 names none until its
-            first topic is made, so with Metadata v0 an empty beginning is believed.)
-        KafkaProtocolError: A partition or a node is impossible: see `Merging.end_topic`.
+        MetadataEmptyBrokerList: The response lists no broker, because the sender is starting; ask
+            again. A 0.8.2 cluster lists none until its first topic is created, so with Metadata v0
+            an empty list is accepted while no broker is known.
+        KafkaProtocolError: A partition or node is impossible; see `Merging.end_topic`.
     """
     merging = Merging(old, api_version=api_version, asked=asked, keep=keep)
     merging.add_all(response)
@@ -92,10 +91,10 @@ def merge(
 
 
 class Merging:
-    """Makes a snapshot of an answer, partition by partition: a large one need not be taken at once.
+    """Builds a snapshot from a response, partition by partition, so that a large one can be split.
 
     Args:
-        old, api_version, asked, keep: As of `merge`.
+        old, api_version, asked, keep: As in `merge`.
 
     Call `add_all`, or: `begin`; for each topic `begin_topic`, `add_partition` for each of its
     partitions, and `end_topic`. Then `finish`.
@@ -114,15 +113,15 @@ class Merging:
         self._asked = asked
         self._keep = keep
         self._topics: dict[str, Topic] = {}
-        self._told: MetadataResponseTopic | None = None  # the topic begun, unless it is skipped
+        self._told: MetadataResponseTopic | None = None  # the current topic, unless it is skipped
         self._before: Mapping[int, Partition] = {}  # its partitions in the old snapshot
         self._partitions: dict[int, Partition] = {}
         self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """One tuple for all partitions of the same replicas: there are few, and many partitions."""
+        """One tuple for all partitions with the same replicas, of which there are few."""
         self._outdated: dict[tuple[str, int], int] = {}  # as of `Metadata`
 
     def add_all(self, response: MetadataResponse) -> None:
-        """The whole answer, at once."""
+        """Add the whole response at once."""
         self.begin(response.cluster_id)
         for told in response.topics:
             self.begin_topic(told)
@@ -131,7 +130,7 @@ class Merging:
             self.end_topic()
 
     def begin(self, cluster_id: str | None) -> None:
-        """The answer comes from this cluster (None: not told)."""
+        """Begin a response from a cluster (None: the id is not reported)."""
         if None not in (self._old.cluster_id, cluster_id) and self._old.cluster_id != cluster_id:
             self._old = EMPTY
         known, asked = self._old.topics, self._asked
@@ -143,10 +142,10 @@ class Merging:
                 )
 
     def begin_topic(self, told: MetadataResponseTopic) -> None:
-        """The answer tells about a topic (its partitions are added one by one)."""
+        """Begin a topic; its partitions are added one by one."""
         self._partitions = {}
         self._told = None
-        # Metadata v0 answers with all topics where none was asked for: those are skipped.
+        # Metadata v0 returns all topics if none was requested; skip those not requested.
         if told.name is None or (self._asked is not None and told.name not in self._asked):
             return
         self._told = told
@@ -156,7 +155,7 @@ class Merging:
             self._before = old.partitions
 
     def add_partition(self, told: MetadataResponsePartition) -> None:
-        """A partition of the topic begun."""
+        """Add a partition of the current topic."""
         if self._told is not None:
             known = self._before.get(told.partition_index)
             partition = _partition(told, self._api_version, self._replicas)
@@ -166,7 +165,7 @@ class Merging:
             self._partitions[told.partition_index] = newer
 
     def _doubt(self, name: str, known: Partition, told: Partition) -> Partition:
-        """The partition to believe after an answer with an older epoch than the known one."""
+        """The partition to keep after a response with an older epoch than the known one."""
         place = (name, known.partition)
         answers = self._old.outdated.get(place, 0) + 1
         if answers >= OUTDATED_ANSWERS:
@@ -175,11 +174,11 @@ class Merging:
         return known
 
     def end_topic(self) -> None:
-        """All partitions of the topic were added.
+        """End the current topic.
 
         Raises:
             KafkaProtocolError: A partition is impossible: its number is negative or far beyond the
-                count of partitions, or its leader or epoch is below -1 ("none", "unknown").
+                partition count, or its leader or epoch is below -1 ("none", "unknown").
         """
         told = self._told
         if told is None or told.name is None:
@@ -206,12 +205,12 @@ class Merging:
         version: int,
         current: Metadata | None = None,
     ) -> Metadata:
-        """The snapshot.
+        """Return the snapshot.
 
         Args:
-            response: The answer; its topics are not looked at.
-            current: The snapshot in force, if it may have become another one meanwhile, by leaders
-                told in passing: those that are newer than the answer count.
+            response: The response; its topics are not read.
+            current: The current snapshot, if leader hints may have replaced it meanwhile; its
+                leaders that are newer than the response are kept.
 
         Raises:
             MetadataEmptyBrokerList, KafkaProtocolError: See `merge`.
@@ -239,7 +238,7 @@ class Merging:
         )
 
     def _believe(self, current: Metadata) -> None:
-        """What was told in passing since the answer began to be read."""
+        """Keep leader hints that arrived since the response began to be read."""
         for name, topic in current.topics.items():
             told = self._topics.get(name)
             if told is None or topic is self._old.topics.get(name):
@@ -257,18 +256,18 @@ def _topic_id(told: MetadataResponseTopic) -> UUID | None:
 
 
 def _made_again(old: Topic, topic_id: UUID | None) -> bool:
-    """Whether the id is another topic's of the same name."""
+    """True if the id differs: the topic was deleted and recreated under its name."""
     return old.topic_id is not None and topic_id is not None and old.topic_id != topic_id
 
 
 def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) -> Topic:
-    """The topic after a broker spoke against it."""
+    """The topic after a broker returned an error for it."""
     if old is None or error in LASTING_ERRORS:
         return Topic(name, None if old is None else old.topic_id, error)
     partitions = old.partitions
     if old.topic_id is None and error is UnknownTopicOrPartitionError:
-        # Without a topic id, a topic made again under this name could not be told from the one
-        # that is gone, and its epochs begin anew: the remembered ones must not stand in its way.
+        # Without a topic id, a recreated topic looks like the deleted one, and its epochs start
+        # over: the known epochs must not block it.
         partitions = {
             p: known._replace(leader_epoch=UNKNOWN_EPOCH) for p, known in partitions.items()
         }
@@ -276,7 +275,7 @@ def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) 
 
 
 def _check(name: str, partitions: Mapping[int, Partition]) -> None:
-    """Refuse impossible partitions; there is at least one partition."""
+    """Reject impossible partitions; `partitions` must not be empty."""
     most = len(partitions) + GAPS
     for number, partition in partitions.items():
         if (
@@ -292,8 +291,8 @@ def _check(name: str, partitions: Mapping[int, Partition]) -> None:
 
 
 def _newer(old: Partition | None, told: Partition) -> Partition:
-    """What to believe of a partition: what is told, unless its epoch is older than the known. The
-    old object if it says the same: so the garbage collector has nothing to look through."""
+    """The reported partition, unless its epoch is older than the known one. Returns the old object
+    if they are equal, which saves the garbage collector work."""
     if old is None or old == told:
         return told if old is None else old
     return old if UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch else told

@@ -1,15 +1,16 @@
-"""When to ask for metadata again, and for what: the arithmetic of the refresh, without a clock.
+"""Decides when to refresh metadata and which topics to request. It has no clock.
 
 The time to the next refresh is::
 
     max(0 if one is needed else time to expiry, time to the end of the backoff)
 
-A refresh asks either for everything tracked or, when only a few topics are new or unsettled, for
-those alone, so that one new topic among ten thousand costs one topic.
+A refresh requests either all tracked topics or, if only a few topics are new or unsettled, only
+those, so that one new topic among ten thousand costs one topic.
 
-Refreshes are numbered as they leave. An answer satisfies whoever asked before it left; who asks
-while one is under way is told its number, and waits for the one after it. That is what makes "at
-most one under way, whoever asks" safe: nobody is given an answer older than the question.
+Refreshes are numbered as they are sent. A response satisfies the callers that asked before its
+request was sent. A caller that asks during a refresh receives its number and waits for the next
+one. So at most one refresh is in progress, and no caller receives a response older than its
+request.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ class RefreshSchedule:
     """Decides; `cluster.Cluster` acts.
 
     Args:
-        max_age: Seconds after which good metadata is refreshed without being asked for.
-        backoff: The pause after a refresh; grows while they fail or leave topics unsettled.
+        max_age: Metadata is refreshed at least this often, in seconds.
+        backoff: The pause after a refresh; grows while refreshes fail or leave topics unsettled.
     """
 
     def __init__(self, max_age: float, backoff: Backoff) -> None:
-        self.number = 0  # of the refresh that left last; 0 before the first
+        self.number = 0  # of the last refresh sent; 0 before the first
         self.under_way = False
         self._max_age = max_age
         self._backoff = backoff
         self._need_all = True
-        self._pending: set[str] = set()  # names to ask for, if not everything is
+        self._pending: set[str] = set()  # names to request, unless everything is requested
         self._urgent = False  # a topic is new: it does not wait for the backoff
-        self._failed = False  # whether the last refresh did
+        self._failed = False  # True if the last refresh failed
         self._attempts = 0  # refreshes in a row that failed or left something unsettled
         self._refreshed_all_at = -math.inf
         self._allowed_at = -math.inf  # the end of the backoff
-        self._sent: frozenset[str] = frozenset()  # the names the one under way asks for
-        self._sent_all = False  # whether these were all that were tracked
+        self._sent: frozenset[str] = frozenset()  # the names requested by the refresh in progress
+        self._sent_all = False  # True if these were all tracked names
 
     def begin_anew(self) -> None:
-        """Nothing is known any more, and nothing is under way; numbers go on counting."""
+        """Reset to the initial state; numbers keep increasing."""
         self.under_way = False
         self._need_all = True
         self._pending = set()
@@ -55,16 +56,16 @@ class RefreshSchedule:
         self._allowed_at = -math.inf
 
     def request_all(self) -> int:
-        """Everything tracked has to be asked for again.
+        """Request all tracked topics again.
 
         Returns:
-            The number to wait beyond: an answer with a greater one left after this call.
+            The number to wait beyond: a refresh with a greater number is sent after this call.
         """
         self._need_all = True
         return self.number
 
     def request_new(self, names: Iterable[str]) -> int:
-        """These topics are not known yet: they are asked for, unless they are being asked for.
+        """Request topics that are not known yet, unless the refresh in progress requests them.
 
         Returns:
             The number to wait beyond.
@@ -78,32 +79,32 @@ class RefreshSchedule:
 
     @property
     def needed(self) -> bool:
-        """Whether a refresh was asked for, other than by age."""
+        """True if a refresh is needed for another reason than age."""
         return self._need_all or bool(self._pending)
 
     def age(self, now: float) -> float:
-        """Seconds since everything tracked was learned; infinite before the first time."""
+        """Seconds since the last full refresh; infinite before the first."""
         return now - self._refreshed_all_at
 
     def time_to_next(self, now: float) -> float:
-        """Seconds until the next refresh should leave; infinite while one is under way."""
+        """Seconds until the next refresh is due; infinite while one is in progress."""
         if self.under_way:
             return math.inf
         to_expiry = 0.0 if self.needed else max(self._refreshed_all_at + self._max_age - now, 0.0)
-        # A new topic is asked for at once, unless nobody answers anyway.
+        # A new topic is requested at once, unless the last refresh failed.
         to_allowed = 0.0 if self._urgent and not self._failed else self._allowed_at - now
         return max(to_expiry, to_allowed)
 
     def take_names(self, tracked: frozenset[str]) -> frozenset[str] | None:
-        """The refresh leaves now: what it asks for.
+        """Begin a refresh and return the topics to request.
 
-        The needs noted so far are taken with it; those noted from now on are the next one's.
+        It covers all needs recorded so far; later ones belong to the next refresh.
 
         Args:
-            tracked: All names the client keeps metadata of.
+            tracked: Names of all topics whose metadata the client keeps.
 
         Returns:
-            A few of those names, or None for everything.
+            Some of those names, or None for all topics.
         """
         self.number += 1
         self.under_way = True
@@ -115,11 +116,11 @@ class RefreshSchedule:
         return None if self._sent_all else self._sent
 
     def on_answer(self, now: float, unsettled: Set[str]) -> None:
-        """The refresh under way was answered.
+        """The refresh in progress was answered.
 
         Args:
-            unsettled: Tracked topics that the answer told too little of (unknown so far, or
-                without a leader): they are asked for again after the backoff.
+            unsettled: Tracked topics that are still unknown or have no leader. They are requested
+                again after the backoff.
         """
         if self._sent_all:
             self._refreshed_all_at = now
@@ -129,7 +130,7 @@ class RefreshSchedule:
         self._end(now)
 
     def on_failure(self, now: float) -> None:
-        """The refresh under way failed: what it asked for is still needed."""
+        """The refresh in progress failed; its topics are still needed."""
         if self._sent_all:
             self._need_all = True
         else:

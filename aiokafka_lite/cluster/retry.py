@@ -1,20 +1,20 @@
-"""Asking a question until it is answered: the one retry loop, and the routes a request can take.
+"""The retry loop of requests, and the routes they can take.
 
-`call` finds the broker a route leads to, sends, looks for an error in the answer, and begins again
-after a backoff while the error is a passing one and the deadline has not come. What is passing,
-and what says that the metadata is old, is told by the errors table alone.
+`call` finds the broker of a route, sends the request, checks the response for an error, and retries
+after a backoff until the deadline while the error is retriable. The error classes alone define
+which errors are retriable and which mean that the metadata is stale.
 
-A route knows where a request belongs and what to forget when an error shows that it was wrong:
+A route finds the broker of a request, and knows what to forget when an error shows it was wrong:
 
 - `ANY`: any broker, the least loaded one;
-- `ToNode`: this very broker;
-- `CONTROLLER`: the broker that takes administrative changes;
+- `ToNode`: one specific broker;
+- `CONTROLLER`: the broker that handles administrative changes;
 - `LeaderOf`: the leader of a partition;
 - `CoordinatorOf`: the coordinator of a group, a transactional id or a share-group partition, looked
-  up by FindCoordinator and remembered by the cluster.
+  up with FindCoordinator and cached by the cluster.
 
-A repeated request may be carried out twice when an answer was lost (`error.ambiguous`). This is for
-requests that may be asked twice; producing has its own loop in the sender.
+A retried request may be carried out twice if a response was lost (`error.ambiguous`). Use this loop
+only for requests that may be repeated; the sender has its own loop for Produce.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ log = logging.getLogger(__name__)
 
 
 class Route(Protocol):
-    """Where a request goes. Holds no state of a call, so it may be shared."""
+    """Where a request goes. Holds no per-call state, so it can be shared."""
 
     async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
-        """The broker to ask now.
+        """The broker to send the next attempt to.
 
         Args:
-            newer_than: A version of the metadata that is known to be too old, or -1.
+            newer_than: A metadata version known to be stale, or -1.
 
         Raises:
-            KafkaError: None can be told now; retriable if one may be told later.
+            KafkaError: No broker is known; retriable if one may become known.
         """
         ...
 
     def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
-        """Whether an error says that the metadata misled this route; forgets what else did."""
+        """True if an error means that the metadata is stale; also drops a wrong coordinator."""
         ...
 
 
@@ -83,7 +83,7 @@ class _Any:
 
 @dataclass(frozen=True, slots=True)
 class _Controller:
-    """The controller, or any broker where the metadata does not tell it (Metadata v0)."""
+    """The controller, or any broker if the metadata does not name one (Metadata v0)."""
 
     async def find(self, cluster: Cluster, newer_than: int, deadline: float) -> Broker:
         metadata = await cluster.wait_for_version(newer_than, deadline)
@@ -124,7 +124,7 @@ class LeaderOf:
         await cluster.wait_for_version(newer_than, deadline)
         partitions = await cluster.partitions_of(self.topic, deadline)
         if self.partition not in partitions:
-            # More may have been made than this broker knows yet.
+            # The broker may not know new partitions yet.
             raise UnknownTopicOrPartitionError(
                 f"{self.topic} has {len(partitions)} partitions, and no {self.partition} among them"
             )
@@ -142,7 +142,7 @@ class CoordinatorOf:
     """The coordinator of a group id, a transactional id or a share-group partition.
 
     Attributes:
-        key: The group id or transactional id; of SHARE, "groupId:topicId:partition".
+        key: The group id or transactional id; for SHARE, "groupId:topicId:partition".
     """
 
     key: str
@@ -172,13 +172,13 @@ class CoordinatorOf:
 async def find_coordinator(
     cluster: Cluster, key: str, kind: CoordinatorKind, deadline: float
 ) -> Node:
-    """Ask a broker which one coordinates a key; nothing is remembered.
+    """Look up the coordinator of a key, without caching it.
 
     Raises:
-        GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: At once.
-        UnsupportedVersionError: Brokers before 0.11 coordinate no transactions, those before 4.1
-            no share groups.
-        KafkaTimeoutError: None was known by the deadline.
+        GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: Raised at once.
+        UnsupportedVersionError: Brokers before 0.11 do not support transactions, those before 4.1
+            do not support share groups.
+        KafkaTimeoutError: The coordinator was not found by the deadline.
 
     Source: FindCoordinatorRequest.json v0-v6, KIP-699, KIP-932.
     """
@@ -196,7 +196,7 @@ async def find_coordinator(
             raise for_code(told.error_code)(told.error_message or f"coordinator of {key!r}")
         try:
             found.append(Node.from_broker(told.node_id, told.host, told.port))
-        except KafkaProtocolError as error:  # another broker may know better
+        except KafkaProtocolError as error:  # retriable: another broker may answer correctly
             raise GroupCoordinatorNotAvailableError(str(error.args[0])) from error
 
     await call(
@@ -212,7 +212,7 @@ async def find_coordinator(
 
 
 def raise_error_code(response: object) -> None:
-    """Raise what the top-level error code of a response says, where it has one."""
+    """Raise the error of a response's top-level error code, if it has one."""
     code: int = getattr(response, "error_code", 0)
     if code:
         raise for_code(code)(getattr(response, "error_message", None) or type(response).__name__)
@@ -231,26 +231,26 @@ async def call(
     timeout: float | None = None,
     patience: float | None = None,
 ) -> ResponseT:
-    """Ask until there is an answer, a lasting error, or no time left.
+    """Send a request and retry until it succeeds, fails with a lasting error, or times out.
 
     Args:
-        request: What to ask, or how to make it for the version spoken.
-        route: Whom to ask; found anew for each attempt.
-        deadline: Loop time after which no attempt is made and none is waited for.
-        check: Raises the KafkaError that a response holds; the top-level code by default. If it
-            is retriable, the whole request is asked again.
+        request: The request, or how to build it for a version.
+        route: Where to send it; the broker is found anew for each attempt.
+        deadline: Loop time after which no attempt starts or continues.
+        check: Raises the KafkaError of a response; by default that of the top-level code. If it is
+            retriable, the whole request is retried.
         purpose: Which of the broker's connections to use.
-        latest, oldest: Bounds of the version, as of `Broker.request`.
-        timeout: Seconds one attempt may take, as of `Broker.request`.
-        patience: Seconds until a silent broker is given up, connecting included, and the next one
-            asked; for what any broker can tell.
+        latest, oldest: Bounds of the version, as in `Broker.request`.
+        timeout: Seconds for one attempt, as in `Broker.request`.
+        patience: Seconds until an unresponsive broker is given up, including the time to connect,
+            and the next one is tried; for requests that any broker can answer.
 
     Raises:
-        KafkaTimeoutError: The deadline came; its cause is the last error, if there was one.
-        KafkaError: An error that will not pass by itself, as the errors table says.
+        KafkaTimeoutError: The deadline passed; its cause is the last error, if there was one.
+        KafkaError: The error is not retriable.
         IllegalStateError: The cluster is closed.
 
-    Cancellation: stops the wait; a request sent may be carried out all the same.
+    Cancellation: stops the wait; a sent request may still be carried out.
     """
     last: KafkaError | None = None
     failures = 0

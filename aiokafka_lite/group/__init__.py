@@ -1,5 +1,5 @@
-"""Membership in consumer groups: a sans-IO machine for each protocol, assignors, and the one task
-that drives them.
+"""Membership in consumer groups: a sans-IO state machine for each protocol, assignors, and the
+task that drives them.
 
-A group knows neither consumers nor producers.
+This package depends neither on consumers nor on producers.
 """

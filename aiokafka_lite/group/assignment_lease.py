@@ -1,4 +1,4 @@
-"""What a consumer may still commit of what it has read: its lease on the assigned partitions.
+"""The lease of a consumer on its partitions: which offsets it may still commit.
 
 The coordinator fences offsets by member id and generation (KIP-447). That is not enough: a member
 that rejoins can be given the same generation under the same member id, because for the coordinator
@@ -12,8 +12,8 @@ the next read is granted a new one.
 
 Non-obvious:
 
-- A lease that nobody refers to any more is forgotten. So only those count that the application
-  holds in a `ConsumerGroupMetadata`, and the one of the last read.
+- A lease without references is forgotten. So the only live leases are the one of the last read and
+  those that the application holds in a `ConsumerGroupMetadata`.
 - Offsets that a broker accepted just before the lease was broken are as bad as those sent after:
   the request may have overtaken, or been overtaken by, the read of the committed offsets. A
   transaction checks the lease again when the answer arrives.
@@ -48,7 +48,7 @@ class AssignmentLease:
 
     @property
     def whole(self) -> bool:
-        """True if it holds for every partition."""
+        """True if the lease holds for every partition."""
         return not (self.given_up or self.reread)
 
     def broken_for(self, partitions: Iterable[TopicPartition]) -> CommitFailedError | None:
@@ -77,11 +77,11 @@ class AssignmentLease:
 class ConsumerGroupMetadata(GroupMetadata):
     """The identity of a group member at its last read, with the lease of that read.
 
-    It equals, and unpacks as, the plain `GroupMetadata`. A copy keeps the lease; a pickled one
-    drops it, because another process cannot see what happens to the consumer.
+    It equals the plain `GroupMetadata` and unpacks like it. A copy keeps the lease; pickling drops
+    it, because another process cannot observe the consumer.
 
     Attributes:
-        lease: What offsets that are committed under this identity are checked against, or None.
+        lease: The lease that commits under this identity are checked against, or None.
     """
 
     lease: AssignmentLease | None = None
@@ -104,14 +104,14 @@ class ConsumerGroupMetadata(GroupMetadata):
 
 
 class LeaseBook:
-    """All leases of one consumer that somebody still refers to."""
+    """All leases of one consumer that are still referenced."""
 
     def __init__(self) -> None:
         self._leases: WeakSet[AssignmentLease] = WeakSet()
         self._current = self._grant()
 
     def renew(self) -> AssignmentLease:
-        """The lease of a read that begins now: the last one, unless it was broken meanwhile."""
+        """The lease of a new read: the last one, unless it was broken meanwhile."""
         if not self._current.whole:
             self._current = self._grant()
         return self._current
