@@ -1,9 +1,9 @@
-"""What members tell each other through the coordinator: subscriptions and assignments. Bytes only.
+"""Encodes and decodes the subscriptions and assignments that members exchange. Sans-IO.
 
-The coordinator of the classic protocol carries both unread. Each begins with its version; a
-version newer than ours is read as our newest, since newer ones only append (KIP-429 added the
-owned partitions, KIP-792 the generation, KIP-881 the rack). What follows a known version's fields
-is therefore not looked at.
+The coordinator of the classic protocol passes both on without reading them. Each begins with its
+version. A newer version is read as the newest known one, because newer versions only append fields
+(KIP-429 added the owned partitions, KIP-792 the generation, KIP-881 the rack). Bytes after the
+known fields are therefore ignored.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json.
 """
@@ -45,25 +45,26 @@ __all__ = [
 ]
 
 PROTOCOL_TYPE: Final = "consumer"
-"""What consumers call their kind of group in JoinGroup."""
+"""The protocol type of consumer groups in JoinGroup."""
 
 NEWEST: Final = ConsumerProtocolSubscription.max_version
-"""The version that is written; of subscriptions and of assignments, which Java keeps alike."""
+"""The version written, of subscriptions and of assignments; Java keeps them equal."""
 
 NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member as its leader sees it.
+    """A member's subscription as the leader reads it.
 
     Attributes:
-        topics: What it subscribes to, each once.
-        owned: What it holds while it joins: nothing, in the eager protocol.
-        generation: In which it received `owned`; -1: unknown.
-        rack: Where it is; None: untold.
-        user_data: The assignor's own; None: nothing.
-        instance_id: Of a static member. Not among the bytes: the coordinator tells it beside them.
+        topics: Names of the topics, without duplicates.
+        owned: Partitions that it holds while it joins; empty in the eager protocol.
+        generation: The generation in which it received `owned`; -1: unknown.
+        rack: The member's rack, or None.
+        user_data: Data of the assignor, or None.
+        instance_id: Id of a static member, or None. Not encoded: the coordinator sends it
+            separately.
     """
 
     topics: tuple[str, ...]
@@ -76,11 +77,11 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a leader gives to one member.
+    """The leader's assignment for one member.
 
     Attributes:
-        partitions: Its partitions.
-        user_data: The assignor's own; None: nothing.
+        partitions: The member's partitions.
+        user_data: Data of the assignor, or None.
     """
 
     partitions: tuple[TopicPartition, ...] = ()
@@ -88,10 +89,10 @@ class Assignment:
 
 
 def write_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """The bytes of a subscription, equal ones for equal subscriptions, as Java's.
+    """Encode a subscription as Java does; equal subscriptions give equal bytes.
 
     Args:
-        version: 0 to 3; what it lacks is left out.
+        version: 0 to 3; fields that it lacks are omitted.
     """
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
@@ -109,10 +110,10 @@ def write_subscription(subscription: Subscription, version: int = NEWEST) -> byt
 
 
 def read_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
-    """The subscription in these bytes.
+    """Decode a subscription.
 
     Raises:
-        KafkaProtocolError: It is none.
+        KafkaProtocolError: The bytes are not a subscription.
     """
     reader = Reader(data)
     message = ConsumerProtocolSubscription.decode(reader, _version(reader))
@@ -133,10 +134,10 @@ def read_subscription(data: bytes, instance_id: str | None = None) -> Subscripti
 
 
 def write_assignment(assignment: Assignment, version: int = NEWEST) -> bytes:
-    """The bytes of an assignment; topics in the order in which they first come.
+    """Encode an assignment; topics are in the order of their first occurrence.
 
     Args:
-        version: 0 to 3; all are alike.
+        version: 0 to 3; all have the same fields.
     """
     message = ConsumerProtocolAssignment(
         [
@@ -151,12 +152,12 @@ def write_assignment(assignment: Assignment, version: int = NEWEST) -> bytes:
 
 
 def read_assignment(data: bytes) -> Assignment:
-    """The assignment in these bytes; an empty one of no bytes.
+    """Decode an assignment; empty bytes give an empty assignment.
 
-    A coordinator answers no bytes to a member that the leader has forgotten.
+    A coordinator sends empty bytes to a member that the leader left out.
 
     Raises:
-        KafkaProtocolError: It is none.
+        KafkaProtocolError: The bytes are not an assignment.
     """
     if not data:
         return Assignment()
@@ -177,16 +178,16 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
-    """All topics that members subscribe to: those whose metadata a leader needs.
+    """All topics that members subscribe to, whose metadata the leader needs.
 
     Raises:
-        KafkaProtocolError: One of them is no subscription.
+        KafkaProtocolError: An entry is not a subscription.
     """
     return frozenset(topic for each in subscriptions for topic in read_subscription(each).topics)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
-    """Numbers of partitions by their topic, in the order given."""
+    """Partition numbers by topic, in the order given."""
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)

@@ -1,10 +1,12 @@
-"""The way to a group's coordinator: who it is, and what is asked of it.
+"""Finds a group's coordinator and sends requests to it.
 
-Who coordinates is remembered by the cluster, for the group's commits too. The connections are the
-broker's: `GROUP` for heartbeats and joins, `COMMIT` for what must not queue behind those.
+The cluster caches the coordinator, also for the group's commits. Requests use the broker's
+connections: `GROUP` for heartbeats and joins, `COMMIT` for requests that must not queue behind
+those.
 
-A coordinator may be long to answer a join: or it is frozen, its connection stands, and another
-broker has taken its place. So while an answer does not come, others are asked who coordinates.
+A coordinator may take long to answer a join. It may also be frozen with an open connection while
+another broker has replaced it. So while a response is missing, other brokers are asked for the
+coordinator.
 """
 
 from __future__ import annotations
@@ -32,18 +34,18 @@ __all__ = ["CoordinatorLink"]
 log: Final = logging.getLogger(__name__)
 
 DOUBT_AFTER: Final = 5.0
-"""Seconds without an answer after which, again and again, others are asked who coordinates."""
+"""Seconds between FindCoordinator requests to other brokers while a response is missing."""
 
 _PURPOSES: Final = (Purpose.GROUP, Purpose.COMMIT)
 
 
 class CoordinatorLink:
-    """Asks the coordinator of one group.
+    """Sends requests to the coordinator of one group.
 
     Args:
-        cluster: Where the group is.
-        group_id: Its name.
-        spawn: Starts a task of this name.
+        cluster: The group's cluster.
+        group_id: The group's name.
+        spawn: Starts a task with a name.
     """
 
     def __init__(
@@ -57,29 +59,29 @@ class CoordinatorLink:
         self._spawn = spawn
         self._broker: Broker | None = None
         self._doubting = False
-        self._connections: dict[Purpose, Connection] = {}  # those used last
+        self._connections: dict[Purpose, Connection] = {}  # last used
 
     @property
     def lost(self) -> bool:
-        """Whether a connection to the coordinator broke since it was found."""
+        """True if a connection to the coordinator broke since it was found."""
         return any(
             connection.closed and connection.last_error is not None
             for connection in self._connections.values()
         )
 
     async def find(self, deadline: float) -> None:
-        """Find the coordinator; the one found before is believed no more.
+        """Find the coordinator; the one found before is discarded.
 
         Args:
             deadline: In loop time.
 
         Raises:
-            KafkaTimeoutError: None could be told by then.
-            GroupAuthorizationFailedError: At once.
+            KafkaTimeoutError: The coordinator was not found in time.
+            GroupAuthorizationFailedError: Raised at once.
         """
         before = self._broker
         if before is not None:
-            # Unless it has been found anew by then, for a commit.
+            # Unless a commit has found a new one meanwhile.
             self._cluster.coordinators.forget(CoordinatorKind.GROUP, self._group_id, before.node_id)
         route = CoordinatorOf(self._group_id)
         self._broker = await route.find(self._cluster, -1, deadline)
@@ -88,13 +90,13 @@ class CoordinatorLink:
             self._leave(before)
 
     async def ask(self, step: Send) -> Response:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its response.
 
         Raises:
-            KafkaConnectionError: Not connected, or no answer in time: then the connection is
-                given up, since whatever is asked next would queue behind.
-            UnsupportedVersionError: The coordinator speaks no version that will do.
-            KafkaError: The broker cannot be reached any more.
+            KafkaConnectionError: The connection failed, or the response timed out; a timeout closes
+                the connection, because later requests would queue behind this one.
+            UnsupportedVersionError: The coordinator supports no suitable version.
+            KafkaError: The broker is no longer reachable.
 
         Cancellation: stops the wait; the request may have been sent.
         """
@@ -102,7 +104,7 @@ class CoordinatorLink:
             raise GroupCoordinatorNotAvailableError(f"of group {self._group_id}")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + step.timeout
-        broker = self._cluster.broker(self._broker.node_id)  # if it lives, as far as is known
+        broker = self._cluster.broker(self._broker.node_id)  # raises if it is not live
         purpose = Purpose.COMMIT if step.apart else Purpose.GROUP
         try:
             async with asyncio.timeout_at(deadline):
@@ -127,7 +129,7 @@ class CoordinatorLink:
             answer.cancel()
 
     async def _ask_around(self, broker: Broker) -> None:
-        """See whether this broker still coordinates, and leave it if not."""
+        """Check that this broker is still the coordinator, and disconnect if it is not."""
         cluster, deadline = self._cluster, asyncio.get_running_loop().time() + DOUBT_AFTER
         try:
             node = await find_coordinator(cluster, self._group_id, CoordinatorKind.GROUP, deadline)
@@ -141,8 +143,8 @@ class CoordinatorLink:
             self._doubting = False
 
     def _leave(self, broker: Broker) -> None:
-        """Another broker coordinates now: do not wait for answers of this one, which may be silent
-        for as long as a rebalance may take."""
+        """Another broker coordinates now: stop waiting for this one, which may not respond for as
+        long as a rebalance may take."""
         for purpose in _PURPOSES:
             connection = broker.connected(purpose)
             if connection is not None:

@@ -1,36 +1,36 @@
-"""What the two membership machines share: the steps they ask for, and what they are told. Sans-IO.
+"""The interface of the two membership machines: the steps they request, and their inputs. Sans-IO.
 
-A machine (`classic.ClassicMembership`, `modern.ConsumerMembership`) decides when a member of a
-group joins, heartbeats, gives partitions back and leaves. One driver task carries its decisions
-out, the same for both protocols:
+A machine (`classic.machine.ClassicMembership`, `consumer.machine.ConsumerMembership`) decides when
+a member of a group joins, heartbeats, revokes partitions and leaves. One driver task carries out
+its decisions, the same for both protocols:
 
     while (step := machine.next_step(now)) is not None:
-        ...  # begin it; when it is through, tell the machine by the method named below
-    ...      # then wait for whatever comes first: an outcome, `next_wakeup(now)`, the application
+        ...  # begin it; once it is done, call the machine's method named below
+    ...      # then wait for the first of: an outcome, `next_wakeup(now)`, the application
 
 ==================  =============================================================================
-Step                Told when it is through
+Step                Called when it is done
 ==================  =============================================================================
 `Send`              exactly once, `on_response(kind, ...)` or `on_error(kind, ...)`; until then
-                    no other of the same kind is asked for
+                    the machine requests no other of the same kind
 `FindCoordinator`   `on_coordinator`, or `on_error(FIND_COORDINATOR, ...)`
-`Revoke`            `on_revoked`; none of the next three is asked for before
+`Revoke`            `on_revoked`; none of the next three is requested before
 `Lost`              `on_lost`
 `Assign`            `on_assigned`
 `Elect`             `on_elected` or `on_election_failed`
-`Fail`              nothing; `retry` when the application wants to go on
+`Fail`              nothing; `retry` when the application wants to continue
 ==================  =============================================================================
 
 Non-obvious:
-- A step is handed out once: who takes it from `next_step` has to carry it out. Several may be
-  under way at once (a callback and a heartbeat).
-- Times are the loop's seconds, handed in; they never go back.
-- The driver takes partitions from the fetcher before it calls the listener of a `Revoke` or
-  `Lost`, and gives those of an `Assign` to it before it calls the listener: what the listener
-  seeks must stay. `assignment` says what the application holds, as far as it has been told.
-- A broker answers the requests of a connection in their order: a heartbeat, a commit or a
-  LeaveGroup behind a JoinGroup that waits for the others would wait too. No heartbeat is asked
-  for then; what must not wait says `Send.apart`.
+- `next_step` returns each step once, and the caller must carry it out. Several steps may be in
+  progress at once (a callback and a heartbeat).
+- Times are arguments, in seconds of the event loop's clock; they never go back.
+- The driver removes partitions from the fetcher before it calls the listener of a `Revoke` or
+  `Lost`, and adds those of an `Assign` before it calls the listener, so that the listener's seeks
+  stay in effect. `assignment` is what the application holds according to its listener calls.
+- A broker answers the requests of a connection in order. A heartbeat, a commit or a LeaveGroup
+  behind a JoinGroup that waits for other members would wait too. The machine sends no heartbeat
+  then; requests that must not wait set `Send.apart`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 FIND_COORDINATOR: Final = "FindCoordinator"
-"""The `kind` under which the driver tells that no coordinator could be found."""
+"""The `kind` with which the driver reports that no coordinator was found."""
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
@@ -81,13 +81,13 @@ class Send:
     """Send a request to the group's coordinator.
 
     Attributes:
-        kind: The API's name, such as "Heartbeat": what its outcome is told under.
-        request_class: What it will be, for the choice of the version.
-        request_for: Makes it for the version that will be spoken.
-        timeout: Seconds until it is given up, with its connection.
-        oldest: The oldest version that will do.
-        apart: It must not queue behind a JoinGroup or SyncGroup that is under way: send it over
-            another connection if there is one.
+        kind: The API's name, such as "Heartbeat"; the outcome is reported with it.
+        request_class: The class of the request, to choose the version.
+        request_for: Builds the request for a version.
+        timeout: Seconds until the request and its connection are given up.
+        oldest: The oldest suitable version.
+        apart: It must not queue behind a JoinGroup or SyncGroup in progress: send it over another
+            connection if there is one.
     """
 
     kind: str
@@ -100,15 +100,15 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """The coordinator is not known, or was wrong: find it."""
+    """Find the coordinator, which is unknown or was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Take partitions from the application, which may still commit for them in its listener.
+    """Revoke partitions from the application, whose listener may still commit their offsets.
 
     Attributes:
-        partitions: May be empty: the eager protocol tells of every rebalance.
+        partitions: May be empty: the eager protocol calls the listener in every rebalance.
     """
 
     partitions: Partitions
@@ -116,7 +116,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Take partitions from the application that others may own already: no commit will succeed.
+    """Take away lost partitions, which other members may own already: no commit can succeed.
 
     Attributes:
         partitions: Never empty.
@@ -127,11 +127,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Give partitions to the application.
+    """Assign partitions to the application.
 
     Attributes:
-        added: Those it did not hold before; may be empty.
-        all: Everything it holds from now on.
+        added: Partitions that it did not hold before; may be empty.
+        all: All partitions that it holds from now on.
     """
 
     added: Partitions
@@ -144,21 +144,21 @@ class GroupMember(NamedTuple):
     member_id: str
     instance_id: str | None
     subscription: bytes
-    """What its assignor said of it (ConsumerProtocolSubscription)."""
+    """The member's encoded ConsumerProtocolSubscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """This member leads a group of the classic protocol: compute who gets what.
+    """Compute the assignment, because this member leads a group of the classic protocol.
 
-    The driver loads the metadata of all topics that the members subscribe to, tells it by
-    `on_metadata`, and then, at one go, computes the assignment and calls `on_elected`.
+    The driver loads the metadata of all topics that the members subscribe to and passes it to
+    `on_metadata`. Then, without an await, it computes the assignment and calls `on_elected`.
 
     Attributes:
         protocol: Name of the assignor that the coordinator chose.
-        members: All of the generation.
-        skip: The assignment stands already (KIP-814): none is computed, but the topics are told,
-            since the leader watches them for all.
+        members: All members of the generation.
+        skip: The group has an assignment already (KIP-814). None is computed, but the topics are
+            reported, because the leader watches them for all members.
     """
 
     protocol: str
@@ -168,7 +168,7 @@ class Elect:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """A lasting error: whatever the application waits for raises it."""
+    """Report a lasting error: the application's pending calls raise it."""
 
     error: KafkaError
 
@@ -180,18 +180,18 @@ Step: TypeAlias = Send | FindCoordinator | Revoke | Lost | Assign | Elect | Fail
 
 
 class TopicLayout(NamedTuple):
-    """As much of a topic's metadata as membership needs."""
+    """The part of a topic's metadata that membership needs."""
 
     partitions: int
-    """How many it has, numbered from 0."""
+    """Number of partitions, numbered from 0."""
     racks: tuple[frozenset[str], ...] = ()
-    """By partition, the racks that hold a copy; empty where no racks matter."""
+    """By partition, the racks of its replicas; empty if racks do not matter."""
     topic_id: UUID | None = None
-    """None from brokers before 2.8."""
+    """None with brokers before 2.8."""
 
 
 class CommitIdentity(NamedTuple):
-    """As whom offsets are committed; handed back with an error, which may be of a time past."""
+    """The identity used for a commit; passed back with an error, which may be out of date."""
 
     member_id: str
     generation: int
@@ -200,7 +200,7 @@ class CommitIdentity(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who a member is, for TxnOffsetCommit (KIP-447)."""
+    """The identity of a group member, for TxnOffsetCommit (KIP-447)."""
 
     group_id: str
     generation: int
@@ -212,18 +212,16 @@ class GroupMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class Counters:
-    """What a machine has done so far, for metrics.
+    """Counters of a machine, for metrics.
 
     Attributes:
         heartbeats: Heartbeats answered without an error.
-        last_heartbeat: Loop time when the last of them was sent, -1 for never.
-        rebalances: Assignments that were received.
-        failed_rebalances: Attempts to join that ended in an error which was not asked for
-            (MEMBER_ID_REQUIRED is no failure).
-        last_rebalance: Loop time when the last assignment came, -1 for never.
-        rebalance_time: Seconds from the first request of each rebalance to its assignment, in
-            all.
-        slowest_rebalance: The longest of those.
+        last_heartbeat: Loop time when the last of them was sent; -1: never.
+        rebalances: Number of assignments received.
+        failed_rebalances: Attempts to join that failed (MEMBER_ID_REQUIRED is not a failure).
+        last_rebalance: Loop time when the last assignment was received; -1: never.
+        rebalance_time: Total seconds from the first request of each rebalance to its assignment.
+        slowest_rebalance: The longest of those, in seconds.
         lost: How often partitions were lost.
     """
 
@@ -239,22 +237,23 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class MembershipOptions:
-    """The options of a member, Kafka's names; durations in seconds.
+    """The options of a member under Kafka's names; durations are in seconds.
 
     Attributes:
         group_id: The group's name.
         group_instance_id: Makes a static member (KIP-345).
-        session_timeout: Silence after which the coordinator forgets a member. The new protocol
-            takes the group's own setting.
-        heartbeat_interval: Between heartbeats; the new protocol's coordinator tells its own.
-        rebalance_timeout: Most time that a member may take to give partitions back and rejoin;
-            None: the session timeout, as aiokafka does.
-        max_poll_interval: Without a poll for so long the member leaves until the next one.
-        request_timeout: Of one request; JoinGroup and SyncGroup get the rebalance timeout on top
-            if that is longer.
-        retry_backoff: Between attempts (KIP-580).
-        client_rack: Where the member is (KIP-881); None: untold.
-        server_assignor: The new protocol's assignor; None: the group's default.
+        session_timeout: Time without a heartbeat after which the coordinator removes a member. The
+            consumer protocol uses the group's configuration instead.
+        heartbeat_interval: Time between heartbeats; in the consumer protocol the coordinator sets
+            it.
+        rebalance_timeout: Maximum time for a member to revoke partitions and rejoin; None: the
+            session timeout, as in aiokafka.
+        max_poll_interval: A member that does not poll for this long leaves until the next poll.
+        request_timeout: Timeout of one request; JoinGroup and SyncGroup also get the rebalance
+            timeout if that is longer.
+        retry_backoff: Time between attempts (KIP-580).
+        client_rack: The member's rack (KIP-881), or None.
+        server_assignor: The consumer protocol's assignor; None: the group's default.
 
     Raises:
         KafkaConfigurationError: A duration that is not positive, or an empty name.
@@ -289,7 +288,7 @@ class MembershipOptions:
 
     @property
     def effective_rebalance_timeout(self) -> float:
-        """`rebalance_timeout`, or what stands in for it."""
+        """`rebalance_timeout`, or its default."""
         return self.session_timeout if self.rebalance_timeout is None else self.rebalance_timeout
 
 
@@ -297,22 +296,22 @@ class MembershipOptions:
 
 
 class RebalanceProtocol(Enum):
-    """How a rebalance goes (KIP-429); the larger value is preferred."""
+    """The kind of a rebalance (KIP-429); the larger value is preferred."""
 
-    EAGER = 0  # every member gives everything back before it joins
-    COOPERATIVE = 1  # members keep what they have, and give back only what goes elsewhere
+    EAGER = 0  # every member revokes all partitions before it joins
+    COOPERATIVE = 1  # members revoke only the partitions that move
 
 
 class Assignor(Protocol):
-    """As much of an assignor as a member needs; who leads needs more, which the driver calls."""
+    """The part of an assignor that a member needs; `LeadingAssignor` adds the leader's part."""
 
     @property
     def name(self) -> str:
-        """What members and coordinator call it by."""
+        """The assignor's name in the group protocol."""
 
     @property
     def rebalance_protocols(self) -> Collection[RebalanceProtocol]:
-        """How it can rebalance."""
+        """The rebalance protocols that it supports."""
 
     def subscription(
         self,
@@ -321,17 +320,17 @@ class Assignor(Protocol):
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the leader is to know of this member (ConsumerProtocolSubscription).
+        """This member's encoded ConsumerProtocolSubscription, for the leader.
 
         Args:
-            generation: In which `owned` was received; -1: none.
+            generation: The generation in which `owned` was received; -1: none.
         """
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Read what the leader has assigned (ConsumerProtocolAssignment), and remember it.
+        """Decode the leader's ConsumerProtocolAssignment and remember it.
 
         Raises:
-            KafkaProtocolError: It cannot be read.
+            KafkaProtocolError: The bytes are not an assignment.
         """
 
 
@@ -345,11 +344,11 @@ class Membership(Protocol):
 
     @property
     def state(self) -> Enum:
-        """Where it stands; each machine has its own states."""
+        """The current state; each machine has its own set of states."""
 
     @property
     def member_id(self) -> str:
-        """The member's id; "" while there is none."""
+        """The member id; "" if there is none."""
 
     @property
     def generation(self) -> int:
@@ -357,67 +356,67 @@ class Membership(Protocol):
 
     @property
     def protocol(self) -> str:
-        """Name of the assignor that the group goes by; "" where the broker assigns, or before the
-        first generation."""
+        """Name of the group's assignor; "" if the broker assigns, or before the first
+        generation."""
 
     @property
     def broker_assigns(self) -> bool:
-        """Whether this is the protocol in which the broker assigns (KIP-848)."""
+        """True if the broker computes the assignment (KIP-848)."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the application holds, as far as the machine has told it to."""
+        """The partitions that the application holds, according to the machine's steps."""
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether a rebalance is wanted or under way."""
+        """True if a rebalance is needed or in progress."""
 
     @property
     def closed(self) -> bool:
-        """Whether `close` is through: nothing more will be asked for."""
+        """True once `close` has completed: the machine requests no more steps."""
 
     @property
     def leaving(self) -> bool:
-        """Whether `leave` or `close` is under way."""
+        """True while `leave` or `close` is in progress."""
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """Topics whose changes `on_metadata` has to tell: its own, of a leader all members'."""
+        """Topics that `on_metadata` must report: its own; for a leader, those of all members."""
 
     @property
     def unresolved_topic_ids(self) -> frozenset[UUID]:
-        """Topics that it shall own, but whose names `on_metadata` has yet to tell; while there are
-        any, a rejoin is needed (the new protocol only)."""
+        """Assigned topics whose names `on_metadata` has not reported yet; while there are any, a
+        rejoin is needed (consumer protocol only)."""
 
-    # what it wants
+    # steps
 
     def next_step(self, now: float) -> Step | None:
-        """The next thing to do, or None for now. Each is handed out once."""
+        """The next step, or None for now. Each step is returned once."""
 
     def next_wakeup(self, now: float) -> float | None:
-        """Loop time to ask `next_step` again at the latest; None: only after something is told.
+        """Latest loop time to call `next_step` again; None: only after the next input.
 
-        Ask it when `next_step` has given None; a time not after `now` means at once.
+        Call it after `next_step` returned None; a time not after `now` means at once.
         """
 
-    # what is told by the network
+    # inputs from the network
 
     def on_response(self, kind: str, response: Response, now: float) -> None:
         """A request was answered, possibly with an error code."""
 
     def on_error(self, kind: str, error: KafkaError, now: float) -> None:
-        """A request, or the search for the coordinator, has failed."""
+        """A request or the coordinator lookup failed."""
 
     def on_coordinator(self, now: float) -> None:
-        """The coordinator is known."""
+        """The coordinator was found."""
 
     def on_coordinator_lost(self, now: float) -> None:
-        """The coordinator is gone (its connection was lost), or was found wrong elsewhere."""
+        """The coordinator is unknown: its connection was lost, or another request failed there."""
 
     def on_metadata(self, topics: Mapping[str, TopicLayout], now: float) -> None:
-        """The metadata of topics, at least of all `watched_topics` that exist."""
+        """New metadata of topics, at least of all `watched_topics` that exist."""
 
-    # what is told by the application
+    # inputs from the application
 
     def on_subscription(
         self,
@@ -427,39 +426,39 @@ class Membership(Protocol):
         pattern: str | None = None,
         matches: Callable[[str], bool] | None = None,
     ) -> None:
-        """What the application subscribes to; join, or rejoin if it is another thing.
+        """The application subscribes: join, or rejoin if the subscription changed.
 
         Args:
-            topics: Names; of a pattern that the client resolves, those that match so far.
-            pattern: A pattern that the broker resolves (RE2; the new protocol only).
-            matches: Whether the client's pattern takes a topic: the leader may know some that
-                this member does not know yet.
+            topics: Names; for a pattern that the client resolves, the current matches.
+            pattern: A pattern that the broker resolves (RE2; consumer protocol only).
+            matches: Returns True if the client's pattern matches a topic: the leader may know
+                topics that this member does not know yet.
         """
 
     def on_poll(self, now: float, *, waiting: bool = False) -> None:
-        """The application asks for records; before the first time, no poll is missed.
+        """The application polls for records; the poll interval starts with the first call.
 
         Args:
-            waiting: It goes on waiting for them, until the next call of this.
+            waiting: The application waits for records until the next call of this method.
         """
 
     def on_revoked(self, now: float) -> None:
-        """The listener of a `Revoke` is through, whether it raised or not."""
+        """The listener of a `Revoke` has completed, whether it raised or not."""
 
     def on_lost(self, now: float) -> None:
-        """The listener of a `Lost` is through."""
+        """The listener of a `Lost` has completed."""
 
     def on_assigned(self, now: float) -> None:
-        """The listener of an `Assign` is through."""
+        """The listener of an `Assign` has completed."""
 
     def on_elected(
         self, assignments: Mapping[str, bytes], now: float, topics: Collection[str] = ()
     ) -> None:
-        """The assignment is computed.
+        """The assignment was computed.
 
         Args:
-            assignments: By member id; {} if it was to be skipped.
-            topics: All that members subscribe to.
+            assignments: By member id; {} if the step had `skip`.
+            topics: All topics that members subscribe to.
         """
 
     def on_election_failed(self, error: KafkaError, now: float) -> None:
@@ -469,17 +468,17 @@ class Membership(Protocol):
         """Rebalance (KIP-568).
 
         Args:
-            reason: Told to the coordinator (KIP-800).
+            reason: Sent to the coordinator (KIP-800).
         """
 
     def retry(self, now: float) -> None:
-        """Go on after a `Fail`, as far as that can help."""
+        """Continue after a `Fail`, where that can help."""
 
     def leave(self, reason: str, now: float) -> None:
-        """Give everything back and leave; `on_subscription` may join again."""
+        """Revoke all partitions and leave; `on_subscription` may join again."""
 
     def close(self, now: float, stay: bool | None = None) -> None:
-        """Give everything back and end.
+        """Revoke all partitions and end.
 
         Args:
             stay: Remain in the group until the session times out (KIP-1092); None: static members
@@ -489,16 +488,16 @@ class Membership(Protocol):
     # commits
 
     def commit_identity(self) -> CommitIdentity | None:
-        """As whom to commit; None: this is no member now, and a commit cannot succeed."""
+        """The identity to commit with; None: not a member now, so a commit cannot succeed."""
 
     def on_commit_error(
         self, error: KafkaError, now: float, sent: CommitIdentity | None = None
     ) -> None:
-        """A commit was refused.
+        """The coordinator rejected a commit.
 
         Args:
-            sent: As whom it was sent; None: as `commit_identity` says now.
+            sent: The identity it was sent with; None: the current `commit_identity`.
         """
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is, for transactions."""
+        """The identity of this member, for transactions."""

@@ -227,7 +227,7 @@ class GroupDriver:
         self.wake()
 
     def poll(self, waiting: bool = False) -> None:
-        """The application asks for records; cheap enough for every read that is not served at once.
+        """The application polls for records; cheap enough for every read that has to wait.
 
         Args:
             waiting: It goes on waiting until the next call of this. Where several wait, they do as

@@ -30,7 +30,7 @@ class SessionClock:
         self.heartbeat_at = now + self.interval
 
     def on_sent(self, now: float) -> None:
-        """A heartbeat goes out."""
+        """A heartbeat is sent."""
         self.heartbeat_at = now + self.interval
 
     def on_answered(self, sent_at: float) -> None:
@@ -47,7 +47,7 @@ class SessionClock:
 
 
 class PollClock:
-    """Whether the application still asks for records (max.poll.interval).
+    """Tracks whether the application still polls (max.poll.interval).
 
     Args:
         interval: Most seconds between two polls.
@@ -61,9 +61,9 @@ class PollClock:
         """Loop time when the application is too slow; None: it waits for records now."""
 
     def on_poll(self, now: float, *, waiting: bool) -> None:
-        """The application asks for records, or (waiting) goes on asking."""
+        """The application polls for records, or (waiting) goes on asking."""
         self.expires_at = None if waiting else now + self._interval
 
     def expired(self, now: float) -> bool:
-        """Whether the last poll was too long ago."""
+        """True if the last poll was too long ago."""
         return self.expires_at is not None and now >= self.expires_at

@@ -83,5 +83,5 @@ class Layouts:
 
 
 def _is_there(topic: Topic) -> bool:
-    """Whether a broker knows it; other errors, such as that it has no leader, do not matter."""
+    """True if a broker knows it; other errors, such as that it has no leader, do not matter."""
     return bool(topic.partitions) and topic.error is not UnknownTopicOrPartitionError

@@ -14,7 +14,7 @@ NOWHERE: frozenset[str] = frozenset()
 
 
 def racks_matter(wanted: Collection[str], racks: Collection[frozenset[str]]) -> bool:
-    """Whether racks make a difference for an assignment.
+    """True if racks make a difference for an assignment.
 
     They do not if no member is where a replica is, nor if every partition is everywhere.
 
@@ -51,7 +51,7 @@ class Racks:
         return racks[partition.partition] if racks else NOWHERE
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack, and no replica of the partition is there."""
+        """True if the member has a rack, and no replica of the partition is there."""
         rack = self.rack_of.get(member_id)
         return rack is not None and rack not in self.of(partition)
 

@@ -57,7 +57,7 @@ class _Topic:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all partitions are given."""
+        """True if all partitions are given."""
         return not self._left
 
     def room(self, member_id: str) -> int:

@@ -194,7 +194,7 @@ class UnevenDivision:
         return max(sizes) - min(sizes) > 1
 
     def _far_richer(self, one: int, other: int) -> bool:
-        """Whether the one would still have no fewer if it gave a partition to the other."""
+        """True if the one would still have no fewer if it gave a partition to the other."""
         return len(self._held[one]) > len(self._held[other]) + 1
 
     def _former_owner(self, partition: TopicPartition) -> int | None:

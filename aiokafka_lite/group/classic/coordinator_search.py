@@ -1,4 +1,4 @@
-"""Whether a member knows its group's coordinator, and when it looks for it next. Sans-IO."""
+"""Tracks whether a member knows its coordinator, and when it looks for it next. Sans-IO."""
 
 from __future__ import annotations
 

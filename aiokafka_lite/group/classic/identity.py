@@ -65,24 +65,24 @@ class Place:
 
     @property
     def taken(self) -> bool:
-        """Whether it is in a generation."""
+        """True if it is in a generation."""
         return self.generation != NO_GENERATION
 
     @property
     def static(self) -> bool:
-        """Whether it outlasts the member's process (KIP-345)."""
+        """True if it outlasts the member's process (KIP-345)."""
         return self._options.group_instance_id is not None
 
     @property
     def identity(self) -> CommitIdentity | None:
-        """As whom to commit; None: as nobody."""
+        """The identity to commit with; None: as nobody."""
         if not self.taken:
             return None
         return CommitIdentity(self.member_id, self.generation, self._options.group_instance_id)
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who this is, for transactions."""
+        """The identity of this member, for transactions."""
         member_id = self.member_id if self.taken else NOBODY
         options = self._options
         return GroupMetadata(
@@ -92,23 +92,23 @@ class Place:
     # --- its requests
 
     def asks(self, kind: str) -> bool:
-        """Whether a request of a kind is under way."""
+        """True if a request of a kind is under way."""
         return kind in self._in_flight
 
     @property
     def waits_in_line(self) -> bool:
-        """Whether a request is under way that the coordinator may be long to answer."""
+        """True if a request is under way that the coordinator may be long to answer."""
         return JOIN in self._in_flight or SYNC in self._in_flight
 
     @property
     def joins_as_nobody(self) -> bool:
-        """Whether the answer to a JoinGroup may bring an id that is to be given back."""
+        """True if the answer to a JoinGroup may bring an id that is to be given back."""
         joining = self._in_flight.get(JOIN)
         return joining is not None and joining.member_id == NOBODY and not self.static
 
     @property
     def departs(self) -> bool:
-        """Whether the coordinator is still to be told of a place given up."""
+        """True if the coordinator is still to be told of a place given up."""
         return bool(self._farewells) or LEAVE in self._in_flight
 
     def join(self, protocols: Sequence[tuple[str, bytes]], reason: str, now: float) -> Send:

@@ -249,24 +249,24 @@ class ClassicMembership(ClassicAnswers):
         self._look_for_changes()
 
     def on_poll(self, now: float, *, waiting: bool = False) -> None:
-        """The application asks for records."""
+        """The application polls for records."""
         self._polls.on_poll(now, waiting=waiting)
         if self._state is S.IDLE:
             self._rebalance.want("the application polls again")
             self._state = S.PREPARING
 
     def on_revoked(self, now: float) -> None:
-        """The listener of a `Revoke` is through."""
+        """The listener of a `Revoke` has completed."""
         self._holdings.on_revoked()
         if self._state is S.REVOKING:
             self._state = S.ASSIGNING
 
     def on_lost(self, now: float) -> None:
-        """The listener of a `Lost` is through."""
+        """The listener of a `Lost` has completed."""
         self._holdings.on_lost()
 
     def on_assigned(self, now: float) -> None:
-        """The listener of an `Assign` is through."""
+        """The listener of an `Assign` has completed."""
         self._holdings.on_assigned()
         if self._state is S.ASSIGNING:
             self._state = S.STABLE
@@ -274,7 +274,7 @@ class ClassicMembership(ClassicAnswers):
     def on_elected(
         self, assignments: Mapping[str, bytes], now: float, topics: Collection[str] = ()
     ) -> None:
-        """The assignment is computed."""
+        """The assignment was computed."""
         if self._take_election():
             self._shares = dict(assignments)
             self._watch.on_elected(topics)
@@ -286,7 +286,7 @@ class ClassicMembership(ClassicAnswers):
             self._on_join_error("Election", error, now)
 
     def _take_election(self) -> bool:
-        """Whether the result of an `Elect` is still wanted."""
+        """True if the result of an `Elect` is still wanted."""
         if self._electing is None:
             raise IllegalStateError("no Elect is under way")
         elected, self._electing = self._electing, None

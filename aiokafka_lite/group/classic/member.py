@@ -74,12 +74,12 @@ class ClassicMember:
 
     @property
     def state(self) -> ClassicState:
-        """Where it stands."""
+        """The current state."""
         return self._state
 
     @property
     def closed(self) -> bool:
-        """Whether `close` is through."""
+        """True once `close` has completed."""
         return self._state is S.CLOSED
 
     @property
@@ -109,13 +109,13 @@ class ClassicMember:
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether a rebalance is wanted or under way."""
+        """True if a rebalance is wanted or under way."""
         settled = self._state is S.STABLE and self._rebalance.wanted is None
         return self._state in ACTIVE and not settled
 
     @property
     def leaving(self) -> bool:
-        """Whether `leave` or `close` is under way."""
+        """True if `leave` or `close` is under way."""
         return self._state is S.LEAVING
 
     @property
@@ -129,11 +129,11 @@ class ClassicMember:
         return frozenset()
 
     def commit_identity(self) -> CommitIdentity | None:
-        """As whom to commit; None: this is no member now."""
+        """The identity to commit with; None: this is no member now."""
         return self._place.identity
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is, for transactions."""
+        """The identity of this member, for transactions."""
         return self._place.metadata
 
     # --- what becomes of the member

@@ -52,17 +52,17 @@ class Holdings:
         return step
 
     def on_revoked(self) -> None:
-        """The listener of a `Revoke` is through."""
+        """The listener of a `Revoke` has completed."""
         self.partitions -= self._take(Revoke).partitions
         self.forfeit = self.forfeit and bool(self.partitions)
 
     def on_lost(self) -> None:
-        """The listener of a `Lost` is through."""
+        """The listener of a `Lost` has completed."""
         self.partitions -= self._take(Lost).partitions
         self.forfeit = False
 
     def on_assigned(self) -> None:
-        """The listener of an `Assign` is through."""
+        """The listener of an `Assign` has completed."""
         self._take(Assign)
 
     def _take(self, kind: type[_CallbackT]) -> _CallbackT:

@@ -81,7 +81,7 @@ class Watch:
         return None
 
     def accept(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether an assignment is of the subscription; if so, its topics are part of it.
+        """True if an assignment is of the subscription; if so, its topics are part of it.
 
         The leader may know topics of this member's pattern that it does not know yet itself.
         """

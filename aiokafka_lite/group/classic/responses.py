@@ -237,7 +237,7 @@ class ClassicAnswers(ClassicMember):
             self._session.on_failed(now, self.options.retry_backoff.delay(1))
 
     def _is_current(self, kind: str, sent: Sent) -> bool:
-        """Whether a JoinGroup or SyncGroup is still what the member waits for."""
+        """True if a JoinGroup or SyncGroup is still what the member waits for."""
         wanted = S.JOINING if kind == JOIN else S.SYNCING
         return sent.era == self._place.era and self._state is wanted
 

@@ -79,7 +79,7 @@ class Pace:
         self._wait = float("inf")
 
     def on_sent(self, now: float) -> None:
-        """A heartbeat goes out."""
+        """A heartbeat is sent."""
         self._sent_at = now
         self._wait *= 2  # beyond the interval it makes no difference
         self._urgent = False

@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def inside(self) -> bool:
-        """Whether it is in the group, as far as it knows."""
+        """True if it is in the group, as far as it knows."""
         return self.epoch > JOINING_EPOCH
 
     @property
@@ -90,14 +90,14 @@ class Standing:
 
     @property
     def identity(self) -> CommitIdentity | None:
-        """As whom to commit; None: as nobody."""
+        """The identity to commit with; None: as nobody."""
         if not self.inside:
             return None
         return CommitIdentity(self.member_id, self.epoch, self._options.group_instance_id)
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who this is, for transactions."""
+        """The identity of this member, for transactions."""
         options = self._options
         member_id = self.member_id if self.inside else ""
         return GroupMetadata(
@@ -106,7 +106,7 @@ class Standing:
 
     @property
     def asks(self) -> bool:
-        """Whether a heartbeat is under way."""
+        """True if a heartbeat is under way."""
         return self._sent is not None
 
     # heartbeats

@@ -112,7 +112,7 @@ class ConsumerMembership:
 
     @property
     def state(self) -> MemberState:
-        """Where it stands; it cannot be set."""
+        """The current state; it cannot be set."""
         return self._state
 
     @property
@@ -142,17 +142,17 @@ class ConsumerMembership:
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether it is anything but settled."""
+        """True if it is anything but settled."""
         return self._state not in (MemberState.STABLE, MemberState.UNSUBSCRIBED)
 
     @property
     def closed(self) -> bool:
-        """Whether `close` is through."""
+        """True once `close` has completed."""
         return self._closing and self._state is MemberState.UNSUBSCRIBED
 
     @property
     def leaving(self) -> bool:
-        """Whether `leave` or `close` is under way."""
+        """True if `leave` or `close` is under way."""
         return self._state in LEAVES and not self._stale
 
     @property
@@ -264,22 +264,22 @@ class ConsumerMembership:
         self._settle(now)
 
     def on_poll(self, now: float, *, waiting: bool = False) -> None:
-        """The application asks for records, or waits for them."""
+        """The application polls for records, or waits for them."""
         self._poll.on_poll(now, waiting=waiting)
         self._settle(now)
 
     def on_revoked(self, now: float) -> None:
-        """The listener of a `Revoke` is through."""
+        """The listener of a `Revoke` has completed."""
         self._parts.on_revoked()
         self._settle(now)
 
     def on_lost(self, now: float) -> None:
-        """The listener of a `Lost` is through."""
+        """The listener of a `Lost` has completed."""
         self._parts.on_lost()
         self._settle(now)
 
     def on_assigned(self, now: float) -> None:
-        """The listener of an `Assign` is through: the change is made, and is acknowledged."""
+        """The listener of an `Assign` has completed: the change is made, and is acknowledged."""
         if self._parts.on_assigned():
             self._acknowledge(now)
         self._settle(now)
@@ -331,7 +331,7 @@ class ConsumerMembership:
     # commits
 
     def commit_identity(self) -> CommitIdentity | None:
-        """As whom to commit now; None outside of the group."""
+        """The identity to commit with now; None outside of the group."""
         return self._standing.identity
 
     def on_commit_error(
@@ -348,14 +348,14 @@ class ConsumerMembership:
             self._hasten()
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is, for transactions; its generation is the member epoch."""
+        """The identity of this member, for transactions; its generation is the member epoch."""
         return self._standing.metadata
 
     # inside: what it wants
 
     @property
     def _has_to_tell(self) -> bool:
-        """Whether a heartbeat is wanted, now or later."""
+        """True if a heartbeat is wanted, now or later."""
         if self._state is MemberState.PREPARE_LEAVING:
             return self._standing.known and self._standing.inside
         leaves = self._state is MemberState.LEAVING and self._standing.known

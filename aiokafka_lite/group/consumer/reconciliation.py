@@ -41,17 +41,17 @@ class Reconciliation:
 
     @property
     def running(self) -> bool:
-        """Whether a listener runs."""
+        """True if a listener runs."""
         return self._callback is not None
 
     @property
     def empty(self) -> bool:
-        """Whether the application holds nothing, and no listener runs."""
+        """True if the application holds nothing, and no listener runs."""
         return self._callback is None and not self.held
 
     @property
     def reconciled(self) -> bool:
-        """Whether the member owns what it shall own."""
+        """True if the member owns what it shall own."""
         return self._book.reconciled
 
     @property
@@ -150,17 +150,17 @@ class Reconciliation:
         return release
 
     def on_revoked(self) -> None:
-        """The listener of a `Revoke` is through."""
+        """The listener of a `Revoke` has completed."""
         self.held -= self._take(Revoke).partitions
         if self._change is not None:
             self._change = replace(self._change, revoked=frozenset())
 
     def on_lost(self) -> None:
-        """The listener of a `Lost` is through."""
+        """The listener of a `Lost` has completed."""
         self.held -= self._take(Lost).partitions
 
     def on_assigned(self) -> bool:
-        """The listener of an `Assign` is through; whether its change is made by that."""
+        """The listener of an `Assign` has completed; whether its change is made by that."""
         self._take(Assign)
         change, self._change = self._change, None
         if change is None:

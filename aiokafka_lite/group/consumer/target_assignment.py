@@ -82,7 +82,7 @@ class AssignmentBook:
 
     @property
     def reconciled(self) -> bool:
-        """Whether what is owned is the target."""
+        """True if what is owned is the target."""
         return self.current == self.target
 
     @property

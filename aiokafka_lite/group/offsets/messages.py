@@ -102,7 +102,7 @@ class TopicIds:
         return cls({name: t.topic_id for name, t in topics if t is not None and t.topic_id})
 
     def cover(self, names: Collection[str]) -> bool:
-        """Whether all of these have an id: a request goes by ids or by names, not by both."""
+        """True if all of these have an id: a request goes by ids or by names, not by both."""
         return all(name in self.by_name for name in names)
 
     def name_of(self, name: str, topic_id: UUID) -> str | None:
