@@ -1,19 +1,18 @@
-"""What drives a member of a group: the one task that carries out what its machine decides.
+"""Drives a group member: one task carries out what its machine decides.
 
-The machine (`membership` tells how) is the same to it in both protocols. The task takes the steps
-and waits; each step that takes time is a child task of its own, which tells the machine what it
-came to and wakes the task. So heartbeats go on while a listener works, and a farewell overtakes a
-join.
+It treats the machines of both protocols alike (see `membership`). The task takes steps and waits;
+each step that takes time runs in a child task, which reports its outcome to the machine and wakes
+the driver task. So heartbeats continue while a listener runs, and a LeaveGroup overtakes a join.
 
 Non-obvious:
-- Nothing but the task takes steps. What the application does is told to the machine right away,
-  synchronously, and the task is woken.
-- Every `Send` is answered to the machine exactly once, whatever becomes of it, as is every
-  listener. When the driver ends it cancels its children, and none of them tells anything any more.
-- The owner is told of nothing twice, and of one listener at a time (the machine sees to it).
-  `on_change` comes from the task, after the steps of a change were begun.
-- A listener that stops the consumer waits for nothing here: what it is at work upon cannot be given
-  back before it returns.
+- Only the task takes steps. Calls of the application reach the machine synchronously and wake the
+  task.
+- Every `Send` and every listener reports exactly one outcome to the machine. When the driver ends
+  it cancels its children, and they report nothing more.
+- The machine ensures that the owner receives no event twice and runs one listener at a time. The
+  task calls `on_change` after it began the steps of a change.
+- A listener that stops the consumer does not wait here: its partitions cannot be revoked before it
+  returns.
 """
 
 from __future__ import annotations
@@ -63,16 +62,16 @@ log: Final = logging.getLogger(__name__)
 
 
 class GroupOwner(Protocol):
-    """Whose membership it is: a consumer.
+    """The owner of a membership: a consumer.
 
-    What these raise is a mistake of the owner's, which has dealt with what listeners raise itself.
+    An exception from these methods is a bug in the owner, which handles exceptions of listeners.
     """
 
     async def on_revoke(self, partitions: frozenset[TopicPartition]) -> None:
-        """Give partitions back, which may still be committed for; possibly none (eager)."""
+        """Revoke partitions, whose offsets may still be committed; possibly none (eager)."""
 
     async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        """Partitions are gone: others may own them already."""
+        """Partitions are lost: other members may own them already."""
 
     async def on_assign(
         self, added: frozenset[TopicPartition], all: frozenset[TopicPartition]
@@ -80,33 +79,33 @@ class GroupOwner(Protocol):
         """Take over partitions.
 
         Args:
-            added: Those that are new, possibly none.
-            all: Everything that is the member's now.
+            added: The new partitions, possibly none.
+            all: All partitions that the member has now.
         """
 
     def on_fail(self, error: KafkaError) -> None:
-        """A lasting error, for whatever the application waits for. It ends nothing: the member
-        goes on with `GroupDriver.retry`, or by itself."""
+        """Report a lasting error to the application's pending calls. It does not end the driver:
+        the member continues after `GroupDriver.retry`, or by itself."""
 
     def on_change(self) -> None:
-        """The membership has moved: its state, generation, assignment, or watched topics."""
+        """The state, generation, assignment or watched topics of the membership changed."""
 
 
 class GroupDriver:
     """Drives one membership.
 
     Attributes:
-        membership: The machine. Read from it; what it is told, it is told here.
+        membership: The machine. Read it freely; only the driver calls its inputs.
 
     Args:
-        cluster: Started by the time of `start`.
-        membership: Of either protocol.
-        owner: Told what happens to the partitions.
-        options: Those of the membership.
-        assignors: The classic membership's, for when it leads.
-        tasks: Owner of this task and its children. Tells what failed by mistake, and ends what
-            `close` could not end in time.
-        loop: Where all this runs.
+        cluster: Must be started before `start`.
+        membership: The machine, of either protocol.
+        owner: Receives the changes of the partitions.
+        options: Options of the membership.
+        assignors: Assignors of the classic membership, used if it leads.
+        tasks: Owner of this task and its children. It reports tasks that failed through a bug, and
+            ends those that `close` could not end in time.
+        loop: The event loop.
     """
 
     def __init__(
@@ -133,9 +132,9 @@ class GroupDriver:
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()  # set: the task looks for steps again
-        self._wakes_at = -inf  # loop time when it does so unasked, at the latest
+        self._wakes_at = -inf  # latest loop time when it does so by itself
         self._moved = asyncio.Event()  # set, and replaced, whenever the task has taken steps
-        self._seen: tuple[object, ...] = ()  # of the membership, when the owner was told last
+        self._seen: tuple[object, ...] = ()  # of the membership, at the last `on_change`
         self._waiting = False  # the application waits in a poll
         self._resolving = False
         self._ended = False
@@ -143,30 +142,30 @@ class GroupDriver:
     # --- life
 
     def start(self) -> None:
-        """Begin to drive; the membership may have been told things before."""
+        """Start the task; the membership may have received inputs before."""
         self._task = self._tasks.spawn(self._run(), f"member of group {self._options.group_id}")
 
     async def leave(self, reason: str, deadline: float) -> bool:
-        """Give everything back and leave the group; `subscribe` joins again.
+        """Revoke all partitions and leave the group; `subscribe` joins again.
 
         Args:
             reason: For the coordinator's log.
-            deadline: In loop time; after it the leaving goes on, but is not waited for.
+            deadline: In loop time; after it, leaving continues in the background.
 
         Returns:
-            Whether it was through by then.
+            True if the member left in time.
 
-        Cancellation: stops the wait; the member leaves all the same.
+        Cancellation: stops the wait; the member still leaves.
         """
         self.membership.leave(reason, self._now)
         self.wake()
         return await self._until(lambda: not self.membership.leaving, deadline)
 
     async def close(self, deadline: float, stay: bool | None = None) -> None:
-        """Give everything back, leave the group, and end. Idempotent.
+        """Revoke all partitions, leave the group, and end. Idempotent.
 
         Args:
-            deadline: In loop time; by then it has ended, whatever listeners and brokers do.
+            deadline: In loop time; the driver ends by then, even if listeners or brokers hang.
             stay: Remain a member until the session times out (KIP-1092); None: static members do.
 
         Cancellation: ends it at once.
@@ -184,7 +183,7 @@ class GroupDriver:
             await asyncio.wait(ending, timeout=max(0.0, deadline - self._now))
 
     def abort(self) -> None:
-        """End at once, without awaiting or telling anybody. Idempotent."""
+        """End at once, without awaiting, revoking or leaving the group. Idempotent."""
         if self._ended:
             return
         self._ended = True
@@ -193,19 +192,19 @@ class GroupDriver:
         self._announce()
 
     def _others(self) -> set[asyncio.Task[None]]:
-        """Its tasks, but for the one that runs: that may be the listener who ends all this."""
+        """Its tasks except the current one, which may be the listener that ends the driver."""
         tasks = self._children if self._task is None else {self._task, *self._children}
         return tasks - {asyncio.current_task()}
 
     @property
     def inside(self) -> bool:
-        """Whether who asks is a child of this, such as a listener: nothing here ends before it."""
+        """True if the caller is a child task, such as a listener: it must end before the driver."""
         return asyncio.current_task() in self._children
 
     # --- what the application does
 
     def wake(self) -> None:
-        """Something was told to the membership: see what it wants now."""
+        """The membership received an input: take its next steps."""
         self._wake.set()
 
     def subscribe(
@@ -214,10 +213,10 @@ class GroupDriver:
         pattern: str | None = None,
         matches: Callable[[str], bool] | None = None,
     ) -> None:
-        """Be a member that reads these; as `Membership.on_subscription`.
+        """Join with a subscription; see `Membership.on_subscription`.
 
         Raises:
-            KafkaConfigurationError: A pattern for the broker, in the classic protocol.
+            KafkaConfigurationError: The classic protocol does not support broker-side patterns.
             IllegalStateError: The driver is closed.
         """
         self.membership.on_subscription(topics, self._now, pattern=pattern, matches=matches)
@@ -230,14 +229,14 @@ class GroupDriver:
         """The application polls for records; cheap enough for every read that has to wait.
 
         Args:
-            waiting: It goes on waiting until the next call of this. Where several wait, they do as
-                long as the last of them.
+            waiting: The application waits until the next call of this method. If several calls
+                wait, the wait lasts as long as the last of them.
         """
         membership, now = self.membership, self._now
         self._waiting = waiting
         before = membership.state
         membership.on_poll(now, waiting=waiting)
-        # Without a timer of its own the task would sleep through the end of the interval.
+        # Without this timer the task would sleep past the end of the interval.
         unguarded = not waiting and self._wakes_at > now + self._options.max_poll_interval
         if unguarded or membership.state is not before:
             self.wake()
@@ -246,13 +245,13 @@ class GroupDriver:
         """Rebalance (KIP-568).
 
         Args:
-            reason: Told to the coordinator (KIP-800).
+            reason: Sent to the coordinator (KIP-800).
         """
         self.membership.request_rejoin(reason, self._now)
         self.wake()
 
     def retry(self) -> None:
-        """Go on after an `on_fail`, as far as that can help; without one, nothing happens."""
+        """Continue after an `on_fail`, where that can help; otherwise does nothing."""
         self.membership.retry(self._now)
         self.wake()
 
@@ -260,15 +259,15 @@ class GroupDriver:
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """Topics whose metadata the client has to keep for the member's sake."""
+        """Topics whose metadata the client must keep for the member."""
         return self.membership.watched_topics
 
     def on_metadata(self, metadata: Metadata) -> None:
-        """There is new metadata; also of topics that nobody watches."""
+        """New metadata arrived; it may have topics that the member does not watch."""
         if self._ended:
             return
         if self._link.lost:
-            # New metadata is asked for whenever a connection is lost: so it shows here soon.
+            # A lost connection triggers a metadata refresh, so the loss is soon noticed here.
             self.membership.on_coordinator_lost(self._now)
         self._briefing.tell(metadata)
         self.wake()
@@ -306,7 +305,7 @@ class GroupDriver:
         if membership.rejoin_needed and membership.unresolved_topic_ids and not self._resolving:
             self._resolving = True
             self._spawn(self._resolve(), "names of topics")
-        # Quickly compared: an assignment is the same object for as long as it does not change.
+        # A cheap comparison: an unchanged assignment is the same object.
         seen = (
             membership.state,
             membership.generation,
@@ -343,7 +342,7 @@ class GroupDriver:
         child.add_done_callback(self._children.discard)
 
     def _announce(self) -> None:
-        """Wake all who wait; each looks for itself whether it has what it waits for."""
+        """Wake all waiting callers; each checks its own condition."""
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
@@ -397,7 +396,7 @@ class GroupDriver:
             try:
                 await listener()
             finally:
-                # Whatever it came to: the member goes on, or the others would wait for it.
+                # Whatever the outcome, the member continues: the other members wait for it.
                 if not self._ended:
                     through(self._now)
                     self.wake()
@@ -405,11 +404,11 @@ class GroupDriver:
         self._spawn(listen(), name)
 
     async def _elect(self, step: Elect) -> None:
-        """Lead: divide the partitions of all that the members subscribe to."""
+        """Lead: assign the partitions of all topics that the members subscribe to."""
         try:
             topics = subscribed_topics(member.subscription for member in step.members)
             metadata = await self._briefing.load(topics)
-            # No await from here on: what is assigned and what is watched are of one moment.
+            # No await from here on: the assigned and the watched layouts must be the same.
             layouts = self._briefing.tell(metadata, also=topics)
             shares: Mapping[str, bytes] = {}
             if not step.skip:
@@ -432,7 +431,7 @@ class GroupDriver:
             self._resolving = False
 
     def _on_names(self) -> None:
-        self._seen = ()  # there are topics to watch that the owner has not heard of
+        self._seen = ()  # there are topics to watch that the owner does not know
         self.wake()
 
 

@@ -1,8 +1,8 @@
-"""What the log says of a member's life: one line at INFO for each change, in both protocols.
+"""Logs a member's life cycle: one INFO line for each change, in both protocols.
 
-The driver hands in each step that it begins and has the machine looked at before, so the lines come
-in the order of the events. What is tried again and again is logged once. A handler may format a
-record later, when the member has moved on: so its arguments are texts.
+The driver passes each step that it begins and calls `look` first, so the lines are in the order of
+the events. Repeated attempts are logged once. Arguments of a log record are strings, because a
+handler may format it after the member's state has changed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ log: Final = logging.getLogger(__name__)
 _JOIN_WITH_REASON: Final = 8
 _LEAVE_WITH_REASON: Final = 5
 _OUT: Final = frozenset({"unsubscribed", "closed", "idle", "stale"})
-"""States of either machine in which it is no member and asks for nothing."""
+"""States of either machine in which it is not a member and requests nothing."""
 
 
 class GroupLife:
     """Logs the life of one member.
 
     Args:
-        group_id: Its group.
-        instance_id: Of a static member, or None.
+        group_id: The group's name.
+        instance_id: Id of a static member, or None.
         membership: The machine.
     """
 
@@ -57,7 +57,7 @@ class GroupLife:
         self._coordinator: int | None = None
 
     def look(self) -> None:
-        """The machine may have moved."""
+        """Log a change of the machine's state, if there is one."""
         membership = self._membership
         state, generation = membership.state, membership.generation
         if generation != self._generation:
@@ -74,7 +74,7 @@ class GroupLife:
                 self._on_out()
 
     def on_step(self, step: Step) -> None:
-        """A step is begun."""
+        """Log a step that begins."""
         self.look()
         match step:
             case Send(kind="JoinGroup"):
@@ -105,7 +105,7 @@ class GroupLife:
                 log.info("%s: assigned %s (new: %s)", str(self), named(everything), new)
 
     def on_coordinator(self, node_id: int | None) -> None:
-        """The coordinator was found: its node id."""
+        """Log the coordinator that was found, by node id."""
         if self._searching and node_id is not None:
             log.info("The coordinator of group %s is broker %d", self._group, node_id)
         self._searching = False

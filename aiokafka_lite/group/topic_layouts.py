@@ -1,13 +1,12 @@
-"""What a member is told of topics, out of the cluster's metadata. Sans-IO.
+"""Derives the topic layouts that a member receives from the cluster's metadata. Sans-IO.
 
-A leader rebalances whenever the layout of a topic that it watches changes, so passing trouble must
-not look like a change:
+A leader rebalances whenever the layout of a watched topic changes, so temporary problems must not
+look like a change:
 
-- A topic that a broker does not know may be one that the broker has not heard of yet. It counts as
-  gone after `GONE_AFTER`.
-- Partitions are only ever added to a topic: an answer with fewer of the same topic (by its id) is
-  an old one.
-- The rack of a broker that is down is the one it had.
+- A topic that a broker does not know may be new to that broker. It counts as deleted after
+  `GONE_AFTER`.
+- A topic's partitions only increase: a response with fewer for the same topic id is outdated.
+- A broker that is down keeps its last rack.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from aiokafka_lite.group.membership import TopicLayout
 __all__ = ["GONE_AFTER", "Layouts"]
 
 GONE_AFTER: Final = 5.0
-"""Seconds for which a topic is missing before it is believed to be deleted."""
+"""Seconds after which a missing topic counts as deleted."""
 
 
 class Layouts:
-    """The layouts of topics as told so far; one of these belongs to one member."""
+    """The topic layouts that one member received so far."""
 
     def __init__(self) -> None:
         self._known: dict[str, TopicLayout] = {}
@@ -36,10 +35,10 @@ class Layouts:
     def of(
         self, topics: Collection[str], metadata: Metadata, now: float
     ) -> Mapping[str, TopicLayout]:
-        """The layouts of these topics, as far as they exist; others are forgotten.
+        """The layouts of these topics that exist; other topics are forgotten.
 
         Args:
-            now: When `metadata` was looked at.
+            now: Loop time when `metadata` was read.
         """
         self._learn_racks(metadata.brokers)
         layouts: dict[str, TopicLayout] = {}
@@ -78,10 +77,10 @@ class Layouts:
 
     def _learn_racks(self, brokers: Mapping[int, Node]) -> None:
         for node_id, node in brokers.items():
-            if node.rack:  # which is unknown of one that a coordinator look-up told
+            if node.rack:  # unknown for a node from a coordinator lookup
                 self._racks[node_id] = node.rack
 
 
 def _is_there(topic: Topic) -> bool:
-    """True if a broker knows it; other errors, such as that it has no leader, do not matter."""
+    """True if a broker knows the topic; other errors, such as a missing leader, do not matter."""
     return bool(topic.partitions) and topic.error is not UnknownTopicOrPartitionError

@@ -1,7 +1,7 @@
-"""What a member has to know of topics, told from the client's metadata.
+"""Passes topic metadata from the client to a membership.
 
-Where the client does not track them it is asked to: of a leader those of the other members, and
-those that the broker chose by a pattern, of which nothing but the ids is known at first.
+It makes the client track topics that it does not track yet: those of a leader's other members, and
+those that the broker matched with a pattern, of which only the ids are known at first.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Briefing"]
 log: Final = logging.getLogger(__name__)
 
 _BY_ID_FROM: Final = 12
-"""The first version of Metadata in which topics can be asked for by their id (KIP-516)."""
+"""The first Metadata version that can request topics by id (KIP-516)."""
 
 
 class Briefing:
-    """Tells one membership of topics.
+    """Passes topic metadata to one membership.
 
     Args:
-        cluster: Its metadata is told.
-        membership: It is told to this one.
-        options: Those of the membership.
+        cluster: The source of the metadata.
+        membership: The machine that receives it.
+        options: Options of the membership.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Briefing:
         self._layouts = Layouts()
 
     def tell(self, metadata: Metadata, also: Iterable[str] = ()) -> Mapping[str, TopicLayout]:
-        """Tell of what the membership watches, as far as it exists.
+        """Pass the layouts of the watched topics that exist to the membership.
 
         Args:
-            also: Topics to tell of besides.
+            also: Further topics to include.
 
         Returns:
-            What was told.
+            The layouts.
         """
         membership, names = self._membership, metadata.topic_names
         by_id = (
@@ -66,34 +66,35 @@ class Briefing:
         return layouts
 
     async def load(self, names: Collection[str]) -> Metadata:
-        """Metadata in which a broker has told of all these topics, be it that they do not exist.
+        """Metadata that covers all these topics, including those that do not exist.
 
-        They stay tracked for a while; who needs them for longer has to say so to the cluster.
+        The topics stay tracked for a while; a caller that needs them longer must add them to the
+        cluster.
 
         Raises:
-            KafkaTimeoutError: Nothing was told in time.
-            KafkaError: A lasting error of the cluster.
+            KafkaTimeoutError: The metadata did not arrive in time.
+            KafkaError: The refresh failed with a lasting error.
         """
         cluster = self._cluster
         newer_than = max(map(cluster.add_topic, names), default=-1)
         known = cluster.metadata.topics
         topics = [known[name] for name in names if name in known]
         if any(not topic.partitions and not topic.refused for topic in topics):
-            # It did not exist when it was asked for, and may have been made since.
+            # The topic did not exist at the time of the request; it may have been created since.
             newer_than = cluster.request_update()
         return await cluster.wait_for_version(newer_than, self._deadline())
 
     async def resolve(self, on_told: Callable[[], None]) -> None:
-        """Find the names of assigned topics and tell them, until none is missing.
+        """Look up the names of assigned topics and pass them on, until none is missing.
 
         Args:
-            on_told: Called whenever something was told.
+            on_told: Called whenever names were passed on.
         """
         self.tell(self._cluster.metadata)
         on_told()
         asked = 0
         while wanted := self._membership.unresolved_topic_ids:
-            # If the client tracks them by name, its metadata is of topics that are gone.
+            # If the client tracks these names, its metadata still has the deleted topics.
             self._cluster.request_update()
             try:
                 layouts = await self._by_id(wanted)

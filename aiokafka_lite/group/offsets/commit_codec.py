@@ -1,7 +1,7 @@
-"""The usual commit, written and read faster than by the generated code, which does all others.
+"""A codec for common commits, faster than the generated code, which handles all others.
 
-Who reads thousands of partitions commits them all at once, on the event loop. Usual is: a version
-with tagged fields (8, Kafka 2.4, or newer), answered by "all of them are stored".
+A consumer of thousands of partitions commits them all at once, on the event loop. The common case
+is a version with tagged fields (8, Kafka 2.4, or newer) whose response has no error.
 
 Source: OffsetCommitRequest.json and OffsetCommitResponse.json v8-v10.
 """
@@ -36,21 +36,21 @@ __all__ = ["CommitAnswer", "CommitQuestion"]
 
 OLDEST: Final = 8
 NEWEST: Final = 10
-"""Versions that are written and read by hand."""
+"""Versions that this codec supports."""
 
 _WORDLESS: Final = Struct(">iqiBB")
 """A partition to commit without metadata: index, offset, epoch; the length of "" + 1, tags."""
 _WITH_WORDS: Final = Struct(">iqi")
 _ANSWERED: Final = Struct(">ihB")
-"""A partition that was answered: index, error code, tags."""
+"""A partition in a response: index, error code, tags."""
 
 
 class CommitAnswer(OffsetCommitResponse):
-    """A response that is kept in short where it says of everything that it was stored.
+    """A response with a compact form for the case that all offsets are stored.
 
     Attributes:
-        stored: Then the partitions, by the name or the id of their topic, and `topics` is empty;
-            otherwise None.
+        stored: In that case the partitions, by topic name or id, and `topics` is empty; otherwise
+            None.
     """
 
     __slots__ = ("stored",)
@@ -74,7 +74,7 @@ class CommitAnswer(OffsetCommitResponse):
         """The error code of each partition.
 
         Args:
-            ids: As they were asked with.
+            ids: Topic ids of the request.
         """
         if self.stored is None:
             yield from answered(self.topics, ids)
@@ -83,7 +83,7 @@ class CommitAnswer(OffsetCommitResponse):
                 yield TopicPartition(topic, partition), 0
 
     def all_stored(self, ids: TopicIds) -> set[tuple[str, int]]:
-        """The partitions of `stored`: plain pairs, of which thousands are made in no time."""
+        """The partitions of `stored`, as plain pairs, which are fast to create by thousands."""
         return {
             (name, partition)
             for topic, partitions in (self.stored or {}).items()
@@ -93,13 +93,13 @@ class CommitAnswer(OffsetCommitResponse):
 
 
 def _read_stored(reader: Reader, *, by_id: bool) -> dict[str | UUID, tuple[int, ...]] | None:
-    """The partitions of an answer, from its topics to its end, if each is stored; None if one is
-    not, or if something is told that is not known here."""
+    """The partitions of a response, read from its topics to its end, if all are stored; None if one
+    is not, or if there are unknown fields."""
     stored: dict[str | UUID, tuple[int, ...]] = {}
     for _ in range(reader.array_length(True)):
         topic = reader.uuid() if by_id else reader.string(True)
         count = reader.array_length(True)
-        # A partition with tags takes more: its tags are found where those of all before it end.
+        # A partition with tags is longer; its tags come right after the partitions before it.
         told = list(_ANSWERED.iter_unpack(reader.raw(count * _ANSWERED.size)))
         if topic in stored or not told:
             return None
@@ -111,13 +111,13 @@ def _read_stored(reader: Reader, *, by_id: bool) -> dict[str | UUID, tuple[int, 
 
 
 class CommitQuestion:
-    """An OffsetCommitRequest that gets a `CommitAnswer`; a `RequestOf`.
+    """An OffsetCommitRequest that returns a `CommitAnswer`; a `RequestOf`.
 
     Args:
         group_id: The group's name.
-        offsets: What to commit.
-        identity: The member that commits; None: nobody of the group.
-        ids: Of the topics; needed from version 10 on.
+        offsets: Offsets to commit.
+        identity: The member that commits; None: not a member.
+        ids: Topic ids; required from version 10 on.
     """
 
     api_key: ClassVar[int] = OffsetCommitRequest.api_key
@@ -165,7 +165,7 @@ class CommitQuestion:
         out.append(0)
 
     def _partitions_by_topic(self) -> dict[str, list[bytes | bytearray]]:
-        """Each partition in the bytes of a version that is written by hand."""
+        """The encoded partitions by topic, for a version that this codec supports."""
         topics: dict[str, list[bytes | bytearray]] = {}
         for (topic, partition), committed in self._offsets.items():
             written = topics.get(topic)

@@ -1,12 +1,11 @@
-"""What is asked of a group's coordinator about offsets, and what its answers say. Sans-IO.
+"""Builds offset requests to a group's coordinator and reads the responses. Sans-IO.
 
-`offset_store` asks for one group; the readers and builders here take what the admin client
-(several groups in a request) and transactions (TxnOffsetCommit answers as OffsetCommit does) need,
-too.
+`store` uses them for one group; the admin client uses them for several groups in a request, and
+transactions for TxnOffsetCommit, whose response has the form of OffsetCommit's.
 
-Topics go by their id where the version has ids (OffsetCommit and OffsetFetch v10, TxnOffsetCommit
-v6): a commit for a topic that was deleted and made again under its name is refused then, instead
-of moving the readers of the new one.
+Requests use topic ids where the version has them (OffsetCommit and OffsetFetch v10, TxnOffsetCommit
+v6). The coordinator then rejects a commit for a topic that was deleted and recreated under its
+name, instead of moving the offsets of the new one.
 
 Source: OffsetCommitRequest.json v1-v10, OffsetFetchRequest.json v1-v10, KIP-211, 320, 345, 447,
 709, 848.
@@ -55,14 +54,14 @@ __all__ = [
 ]
 
 OLDEST: Final = 1
-"""Version 0 of both kept offsets in ZooKeeper."""
+"""Version 0 of both stored offsets in ZooKeeper."""
 
 COMMIT_NAMES_UNTIL: Final = 9
 FETCH_NAMES_UNTIL: Final = 9
-"""Last versions that know topics by name."""
+"""Last versions that use topic names."""
 
 FETCH_ALL_FROM: Final = 2
-"""First version of OffsetFetch that can ask for every partition (Kafka 0.10.2)."""
+"""First OffsetFetch version that can request all partitions (Kafka 0.10.2)."""
 
 _GROUPS_FROM: Final = 8
 _STABLE_FROM: Final = 7
@@ -71,21 +70,21 @@ NO_EPOCH: Final = -1
 
 
 class Committed(NamedTuple):
-    """What a group has committed for a partition."""
+    """A group's committed offset for a partition."""
 
     offset: int
     """Offset of the next record to read."""
     leader_epoch: int | None
-    """Leader epoch of the record before it; None where it was not told (before Kafka 2.1)."""
+    """Leader epoch of the record before it; None if unknown (before Kafka 2.1)."""
     metadata: str
-    """The words of whoever committed, "" for none."""
+    """Metadata of the commit, "" for none."""
 
 
 class TopicIds:
-    """The ids of some topics, as they were when this was made.
+    """A snapshot of the ids of some topics.
 
     Attributes:
-        by_name: Id by name, of those that have one.
+        by_name: Id by name, for the topics that have one.
 
     Args:
         by_name: The same.
@@ -97,16 +96,16 @@ class TopicIds:
 
     @classmethod
     def of(cls, metadata: Metadata, names: Iterable[str]) -> TopicIds:
-        """Those that the metadata tells."""
+        """The ids of these topics in the metadata."""
         topics = ((name, metadata.topics.get(name)) for name in names)
         return cls({name: t.topic_id for name, t in topics if t is not None and t.topic_id})
 
     def cover(self, names: Collection[str]) -> bool:
-        """True if all of these have an id: a request goes by ids or by names, not by both."""
+        """True if all these topics have an id: a request uses ids or names, never both."""
         return all(name in self.by_name for name in names)
 
     def name_of(self, name: str, topic_id: UUID) -> str | None:
-        """The name of a topic in an answer; None: it was not asked about."""
+        """The name of a topic in a response; None if it was not requested."""
         return name if topic_id == ZERO_UUID else self._names.get(topic_id)
 
 
@@ -120,11 +119,11 @@ def commit_request(
     ids: TopicIds,
     version: int,
 ) -> OffsetCommitRequest:
-    """Commit offsets.
+    """Build an OffsetCommit request.
 
     Args:
-        identity: The member that commits; None: nobody of the group.
-        ids: Of the topics; needed from version 10 on.
+        identity: The member that commits; None: not a member.
+        ids: Topic ids; required from version 10 on.
     """
     member_id, generation, instance_id = identity or ("", NO_GENERATION, None)
     topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -169,11 +168,11 @@ class _TopicCodes(Protocol):
 
 
 def answered(topics: Iterable[_TopicCodes], ids: TopicIds) -> Iterator[tuple[TopicPartition, int]]:
-    """The error code of each partition in the answer to OffsetCommit or TxnOffsetCommit.
+    """The error code of each partition in a response to OffsetCommit or TxnOffsetCommit.
 
     Args:
-        topics: The response's.
-        ids: As they were asked with.
+        topics: Topics of the response.
+        ids: Topic ids of the request.
     """
     for topic in topics:
         name = ids.name_of(topic.name, topic.topic_id)
@@ -187,12 +186,12 @@ def answered(topics: Iterable[_TopicCodes], ids: TopicIds) -> Iterator[tuple[Top
 
 @dataclass(frozen=True, slots=True)
 class GroupQuestion:
-    """What to tell of one group.
+    """An offset query for one group.
 
     Attributes:
-        partitions: None: all that it has committed for.
-        identity: The member of KIP-848's kind that asks, which is refused when its epoch is old;
-            None: nobody of the group, who is not.
+        partitions: Partitions to fetch; None: all that have a committed offset.
+        identity: The member of a KIP-848 group that asks, which is rejected if its epoch is stale;
+            None: not a member, never rejected as stale.
     """
 
     partitions: Collection[TopicPartition] | None
@@ -200,27 +199,27 @@ class GroupQuestion:
 
 
 PartitionAnswer: TypeAlias = Committed | int | None
-"""What was committed, an error code, or None: nothing was committed."""
+"""The committed offset, an error code, or None if nothing is committed."""
 
 
 class GroupAnswer(NamedTuple):
-    """What was told of one group."""
+    """The response for one group."""
 
     error_code: int
-    """Of the group as a whole. Version 1 tells it at each partition."""
+    """Error code of the group. Version 1 has it at each partition."""
     partitions: Mapping[TopicPartition, PartitionAnswer]
 
 
 def fetch_request(
     asked: Mapping[str, GroupQuestion], ids: TopicIds, version: int, *, require_stable: bool
 ) -> OffsetFetchRequest:
-    """Ask what groups have committed.
+    """Build an OffsetFetch request.
 
     Args:
-        asked: By group id; one only before version 8.
-        ids: Of the topics; needed from version 10 on.
-        require_stable: Refuse offsets that an open transaction may change. Brokers before 2.5
-            (version 7), which do not know of this, tell the offset from before the transaction.
+        asked: Queries by group id; only one before version 8.
+        ids: Topic ids; required from version 10 on.
+        require_stable: Reject offsets that an open transaction may change. Brokers before 2.5
+            (version 7) ignore it and return the offset from before the transaction.
     """
     if version >= _GROUPS_FROM:
         return OffsetFetchRequest(
@@ -271,12 +270,12 @@ def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
 def read_fetch(
     response: OffsetFetchResponse, version: int, asked: Collection[str], ids: TopicIds
 ) -> dict[str, GroupAnswer]:
-    """What an answer says of each group.
+    """Read an OffsetFetch response, by group.
 
     Args:
-        version: In which it was asked.
-        asked: The groups; the answer of an old broker does not name its one.
-        ids: As they were asked with.
+        version: Version of the request.
+        asked: Queries of the request; old responses do not name the group.
+        ids: Topic ids of the request.
     """
     if version >= _GROUPS_FROM:
         return {

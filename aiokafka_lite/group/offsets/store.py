@@ -55,15 +55,15 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 __all__ = ["Committed", "Identity", "OffsetStore"]
 
 Identity: TypeAlias = CommitIdentity | Callable[[], CommitIdentity | None] | None
-"""As whom: a member, what tells it anew for each attempt (and may raise a KafkaError instead), or
-None for nobody of the group."""
+"""The identity to commit with: a member, a function that returns it for each attempt (and may raise
+a KafkaError), or None if the caller is not a member."""
 
 
 class OffsetStore:
     """The committed offsets of one group.
 
     Args:
-        cluster: Where its coordinator is.
+        cluster: The group's cluster.
         group_id: The group's name.
     """
 
@@ -80,28 +80,28 @@ class OffsetStore:
         *,
         missing_topics_may_come: bool = True,
     ) -> None:
-        """Commit offsets, trying again as long as what is wrong may pass.
+        """Commit offsets, with retries of retriable errors.
 
         Args:
-            offsets: Nothing is asked if there are none.
-            identity: The member that commits; None: the application assigned the partitions by
-                hand, which the coordinator accepts if the group has no members.
-            deadline: Loop time after which no more is tried.
-            missing_topics_may_come: Whether a topic or partition that the coordinator does not
-                know is one that it has not heard of yet, rather than one that was deleted.
+            offsets: The offsets; if empty, no request is sent.
+            identity: The member that commits; None: the application assigned the partitions
+                manually, which the coordinator accepts if the group has no members.
+            deadline: Loop time after which nothing is retried.
+            missing_topics_may_come: True if a topic or partition that the coordinator does not know
+                may be new to it; False if it must have been deleted.
 
         Raises:
-            KafkaTimeoutError: The deadline came; its cause says what was wrong. Some partitions
-                may be committed.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: With the topics refused.
+            KafkaTimeoutError: The deadline passed; its cause is the last error. Some partitions may
+                be committed.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
+                latter names the topics.
             RebalanceInProgressError, IllegalGenerationError, UnknownMemberIdError,
-            FencedInstanceIdError, StaleMemberEpochError: Of the member.
-            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: One of the texts.
-            UnknownTopicIdError: A topic was deleted, and made again under its name.
-            KafkaError: Any other lasting error. Those partitions that it is not about are
-                committed all the same.
+            FencedInstanceIdError, StaleMemberEpochError: The identity is not valid now.
+            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: Metadata is too large.
+            UnknownTopicIdError: A topic was deleted and recreated under its name.
+            KafkaError: Any other lasting error. Partitions without an error are still committed.
 
-        Cancellation: stops the wait; a request that was sent is carried out.
+        Cancellation: stops the wait; a sent request may still be carried out.
         """
         pending = dict(offsets)
         if not pending:
@@ -154,24 +154,25 @@ class OffsetStore:
         identity: Identity = None,
         deadline: float,
     ) -> dict[TopicPartition, Committed]:
-        """What the group has committed.
+        """Fetch the group's committed offsets.
 
         Args:
-            partitions: None: all that it has committed for.
+            partitions: Partitions to fetch; None: all that have a committed offset.
             require_stable: Wait for open transactions that may change an offset. Brokers before
-                2.5 cannot tell.
-            identity: The member of KIP-848's kind that asks, which is refused when its epoch is
-                old; None: nobody of the group, who is not.
-            deadline: Loop time after which no more is tried.
+                2.5 do not support this.
+            identity: The member of a KIP-848 group that asks, which is rejected if its epoch is
+                stale; None: not a member, never rejected as stale.
+            deadline: Loop time after which nothing is retried.
 
         Returns:
-            By partition; those that nothing was committed for, or that do not exist, are missing.
+            By partition; omits partitions without a committed offset and those that do not exist.
 
         Raises:
-            KafkaTimeoutError: The deadline came; its cause says what was wrong.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: With the topics refused.
-            StaleMemberEpochError, UnknownMemberIdError: Of the member.
-            UnsupportedVersionError: A broker before 0.10.2 cannot tell of all partitions.
+            KafkaTimeoutError: The deadline passed; its cause is the last error.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
+                latter names the topics.
+            StaleMemberEpochError, UnknownMemberIdError: The identity is not valid now.
+            UnsupportedVersionError: Brokers before 0.10.2 cannot return all partitions.
             KafkaError: Any other lasting error.
 
         Cancellation: safe.
@@ -184,7 +185,7 @@ class OffsetStore:
         while pending:
             told = await self._fetch(pending, ids, require_stable, identity, deadline)
             found.update(told)
-            # What is left has an id that is not known there, or not any more: ask by its name.
+            # The coordinator does not know the ids of the remaining topics: ask by name.
             ids = TopicIds({})
         return found
 
@@ -196,7 +197,7 @@ class OffsetStore:
         identity: Identity,
         deadline: float,
     ) -> dict[TopicPartition, Committed]:
-        """One question; takes from `pending` what is answered."""
+        """Send one request; removes answered partitions from `pending`."""
         found: dict[TopicPartition, Committed] = {}
         lasting: KafkaError | None = None
         by_id = pending is not None and ids.cover({tp.topic for tp in pending})
@@ -241,10 +242,10 @@ class OffsetStore:
         found: dict[TopicPartition, Committed],
         by_id: bool,
     ) -> tuple[KafkaError | None, KafkaError | None]:
-        """Note what was answered; partitions whose id is not known stay pending.
+        """Record a response; partitions with an unknown topic id stay pending.
 
         Returns:
-            The passing and the lasting error to go on with, if any.
+            The retriable and the lasting error to continue with, if any.
         """
         failed: dict[TopicPartition, KafkaError] = {}
         untold = set(pending or ())
@@ -257,7 +258,7 @@ class OffsetStore:
                 if isinstance(error, UnknownTopicIdError) and by_id:
                     self._cluster.request_update()
                     continue
-                # Old brokers say so of what was never committed, too.
+                # Old brokers also return it for partitions without a committed offset.
                 if not isinstance(error, UnknownTopicOrPartitionError):
                     failed[tp] = error
                     continue
@@ -275,7 +276,7 @@ class OffsetStore:
         ids: TopicIds,
         missing_topics_may_come: bool,
     ) -> tuple[KafkaError | None, KafkaError | None]:
-        """The first passing and the first lasting error among those of partitions."""
+        """The first retriable and the first lasting error of the partitions."""
         passing: KafkaError | None = None
         lasting: KafkaError | None = None
         refused: set[str] = set()
@@ -307,7 +308,7 @@ class OffsetStore:
         return error.retriable
 
     def _noted(self, error: KafkaError) -> KafkaError:
-        """The error, after forgetting a coordinator that has run out of time, as Java does."""
+        """Return the error; forgets a coordinator that timed out, as Java does."""
         if isinstance(error, RequestTimedOutError):
             self._cluster.coordinators.forget(CoordinatorKind.GROUP, self.group_id)
         return error
