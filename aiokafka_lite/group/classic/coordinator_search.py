@@ -6,10 +6,10 @@ from aiokafka_lite._backoff import Backoff
 
 
 class CoordinatorSearch:
-    """The search for a coordinator; one at a time, with growing pauses between failures.
+    """The coordinator lookups of a member: one at a time, with a growing pause after failures.
 
     Args:
-        backoff: Between attempts.
+        backoff: Pause between attempts.
     """
 
     __slots__ = ("_backoff", "_failures", "known", "next_at", "searching")
@@ -19,31 +19,31 @@ class CoordinatorSearch:
         self._failures = 0
         self.known = False
         self.searching = False
-        """A search is under way: its outcome is to come."""
+        """True while a lookup is in progress."""
         self.next_at = 0.0
-        """Loop time before which no search begins."""
+        """Loop time before which no lookup begins."""
 
     def begin(self, now: float) -> bool:
-        """Whether to search now; then it is under way."""
+        """Begin a lookup if one is due; True if it began."""
         if self.known or self.searching or now < self.next_at:
             return False
         self.searching = True
         return True
 
     def on_found(self) -> None:
-        """It is known."""
+        """The coordinator was found."""
         self.known = True
         self.searching = False
         self._failures = 0
 
     def on_failed(self, now: float) -> None:
-        """The search came to nothing; the next one begins after a pause."""
+        """The lookup failed; the next one begins after a pause."""
         self.searching = False
         self._failures += 1
         self.next_at = now + self._backoff.delay(self._failures)
 
     def on_lost(self, now: float) -> None:
-        """It is not there any more, or never was the right one."""
+        """The coordinator is gone or was the wrong one."""
         if self.known:
             self.known = False
             self.next_at = now

@@ -1,8 +1,7 @@
-"""A classic member's place in its group: who it is there, and what it has asked the coordinator.
-Sans-IO.
+"""A classic member's place in its group: its identity there, and its pending requests. Sans-IO.
 
-A place ends when the coordinator disowns it, or when it is given up; that begins a new *era*. What
-was sent in an older era still gets its answer, which says nothing of the new one.
+A place ends when the coordinator rejects the member, or when the member gives it up; that begins a
+new *era*. Responses to requests of an older era do not affect the new one.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from aiokafka_lite.group.membership import CommitIdentity, GroupMetadata, Member
 __all__ = ["NOBODY", "NO_GENERATION", "Place", "Sent"]
 
 NOBODY: Final = ""
-"""The id of who has none yet."""
+"""The member id before the coordinator assigns one."""
 
 NO_GENERATION: Final = -1
 
 
 class Sent(NamedTuple):
-    """A request under way, and who sent it."""
+    """A request in flight, and the identity that sent it."""
 
     at: float
     era: int
@@ -32,16 +31,16 @@ class Sent(NamedTuple):
 
 
 class Place:
-    """Who a member is, and its requests.
+    """A member's identity and its requests.
 
     Attributes:
-        member_id: Its id; "" while there is none.
-        generation: Its generation; -1 outside of the group.
+        member_id: The member id; "" if there is none.
+        generation: The generation; -1 outside of the group.
         protocol: Name of the generation's assignor.
-        era: How many places of this member have ended.
+        era: Number of places of this member that have ended.
 
     Args:
-        options: The member's.
+        options: Options of the member.
     """
 
     __slots__ = (
@@ -65,17 +64,17 @@ class Place:
 
     @property
     def taken(self) -> bool:
-        """True if it is in a generation."""
+        """True if the member is in a generation."""
         return self.generation != NO_GENERATION
 
     @property
     def static(self) -> bool:
-        """True if it outlasts the member's process (KIP-345)."""
+        """True for a static member, whose place outlasts its process (KIP-345)."""
         return self._options.group_instance_id is not None
 
     @property
     def identity(self) -> CommitIdentity | None:
-        """The identity to commit with; None: as nobody."""
+        """The identity to commit with; None if there is none."""
         if not self.taken:
             return None
         return CommitIdentity(self.member_id, self.generation, self._options.group_instance_id)
@@ -92,31 +91,31 @@ class Place:
     # --- its requests
 
     def asks(self, kind: str) -> bool:
-        """True if a request of a kind is under way."""
+        """True if a request of a kind is in flight."""
         return kind in self._in_flight
 
     @property
     def waits_in_line(self) -> bool:
-        """True if a request is under way that the coordinator may be long to answer."""
+        """True if a request is in flight that the coordinator may hold for a long time."""
         return JOIN in self._in_flight or SYNC in self._in_flight
 
     @property
     def joins_as_nobody(self) -> bool:
-        """True if the answer to a JoinGroup may bring an id that is to be given back."""
+        """True if a JoinGroup response may bring a member id that must be given back."""
         joining = self._in_flight.get(JOIN)
         return joining is not None and joining.member_id == NOBODY and not self.static
 
     @property
     def departs(self) -> bool:
-        """True if the coordinator is still to be told of a place given up."""
+        """True if a LeaveGroup is pending for a place that was given up."""
         return bool(self._farewells) or LEAVE in self._in_flight
 
     def join(self, protocols: Sequence[tuple[str, bytes]], reason: str, now: float) -> Send:
-        """Ask for a place in the next generation."""
+        """Request a place in the next generation."""
         return self._send(requests.join(self._options, self.member_id, protocols, reason), now)
 
     def sync(self, shares: Mapping[str, bytes], now: float) -> Send:
-        """Ask for what comes with the place, having told the `shares` of all if it leads."""
+        """Request this member's assignment; a leader sends the assignments of all in `shares`."""
         member_id, generation, protocol = self.member_id, self.generation, self.protocol
         step = requests.sync(self._options, member_id, generation, protocol, shares)
         return self._send(step, now)
@@ -126,7 +125,7 @@ class Place:
         return self._send(requests.heartbeat(self._options, self.member_id, self.generation), now)
 
     def leave(self, now: float) -> Send | None:
-        """Tell of the next place that was given up, if there is one."""
+        """The LeaveGroup for the next place that was given up, or None."""
         if not self._farewells or LEAVE in self._in_flight:
             return None
         member_id, reason = self._farewells.pop(0)
@@ -138,22 +137,22 @@ class Place:
         return step
 
     def on_outcome(self, kind: str) -> Sent:
-        """A request is answered, or has failed."""
+        """A request was answered or failed."""
         return self._in_flight.pop(kind)
 
-    # --- its begin and end
+    # --- its beginning and end
 
     def take(self, member_id: str, generation: int, protocol: str) -> None:
-        """It is in a generation."""
+        """The member is in a generation."""
         self.member_id = member_id
         self.generation = generation
         self.protocol = protocol
 
     def end(self, *, member_id: bool) -> None:
-        """It is over.
+        """End the place.
 
         Args:
-            member_id: And so is the id.
+            member_id: Also discard the member id.
         """
         self.era += 1
         self.generation = NO_GENERATION
@@ -161,20 +160,20 @@ class Place:
             self.member_id = NOBODY
 
     def give_up(self, reason: str, *, tell: bool) -> None:
-        """End it, or what is about to become one.
+        """Give up the place, or the one that a pending join may bring.
 
         Args:
-            tell: The coordinator, by LeaveGroup; of a static member also while it joins without
-                an id, since it is known by another one.
+            tell: Send a LeaveGroup; for a static member also while it joins without a member id,
+                because the coordinator knows it by another one.
         """
         if tell and (self.member_id != NOBODY or (self.static and JOIN in self._in_flight)):
             self._farewells.append((self.member_id, reason))
         self.end(member_id=True)
 
     def decline(self, member_id: str, reason: str) -> None:
-        """A place came that nobody wants any more."""
+        """Decline a place that is no longer wanted."""
         self._farewells.append((member_id, reason))
 
     def forgo_farewells(self) -> None:
-        """There is nobody to tell: the session's timeout will do."""
+        """Drop pending LeaveGroups; the session timeout ends those places."""
         self._farewells.clear()

@@ -1,27 +1,29 @@
 """Membership in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Sans-IO.
 
-What Java's AbstractCoordinator and ConsumerCoordinator do, as one machine (`membership` tells how
-it is driven). KIP-62 (heartbeats in the background, max.poll.interval), KIP-345 (static members),
-KIP-394 (member id required), KIP-429 (cooperative rebalancing), KIP-559, KIP-568, KIP-800 and
-KIP-814.
+It does what Java's AbstractCoordinator and ConsumerCoordinator do, as one machine (`membership`
+describes how it is driven). KIP-62 (background heartbeats, max.poll.interval), KIP-345 (static
+members), KIP-394 (member id required), KIP-429 (cooperative rebalancing), KIP-559, KIP-568,
+KIP-800 and KIP-814.
 
-`classic_states` has the table of its states, `place` who the member is to the coordinator,
-`holdings` what the application has, `watch` the subscription, `rebalance` the reasons.
+`states` has the table of its states, `identity` the member's place in the group,
+`owned_partitions` what the application holds, `rejoin_triggers` the subscription, and
+`rebalance_attempts` the reasons to rejoin.
 
 Non-obvious:
-- The membership can be lost (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION) in any active state: the
-  generation is gone at once, and as soon as no listener is at work what the application holds is
-  told as `Lost`. No JoinGroup goes out before that.
+- The membership can be lost (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION) in any active state. The
+  generation ends at once, and as soon as no listener runs, a `Lost` takes the application's
+  partitions. No JoinGroup is sent before that.
 - ILLEGAL_GENERATION keeps the member id, UNKNOWN_MEMBER_ID does not.
-- A coordinator that is silent for a whole session is unknown, not gone (as in Java): the member
-  looks for it and keeps its partitions until a coordinator disowns it. A coordinator that failed
-  over starts every session anew, so it would give a member that had dropped its partitions the
-  same generation back, and offsets from before and after would look alike to it.
-- While JoinGroup or SyncGroup is under way the coordinator keeps the member, and its own answer
-  would come behind theirs: there are no heartbeats, and the session does not end.
-- A rejoin that is wanted on the way to STABLE waits until STABLE: an assignment is always told.
-- A member id that comes when nobody wants it any more (JoinGroup was under way as the application
-  left) is given back by a LeaveGroup, or the others would wait for a ghost.
+- A coordinator that does not answer for a whole session counts as unknown (as in Java): the member
+  looks for it and keeps its partitions until a coordinator rejects it. A coordinator restarts every
+  session after a failover. If the member dropped its partitions, it would get the same generation
+  back, and the coordinator could not tell offsets from before and after apart.
+- While a JoinGroup or SyncGroup is in flight the coordinator keeps the member, and a heartbeat
+  would be answered after it: no heartbeats are sent, and the session does not expire.
+- A rejoin that becomes necessary on the way to STABLE waits until STABLE: the application receives
+  every assignment.
+- A member id that arrives after the application left (during a JoinGroup) is given back with a
+  LeaveGroup; otherwise the group would wait for a member that does not exist.
 """
 
 from __future__ import annotations
@@ -46,18 +48,18 @@ class ClassicMembership(ClassicAnswers):
     """A member of a group of the classic protocol.
 
     Args:
-        options: The member's.
-        assignors: Whose assignments it understands, the preferred one first.
+        options: Options of the member.
+        assignors: The supported assignors, the preferred one first.
 
     Raises:
-        KafkaConfigurationError: No assignors, two of one name, or no way of rebalancing that all
-            of them have.
+        KafkaConfigurationError: There are no assignors, two share a name, or they have no rebalance
+            protocol in common.
     """
 
     # --- what it wants
 
     def next_step(self, now: float) -> Step | None:
-        """The next thing to do, or None for now. Each is handed out once."""
+        """The next step, or None for now. Each step is returned once."""
         self._look_at_clocks(now)
         if self._failure is not None:
             error, self._failure = self._failure, None
@@ -65,7 +67,7 @@ class ClassicMembership(ClassicAnswers):
         return self._coordinator_step(now) or self._listener_step() or self._join_step(now)
 
     def _coordinator_step(self, now: float) -> Step | None:
-        """What keeps the member known, or makes it forgotten."""
+        """Coordinator lookup, heartbeat or LeaveGroup, if one is due."""
         if not self._coordinator.known:
             self._place.forgo_farewells()
             wanted = self._state in ACTIVE and self._coordinator.begin(now)
@@ -78,7 +80,7 @@ class ClassicMembership(ClassicAnswers):
         return None
 
     def _listener_step(self) -> Step | None:
-        """What the application has to be told."""
+        """The next step for the application's listener."""
         holdings = self._holdings
         if holdings.busy:
             return None
@@ -101,14 +103,14 @@ class ClassicMembership(ClassicAnswers):
         if self.rebalance_protocol is RebalanceProtocol.COOPERATIVE:
             gone = frozenset(tp for tp in self.assignment if tp.topic not in self._watch.topics)
             return holdings.revoke(gone) if gone else None
-        # As in aiokafka a newcomer's listener is called too, with nothing. After a loss it has
-        # been told, and there is nothing more to say.
+        # As in aiokafka, a new member's listener is called too, with no partitions. After a loss
+        # the listener has been called already.
         if self._newcomer or self._place.taken:
             return holdings.revoke(holdings.partitions)
         return None
 
     def _join_step(self, now: float) -> Step | None:
-        """What brings the member into the next generation, or out of the group."""
+        """The step towards the next generation, or out of the group."""
         if self._holdings.busy:
             return None
         if self._state is S.LEAVING:
@@ -144,14 +146,14 @@ class ClassicMembership(ClassicAnswers):
         return self._place.join(protocols, self._rebalance.begin(now), now)
 
     def _leave_step(self, now: float) -> Step | None:
-        """LEAVING, and everything is given back."""
+        """The step in LEAVING once all partitions are revoked."""
         if not self._departed:
             self._departed = True
             self._give_up(self._leave_reason, tell=not self._stay)
             if self._place.departs:
                 return self._coordinator_step(now) or self._leave_step(now)
         if self._place.departs or (self._place.joins_as_nobody and not self._stay):
-            return None  # the end comes with the answer
+            return None  # the response ends it
         if self._closing:
             self._state = S.CLOSED
             return None
@@ -179,7 +181,7 @@ class ClassicMembership(ClassicAnswers):
     # --- time
 
     def next_wakeup(self, now: float) -> float | None:
-        """Loop time to ask `next_step` again at the latest; None: only after something is told."""
+        """Latest loop time to call `next_step` again; None: only after the next input."""
         times: list[float] = []
         if self._session_counts and self._coordinator.known:
             times.append(self._session.expires_at)
@@ -216,11 +218,11 @@ class ClassicMembership(ClassicAnswers):
         if self._polls_count and self._polls.expired(now):
             reason = f"no poll for {self.options.max_poll_interval:g} s (max.poll.interval.ms)"
             log.warning("Leaving group %s until the next poll: %s", self.options.group_id, reason)
-            # A static member is not to be missed at once: its session will time out.
+            # A static member sends no LeaveGroup: its session times out instead.
             self._give_up(reason, tell=not self._place.static)
             self._state = S.IDLE
 
-    # --- what is told by the application
+    # --- inputs from the application
 
     def on_subscription(
         self,
@@ -230,11 +232,11 @@ class ClassicMembership(ClassicAnswers):
         pattern: str | None = None,
         matches: Callable[[str], bool] | None = None,
     ) -> None:
-        """What the application subscribes to.
+        """The application subscribes to topics.
 
         Raises:
-            KafkaConfigurationError: A pattern for the broker, which the classic protocol lacks.
-            IllegalStateError: The member is to be closed.
+            KafkaConfigurationError: The classic protocol does not support broker-side patterns.
+            IllegalStateError: The member is closing or closed.
         """
         if pattern is not None:
             raise KafkaConfigurationError("the classic protocol has no patterns for the broker")
@@ -286,7 +288,7 @@ class ClassicMembership(ClassicAnswers):
             self._on_join_error("Election", error, now)
 
     def _take_election(self) -> bool:
-        """True if the result of an `Elect` is still wanted."""
+        """True if the result of an `Elect` is still needed."""
         if self._electing is None:
             raise IllegalStateError("no Elect is under way")
         elected, self._electing = self._electing, None
@@ -298,20 +300,20 @@ class ClassicMembership(ClassicAnswers):
             self._rebalance.want(reason)
 
     def retry(self, now: float) -> None:
-        """Go on after a `Fail`; a fenced member cannot."""
+        """Continue after a `Fail`; a fenced member cannot."""
         if self._state is S.FAILED:
             self._failure = None
             self._state = S.PREPARING
 
     def leave(self, reason: str, now: float) -> None:
-        """Give everything back and leave; static members leave by silence."""
+        """Revoke all partitions and leave; static members leave without a LeaveGroup."""
         if self._state in (S.UNSUBSCRIBED, S.LEAVING, S.FENCED, S.CLOSED):
             self._resubscribed = False
             return
         self._begin_to_leave(reason, stay=self._place.static)
 
     def close(self, now: float, stay: bool | None = None) -> None:
-        """Give everything back and end."""
+        """Revoke all partitions and end."""
         if self._closing:
             return
         self._closing = True

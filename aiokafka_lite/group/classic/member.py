@@ -1,5 +1,5 @@
-"""A classic member's parts, and what may become of it at any time: it is lost, it fails, it is
-fenced, it gives up. Sans-IO; `classic` tells of the whole."""
+"""A classic member's state, and the events that can end its membership at any time: loss, failure,
+fencing, giving up. Sans-IO; see `machine`."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ S = ClassicState
 
 
 class ClassicMember:
-    """What a member of a group of the classic protocol is made of.
+    """The state of a member of a group of the classic protocol.
 
     Args:
-        options: The member's.
-        assignors: Whose assignments it understands, the preferred one first.
+        options: Options of the member.
+        assignors: The supported assignors, the preferred one first.
 
     Raises:
-        KafkaConfigurationError: No assignors, two of one name, or no way of rebalancing that all
-            of them have.
+        KafkaConfigurationError: There are no assignors, two share a name, or they have no rebalance
+            protocol in common.
     """
 
     def __init__(self, options: MembershipOptions, assignors: Sequence[Assignor]) -> None:
@@ -57,14 +57,14 @@ class ClassicMember:
         self._holdings = Holdings()
         self._place = Place(options)
 
-        self._target: frozenset[TopicPartition] = frozenset()  # what the application is to hold
-        self._elect: Elect | None = None  # whose result is wanted
-        self._electing: Elect | None = None  # whose result is to come
-        self._shares: Mapping[str, bytes] = {}  # to be told by SyncGroup
+        self._target: frozenset[TopicPartition] = frozenset()  # what the application must hold
+        self._elect: Elect | None = None  # the election whose result is needed
+        self._electing: Elect | None = None  # the election in progress
+        self._shares: Mapping[str, bytes] = {}  # to send with SyncGroup
 
-        self._failure: KafkaError | None = None  # to be handed out
+        self._failure: KafkaError | None = None  # to return as a `Fail`
 
-        self._prepared = False  # what has to be given back before the join is
+        self._prepared = False  # the revocations before the join are done
         self._newcomer = True  # has not joined since it subscribed
         self._leave_reason = ""
         self._departed = False  # in LEAVING: the membership is given up
@@ -84,7 +84,7 @@ class ClassicMember:
 
     @property
     def member_id(self) -> str:
-        """The member's id; "" while there is none."""
+        """The member id; "" if there is none."""
         return self._place.member_id
 
     @property
@@ -99,37 +99,37 @@ class ClassicMember:
 
     @property
     def broker_assigns(self) -> bool:
-        """A member of the group assigns."""
+        """False: the group's leader computes the assignment."""
         return False
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the application holds."""
+        """The partitions that the application holds."""
         return self._holdings.partitions
 
     @property
     def rejoin_needed(self) -> bool:
-        """True if a rebalance is wanted or under way."""
+        """True if a rebalance is needed or in progress."""
         settled = self._state is S.STABLE and self._rebalance.wanted is None
         return self._state in ACTIVE and not settled
 
     @property
     def leaving(self) -> bool:
-        """True if `leave` or `close` is under way."""
+        """True while `leave` or `close` is in progress."""
         return self._state is S.LEAVING
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """Topics whose changes `on_metadata` has to tell."""
+        """Topics that `on_metadata` must report."""
         return self._watch.watched
 
     @property
     def unresolved_topic_ids(self) -> frozenset[UUID]:
-        """None: this protocol goes by names."""
+        """Always empty: this protocol uses topic names."""
         return frozenset()
 
     def commit_identity(self) -> CommitIdentity | None:
-        """The identity to commit with; None: this is no member now."""
+        """The identity to commit with; None: not a member now."""
         return self._place.identity
 
     def group_metadata(self) -> GroupMetadata:
@@ -139,7 +139,7 @@ class ClassicMember:
     # --- what becomes of the member
 
     def _lose(self, why: str, *, member_id: bool = False) -> None:
-        """The membership is over: someone else may own the partitions."""
+        """The membership is lost: other members may own the partitions."""
         log.info("No longer a member of group %s: %s", self.options.group_id, why)
         self._end_era(member_id=member_id)
         if self._state in ACTIVE:
@@ -157,7 +157,7 @@ class ClassicMember:
         self._holdings.on_membership_over()
 
     def _give_up(self, reason: str, *, tell: bool) -> None:
-        """Be a member no longer."""
+        """Give up the membership."""
         self._rebalance.abandon()
         self._place.give_up(reason, tell=tell)
         self._on_place_over()
@@ -172,7 +172,7 @@ class ClassicMember:
         self._state = S.FAILED
 
     def _fence(self, error: KafkaError) -> None:
-        """Another member has the instance id: the id of this one is worth nothing any more."""
+        """Another member has the instance id: this one's member id is no longer valid."""
         log.error("Fenced out of group %s: %s", self.options.group_id, error)
         self._rebalance.abandon()
         self._end_era(member_id=True)

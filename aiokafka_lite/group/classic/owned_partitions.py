@@ -1,4 +1,4 @@
-"""What the application holds, and the one listener that may be at work upon it. Sans-IO."""
+"""The partitions that the application holds, and the listener call in progress. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CallbackT = TypeVar("_CallbackT", Revoke, Lost, Assign)
 
 
 class Holdings:
-    """The partitions an application holds; each change is a step that its listener is told.
+    """The partitions that an application holds; each change is a step that calls its listener.
 
     Attributes:
-        partitions: What it holds, as far as it has been told.
-        forfeit: They belong to someone else, perhaps: they are to be told as lost.
-        busy: The listener is at work: no other change is told before it is through.
+        partitions: What it holds, according to its listener calls.
+        forfeit: Other members may own them: they must be reported as lost.
+        busy: The listener runs: the next change waits until it has completed.
     """
 
     __slots__ = ("_callback", "forfeit", "partitions")
@@ -32,21 +32,21 @@ class Holdings:
         return self._callback is not None
 
     def on_membership_over(self) -> None:
-        """Whatever is held is no longer this member's."""
+        """The membership ended: the held partitions are no longer this member's."""
         self.forfeit = bool(self.partitions)
 
     def revoke(self, partitions: frozenset[TopicPartition]) -> Revoke:
-        """Begin to take partitions away."""
+        """Begin to revoke partitions."""
         step = self._callback = Revoke(partitions)
         return step
 
     def lose(self) -> Lost:
-        """Begin to take everything away that is lost."""
+        """Begin to take away all lost partitions."""
         step = self._callback = Lost(self.partitions)
         return step
 
     def assign(self, partitions: frozenset[TopicPartition]) -> Assign:
-        """Begin to give partitions, besides those that it has."""
+        """Begin to assign partitions, in addition to those it holds."""
         step = self._callback = Assign(partitions - self.partitions, partitions)
         self.partitions = partitions
         return step

@@ -1,5 +1,4 @@
-"""The attempts of a classic member to get into the next generation: why, when, and how often they
-fail. Sans-IO."""
+"""A classic member's attempts to join the next generation: reason, time and failures. Sans-IO."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ from aiokafka_lite.group.membership import Counters
 
 
 class Rebalance:
-    """Why a member joins, and when it may.
+    """Why a member must join, and when it may.
 
     Attributes:
-        wanted: Why to rejoin; None: no need.
-        retry_at: Loop time before which no JoinGroup goes out.
+        wanted: The reason to rejoin; None: no need.
+        retry_at: Loop time before which no JoinGroup is sent.
 
     Args:
-        backoff: Between attempts.
-        counters: Of the member.
+        backoff: Pause between attempts.
+        counters: Counters of the member.
     """
 
     __slots__ = ("_backoff", "_begun_at", "_counters", "_failures", "_reason", "retry_at", "wanted")
@@ -31,12 +30,12 @@ class Rebalance:
         self._begun_at: float | None = None
 
     def want(self, reason: str | None) -> None:
-        """There is a reason to rejoin (or None); the first one is told."""
+        """Record a reason to rejoin (or None); the first one is kept."""
         if self.wanted is None:
             self.wanted = reason
 
     def begin(self, now: float) -> str:
-        """A JoinGroup goes out: the reason that it tells."""
+        """Begin a JoinGroup; returns the reason to send."""
         if self._begun_at is None:
             self._begun_at = now
         if self.wanted is not None:
@@ -44,21 +43,21 @@ class Rebalance:
         return self._reason
 
     def on_refused(self, now: float, *, at_once: bool) -> None:
-        """It came to nothing: try again after a pause.
+        """The attempt failed: retry after a pause.
 
         Args:
-            at_once: Without a pause, unless it was refused the last time too.
+            at_once: Retry without a pause, unless the previous attempt failed too.
         """
         self._failures += 1
         pause = self._backoff.delay(self._failures)
         self.retry_at = now if at_once and self._failures == 1 else now + pause
 
     def on_failed(self) -> None:
-        """It came to nothing, as the metrics tell."""
+        """Count a failed attempt in the metrics."""
         self._counters.failed_rebalances += 1
 
     def on_done(self, now: float) -> None:
-        """The assignment is there."""
+        """The assignment arrived."""
         took = 0.0 if self._begun_at is None else now - self._begun_at
         self.abandon()
         self._failures = 0
@@ -69,5 +68,5 @@ class Rebalance:
         counters.slowest_rebalance = max(counters.slowest_rebalance, took)
 
     def abandon(self) -> None:
-        """Nobody waits for its end any more."""
+        """The attempt is no longer needed."""
         self._begun_at = None

@@ -1,5 +1,5 @@
-"""What a classic member is subscribed to, and what would make it rejoin (KIP-62's leader watches
-the topics of all members; KIP-881 their racks). Sans-IO."""
+"""A classic member's subscription, and the changes that make it rejoin. A leader watches the topics
+of all members (KIP-62) and their racks (KIP-881). Sans-IO."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ class Watch:
 
     @property
     def watched(self) -> frozenset[str]:
-        """Topics whose metadata matters: this member's, and of a leader all members'."""
+        """Topics whose metadata matters: this member's; for a leader, those of all members."""
         return self.topics | self._group_topics
 
     def on_subscription(
         self, topics: Collection[str], matches: Callable[[str], bool] | None
     ) -> None:
-        """The application subscribes to something."""
+        """The application changes its subscription."""
         self.topics = frozenset(topics)
         self._matches = matches
 
     def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
-        """What is known of topics now."""
+        """New topic layouts arrived."""
         self._layouts = dict(topics)
 
     def on_join(self) -> None:
-        """A JoinGroup goes out with `topics`: whoever leads next, it is not known yet."""
+        """A JoinGroup is sent with `topics`; the next leader is not known yet."""
         self.joined = self.topics
         self.stop_leading()
 
     def on_elected(self, topics: Collection[str]) -> None:
-        """This member leads: the topics of the group are its to watch from now on."""
+        """This member leads: it watches the topics of the whole group from now on."""
         self._group_topics = frozenset(topics)
         self._elected_with = self._snapshot()
 
     def stop_leading(self) -> None:
-        """Others watch now."""
+        """Another member leads and watches the topics."""
         self._group_topics = frozenset()
         self._elected_with = None
 
     def forget(self) -> None:
-        """The member has left: nothing is subscribed to."""
+        """The member left: clear the subscription."""
         self.topics = frozenset()
         self.joined = None
         self._matches = None
         self.stop_leading()
 
     def why_rejoin(self) -> str | None:
-        """What has changed since the last join, or None."""
+        """The change since the last join that requires a rejoin, or None."""
         if self.joined is not None and self.joined != self.topics:
             return "subscription has changed since the last join"
         if self._elected_with is not None and self._elected_with != (now := self._snapshot()):
@@ -81,7 +81,7 @@ class Watch:
         return None
 
     def accept(self, partitions: Collection[TopicPartition]) -> bool:
-        """True if an assignment is of the subscription; if so, its topics are part of it.
+        """True if an assignment matches the subscription; its topics are then added to it.
 
         The leader may know topics of this member's pattern that it does not know yet itself.
         """
@@ -94,8 +94,8 @@ class Watch:
         return True
 
     def _snapshot(self) -> dict[str, TopicLayout]:
-        """What the leader's assignment depends upon. The topic's id does not count: a topic that
-        was deleted and made anew has the same partitions to give away."""
+        """The data that the leader's assignment depends on. Topic ids do not count: a recreated
+        topic has the same partitions to assign."""
         return {
             topic: TopicLayout(layout.partitions, layout.racks if self._racks else ())
             for topic in self._group_topics

@@ -30,11 +30,11 @@ LEAVE: Final = "LeaveGroup"
 SYNC: Final = "SyncGroup"
 
 PROTOCOL_TYPE: Final = "consumer"
-"""What tells consumers' groups from those of others, such as Connect's."""
+"""Distinguishes consumer groups from other groups, such as Connect's."""
 
-_LONGEST_REASON: Final = 255  # as in Java; brokers would take more
+_LONGEST_REASON: Final = 255  # as in Java; brokers accept more
 _SHARE_OF_SESSION: Final = 2 / 3
-_AFTER_REBALANCE: Final = 5.0  # seconds that the answer may take once the rebalance must be over
+_AFTER_REBALANCE: Final = 5.0  # seconds for the response after the rebalance timeout
 
 
 def join(
@@ -43,10 +43,10 @@ def join(
     protocols: Sequence[tuple[str, bytes]],
     reason: str,
 ) -> Send:
-    """Join, or rejoin. The answer comes when all members have joined.
+    """Join or rejoin. The response arrives when all members have joined.
 
     Args:
-        protocols: Names of assignors and what each says of this member, the preferred one first.
+        protocols: Assignor names and their subscriptions, the preferred one first.
         reason: For the coordinator's log.
     """
 
@@ -73,10 +73,10 @@ def sync(
     protocol: str,
     assignments: Mapping[str, bytes],
 ) -> Send:
-    """Ask for this member's share. The answer comes when the leader has told all shares.
+    """Request this member's assignment. The response arrives when the leader has sent all of them.
 
     Args:
-        assignments: All shares, from the leader; {} from the others.
+        assignments: All assignments, from the leader; {} from other members.
     """
 
     def request(version: int) -> Request:
@@ -95,7 +95,7 @@ def sync(
 
 
 def heartbeat(options: MembershipOptions, member_id: str, generation: int) -> Send:
-    """Tell the coordinator that this member lives, and hear whether it has to rejoin."""
+    """Keep the session alive; the response shows whether the member must rejoin."""
 
     def request(version: int) -> Request:
         return HeartbeatRequest(options.group_id, generation, member_id, options.group_instance_id)
@@ -105,10 +105,10 @@ def heartbeat(options: MembershipOptions, member_id: str, generation: int) -> Se
 
 
 def leave(options: MembershipOptions, member_id: str, reason: str, *, apart: bool) -> Send:
-    """Be a member no longer.
+    """Leave the group.
 
     Args:
-        apart: Whether a JoinGroup or SyncGroup is under way, which it must not wait for.
+        apart: True if a JoinGroup or SyncGroup is in flight, which it must not wait for.
     """
 
     def request(version: int) -> Request:
@@ -122,11 +122,11 @@ def leave(options: MembershipOptions, member_id: str, reason: str, *, apart: boo
 
 
 def _patience(options: MembershipOptions) -> float:
-    """Seconds for a request that waits for other members."""
+    """Timeout of a request that waits for other members, in seconds."""
     return max(options.request_timeout, options.effective_rebalance_timeout + _AFTER_REBALANCE)
 
 
 def _promptly(options: MembershipOptions) -> float:
-    """Seconds for a request that is answered at once. A heartbeat whose connection has silently
-    gone leaves time for another one, over a new connection, before the session ends."""
+    """Timeout of a request that is answered at once, in seconds. If a heartbeat's connection is
+    dead, time remains for another one, over a new connection, before the session ends."""
     return min(options.request_timeout, options.session_timeout * _SHARE_OF_SESSION)

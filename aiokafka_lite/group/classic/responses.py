@@ -1,4 +1,4 @@
-"""What a classic member makes of the coordinator's answers, and of their absence. Sans-IO.
+"""How a classic member handles the coordinator's responses and failures. Sans-IO.
 
 =====================  ========================  ========================  ========================
 Error                  JoinGroup, SyncGroup      Heartbeat                 OffsetCommit
@@ -16,9 +16,9 @@ ends the consumer      failed                    failed                    -
 anything else          failed                    beat again                -
 =====================  ========================  ========================  ========================
 
-"Lost" holds of the generation that was told with the request; an answer to one that is past says
-nothing. Joining again takes a growing pause, but for the first time after a loss or a rebalance. A
-connection that broke counts as a retriable error, and the coordinator is looked for.
+"Lost" applies to the generation in the request; a response to a past generation is ignored. A
+rejoin waits for a growing pause, except the first one after a loss or a rebalance. A lost
+connection counts as a retriable error, and the coordinator is looked up.
 
 Source: AbstractCoordinator and ConsumerCoordinator of Kafka's Java client, 4.x.
 """
@@ -70,19 +70,19 @@ _NO_MEMBER: Final = (IllegalGenerationError, UnknownMemberIdError)
 
 
 class ClassicAnswers(ClassicMember):
-    """A member that hears."""
+    """A member that handles responses and errors."""
 
     def on_coordinator(self, now: float) -> None:
-        """The coordinator is known."""
+        """The coordinator was found."""
         self._coordinator.on_found()
         self._session.on_coordinator(now)
 
     def on_coordinator_lost(self, now: float) -> None:
-        """The coordinator is gone, or was found wrong elsewhere."""
+        """The coordinator is unknown: it is gone, or another request found it wrong."""
         self._coordinator.on_lost(now)
 
     def on_metadata(self, topics: Mapping[str, TopicLayout], now: float) -> None:
-        """The metadata of topics."""
+        """New metadata of topics arrived."""
         self._watch.on_metadata(topics)
         self._look_for_changes()
 
@@ -109,7 +109,7 @@ class ClassicAnswers(ClassicMember):
                 raise IllegalStateError(f"no classic member asks for {response!r}")
 
     def on_error(self, kind: str, error: KafkaError, now: float) -> None:
-        """A request, or the search for the coordinator, has failed."""
+        """A request or the coordinator lookup failed."""
         if kind == FIND_COORDINATOR:
             self._coordinator.on_failed(now)
             if not error.retriable and self._state in ACTIVE:
@@ -139,7 +139,7 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(JOIN, self._error(response.error_code, JOIN), now)
             return
         chosen = response.protocol_name or ""
-        # Even if it cannot go along with the group: the place is there, and is to be given up.
+        # Even if the protocol does not fit: the place exists and must be given up.
         self._place.take(response.member_id, response.generation_id, chosen)
         self._session.restart(now)
         if response.protocol_type not in (None, PROTOCOL_TYPE) or chosen not in self._assignors:
@@ -181,8 +181,8 @@ class ClassicAnswers(ClassicMember):
     def _on_assignment(self, partitions: frozenset[TopicPartition], now: float) -> None:
         self._prepared = False
         if not self._watch.accept(partitions):
-            # The subscription has changed since, or the leader errs: what was assigned is not
-            # taken, and the pauses grow if that goes on.
+            # The subscription changed meanwhile, or the leader has a bug: the assignment is
+            # rejected, and the pauses grow if that repeats.
             self._rebalance.want("received assignment does not match the current subscription")
             self._join_again(now)
             return
@@ -195,7 +195,7 @@ class ClassicAnswers(ClassicMember):
         self._look_for_changes()
 
     def _on_join_error(self, what: str, error: KafkaError, now: float) -> None:
-        """JoinGroup, the election or SyncGroup was refused, or came to nothing."""
+        """JoinGroup, the election or SyncGroup failed."""
         log.info("%s of group %s: %s", what, self.options.group_id, error)
         self._rebalance.on_failed()
         if isinstance(error, FencedInstanceIdError):
@@ -219,11 +219,11 @@ class ClassicAnswers(ClassicMember):
             self._fence(error)
             return
         if (sent.era, sent.generation) != (self._place.era, self.generation):
-            return  # of a time past
+            return  # of a past generation
         if self._place.waits_in_line:
-            return  # the answer to the join tells the same, and more
+            return  # the join response says the same, and more
         if isinstance(error, RebalanceInProgressError):
-            # The coordinator waits for this member to join, and keeps it for so long.
+            # The coordinator waits for this member to join, and keeps its session until then.
             self._session.on_answered(sent.at)
             if self._state in SYNCED:
                 self._rebalance.want("group is already rebalancing")
@@ -237,7 +237,7 @@ class ClassicAnswers(ClassicMember):
             self._session.on_failed(now, self.options.retry_backoff.delay(1))
 
     def _is_current(self, kind: str, sent: Sent) -> bool:
-        """True if a JoinGroup or SyncGroup is still what the member waits for."""
+        """True if the member still waits for this JoinGroup or SyncGroup."""
         wanted = S.JOINING if kind == JOIN else S.SYNCING
         return sent.era == self._place.era and self._state is wanted
 
@@ -259,12 +259,12 @@ class ClassicAnswers(ClassicMember):
     def on_commit_error(
         self, error: KafkaError, now: float, sent: CommitIdentity | None = None
     ) -> None:
-        """A commit was refused: the coordinator may know more of this member than it does."""
+        """The coordinator rejected a commit, which may show a change of this membership."""
         mine = self.commit_identity()
         if isinstance(error, _MOVED):
             self._coordinator.on_lost(now)
         elif mine is None or sent not in (None, mine):
-            pass  # of a membership that is over anyway
+            pass  # of a membership that has ended
         elif isinstance(error, FencedInstanceIdError):
             self._fence(error)
         elif isinstance(error, RebalanceInProgressError):
@@ -275,7 +275,7 @@ class ClassicAnswers(ClassicMember):
 
 
 def assignor_failed(name: str, error: Exception) -> KafkaError:
-    """What the application is told of a mistake of its own assignor's."""
+    """The error to raise when the application's own assignor fails."""
     log.error("The assignor %s failed", name, exc_info=error)
     failure = KafkaError(f"the assignor {name!r} failed: {error!r}")
     failure.__cause__ = error

@@ -99,7 +99,8 @@ def _read_stored(reader: Reader, *, by_id: bool) -> dict[str | UUID, tuple[int, 
     for _ in range(reader.array_length(True)):
         topic = reader.uuid() if by_id else reader.string(True)
         count = reader.array_length(True)
-        # A partition with tags is longer; its tags come right after the partitions before it.
+        # The first partition with tags is longer, but its tag count is still read in place,
+        # because no partition before it has tags.
         told = list(_ANSWERED.iter_unpack(reader.raw(count * _ANSWERED.size)))
         if topic in stored or not told:
             return None

@@ -1,18 +1,17 @@
-"""A group's committed offsets: written to and read from its coordinator, whoever asks.
+"""Commits and fetches a group's offsets through its coordinator.
 
-Consumers commit and resume by it, as members of the group or from outside of it; the admin client
-reads all that a group has committed. It knows of no membership and no position: as whom to commit
-it is told.
+Consumers use it to commit and resume, as members of the group or from outside; the admin client
+uses it to read all committed offsets of a group. It tracks no membership and no position: the
+caller passes the identity to commit with.
 
 Non-obvious:
 
-- What passes is tried again until the deadline; only the partitions that are not through yet are
-  asked about again. Java gives up at some codes of its own retriable ones, as unexpected; here all
-  of those are tried again.
-- A topic's id is taken from the metadata when a commit begins, and kept: when the topic is made
-  again meanwhile, its old offsets are not committed for the new one.
-- Commits have a connection of their own: one that waited behind a JoinGroup would wait for the
-  whole rebalance.
+- Retriable errors are retried until the deadline, only for the partitions that are not completed.
+  Java treats some of its own retriable codes as unexpected and gives up; here all are retried.
+- A commit takes topic ids from the metadata once, when it begins. If a topic is recreated
+  meanwhile, the offsets of the old one are not committed for the new one.
+- Commits use a separate connection: behind a JoinGroup, a commit would wait for the whole
+  rebalance.
 """
 
 from __future__ import annotations
