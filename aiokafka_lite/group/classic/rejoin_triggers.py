@@ -13,8 +13,8 @@ class Watch:
     """The subscription of one member, the one it joined with, and the leader's view of topics.
 
     Attributes:
-        topics: Subscribed to now.
-        joined: Told in the last JoinGroup; None: there was none.
+        topics: The current subscription.
+        joined: The subscription in the last JoinGroup; None: there was none.
 
     Args:
         racks: Whether the racks of partitions matter.

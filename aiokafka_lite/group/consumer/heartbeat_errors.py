@@ -31,13 +31,13 @@ __all__ = ["Verdict", "explain", "verdict"]
 
 
 class Verdict(Enum):
-    """What becomes of a member whose heartbeat was refused, or came to nothing."""
+    """The consequence of a failed heartbeat for the member."""
 
-    RETRY = "retry"  # later, of the same coordinator
+    RETRY = "retry"  # later, with the same coordinator
     MOVED = "moved"  # find the coordinator
     LOST = "lost"  # the connection is gone, and perhaps the coordinator: find it, later
-    TELL = "tell"  # the application has to know, but the member goes on
-    FENCED = "fenced"  # everything is lost: join again
+    TELL = "tell"  # report to the application; the member continues
+    FENCED = "fenced"  # all partitions are lost: rejoin
     FATAL = "fatal"
 
 
@@ -52,18 +52,18 @@ _TABLE: Final[dict[type[KafkaError], Verdict]] = {
 
 
 def verdict(error: KafkaError, *, answered: bool, joining: bool) -> Verdict:
-    """What to do.
+    """Classify the error of a heartbeat.
 
     Args:
-        error: The coordinator's code as an exception, or what happened to the request.
-        answered: A coordinator answered it; otherwise no answer came.
-        joining: The heartbeat was to join: what is unknown then, joining again cannot help.
+        error: The coordinator's error code as an exception, or the failure of the request.
+        answered: True if a coordinator responded.
+        joining: True if the heartbeat was a join: rejoining cannot help against unknown ids then.
     """
     if not answered:
         return Verdict.LOST if error.retriable else Verdict.FATAL
     if isinstance(error, GroupIdNotFound):
-        # Java gives up. A group may be deleted when all its members are thought to be gone, such
-        # as one whose machine was asleep; but one that is no consumer group stays what it is.
+        # Java gives up. A group may have been deleted because all its members seemed gone, such as
+        # one on a suspended machine. A join that fails this way is not for a consumer group.
         return Verdict.FATAL if joining else Verdict.FENCED
     known = _TABLE.get(type(error))
     if known is not None:
@@ -72,7 +72,7 @@ def verdict(error: KafkaError, *, answered: bool, joining: bool) -> Verdict:
 
 
 def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) -> KafkaError:
-    """The error for the application: it says what could be done."""
+    """The error for the application, which says how to fix it."""
     advice = ""
     if isinstance(error, UnsupportedVersionError):
         advice = (

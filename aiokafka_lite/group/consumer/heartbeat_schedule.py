@@ -1,4 +1,4 @@
-"""When the next heartbeat of the consumer protocol may go out, and to whom (KIP-848). Sans-IO."""
+"""Schedules heartbeats and coordinator lookups of the consumer protocol (KIP-848). Sans-IO."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """The interval that the coordinator tells, what cannot wait for it, and pauses after failures.
+    """The coordinator's heartbeat interval, urgent heartbeats, and pauses after failures.
 
     Args:
-        backoff: Pauses after failures in a row.
+        backoff: Pauses after consecutive failures.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Pace:
         self.coordinator = False
         """The coordinator is known."""
         self.searching = False
-        """The driver looks for it."""
+        """True while the driver looks for the coordinator."""
 
     @property
     def heartbeat_at(self) -> float:
@@ -63,19 +63,19 @@ class Pace:
 
     @property
     def search_at(self) -> float:
-        """Loop time of the next search for a coordinator that is not known."""
+        """Loop time of the next lookup of an unknown coordinator."""
         return self._not_before
 
     def hasten(self) -> None:
-        """Something is to be told now."""
+        """Send the next heartbeat at once."""
         self._urgent = True
 
     def on_joined(self) -> None:
-        """The coordinator took it in: news of what it is to own may come soon."""
+        """The coordinator admitted the member: its target may arrive soon."""
         self._wait = FIRST_WAIT
 
     def on_supplied(self) -> None:
-        """It is to own something: the interval will do."""
+        """The member has a target: the normal interval is enough."""
         self._wait = float("inf")
 
     def on_sent(self, now: float) -> None:
@@ -85,15 +85,15 @@ class Pace:
         self._urgent = False
 
     def on_answered(self, interval: float) -> None:
-        """It was answered, and the coordinator wants them so many seconds apart."""
+        """A heartbeat was answered; the coordinator sets the interval, in seconds."""
         self._failures = 0
         self._interval = min(max(interval, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
     def on_failed(self, now: float, *, at_once: bool = False) -> None:
-        """Try again, after a pause that grows from failure to failure.
+        """Retry after a pause that grows with each failure.
 
         Args:
-            at_once: The first time need no pause, since another broker will be asked.
+            at_once: The first retry needs no pause, because it goes to another broker.
         """
         self._failures += 1
         self._not_before = now + self._backoff.delay(self._failures - at_once)

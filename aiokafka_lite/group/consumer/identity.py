@@ -1,8 +1,7 @@
-"""A member's standing with its coordinator (KIP-848): as whom, in which epoch, what is under way.
-Sans-IO.
+"""A member's identity and epoch, and its heartbeat in flight (KIP-848). Sans-IO.
 
-A membership ends when the coordinator disowns it, or the member gives it up; that begins a new
-*era*. What was sent in an older era still gets its answer, which says nothing of the new one.
+A membership ends when the coordinator rejects the member, or when the member gives it up; that
+begins a new *era*. Responses to requests of an older era do not affect the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LEAVE_ATTEMPTS: Final = 3
 
 
 class Sent(NamedTuple):
-    """The heartbeat that is under way."""
+    """The heartbeat in flight."""
 
     at: float
     era: int
@@ -39,18 +38,18 @@ class Sent(NamedTuple):
 
 
 class Standing:
-    """Who a member is, and its heartbeats.
+    """A member's identity and its heartbeats.
 
     Attributes:
-        member_id: Its id as the coordinator told it, the same for life; "" before that.
+        member_id: The member id as the coordinator returned it, the same for life; "" before that.
         epoch: 0 while it joins; -1 outside of the group.
-        known: Whether the coordinator may know it. Under an id that it made itself it may be known
-            without ever having got an answer.
-        era: How many memberships have ended.
+        known: True if the coordinator may know the member. With a client-made id it may know the
+            member even if no response ever arrived.
+        era: Number of memberships that have ended.
 
     Args:
-        options: The member's.
-        own_id: What its own id is made of; the coordinator makes another one in v0.
+        options: Options of the member.
+        own_id: Source of the client-made member id; in v0 the coordinator makes another one.
     """
 
     __slots__ = (
@@ -80,17 +79,17 @@ class Standing:
 
     @property
     def inside(self) -> bool:
-        """True if it is in the group, as far as it knows."""
+        """True if the member believes it is in the group."""
         return self.epoch > JOINING_EPOCH
 
     @property
     def generation(self) -> int:
-        """Its epoch inside of the group, else -1."""
+        """The member epoch; -1 outside of the group."""
         return self.epoch if self.inside else NO_EPOCH
 
     @property
     def identity(self) -> CommitIdentity | None:
-        """The identity to commit with; None: as nobody."""
+        """The identity to commit with; None if there is none."""
         if not self.inside:
             return None
         return CommitIdentity(self.member_id, self.epoch, self._options.group_instance_id)
@@ -106,7 +105,7 @@ class Standing:
 
     @property
     def asks(self) -> bool:
-        """True if a heartbeat is under way."""
+        """True if a heartbeat is in flight."""
         return self._sent is not None
 
     # heartbeats
@@ -114,19 +113,19 @@ class Standing:
     def heartbeat(
         self, topics: frozenset[str], pattern: str | None, owned: LocalAssignment, now: float
     ) -> Send:
-        """Join, or go on."""
+        """The next heartbeat, which joins or continues."""
         joins = self.epoch == JOINING_EPOCH
         self.known = self.known or joins
         self._sent = Sent(now, self.era, joins, leaves=False)
         return self._heartbeats.heartbeat(self.member_id, self.epoch, topics, pattern, owned)
 
     def farewell(self, now: float) -> Send:
-        """Leave."""
+        """The heartbeat that leaves."""
         self._sent = Sent(now, self.era, joins=False, leaves=True)
         return self._heartbeats.leave(self.member_id, self._leaving_epoch)
 
     def on_outcome(self, kind: str) -> Sent:
-        """The heartbeat is answered, or has failed.
+        """The heartbeat in flight was answered or failed.
 
         Raises:
             IllegalStateError: There is none.
@@ -137,11 +136,11 @@ class Standing:
         return sent
 
     def on_named(self, member_id: str | None) -> None:
-        """The coordinator answered, perhaps with the id that it has made."""
+        """The coordinator answered, possibly with a member id that it made."""
         self.member_id = member_id or self.member_id or self._own_id
 
     def on_doubt(self) -> None:
-        """What was told may not have been heard: the next heartbeat tells everything."""
+        """A heartbeat may have been lost: the next one sends everything."""
         self._heartbeats.forget()
 
     # begin and end
@@ -158,10 +157,10 @@ class Standing:
         self._heartbeats.forget()
 
     def plan_farewell(self, stay: bool | None) -> None:
-        """How it will leave.
+        """Choose how the member leaves.
 
         Args:
-            stay: As of `Membership.close`.
+            stay: As in `Membership.close`.
         """
         static = self._options.group_instance_id is not None
         self._leaving_epoch = (
@@ -172,10 +171,10 @@ class Standing:
             self.known = False  # it just falls silent
 
     def on_farewell_failed(self, *, again: bool) -> None:
-        """The coordinator could not be told.
+        """The heartbeat that leaves failed.
 
         Args:
-            again: Trying again may help.
+            again: True if a retry may help.
         """
         self._leave_attempts += 1
         if not again or self._leave_attempts >= LEAVE_ATTEMPTS:

@@ -1,8 +1,8 @@
-"""A member of a group of the consumer protocol, where the broker assigns (KIP-848): sans-IO.
+"""A member of a group of the consumer protocol, where the broker assigns (KIP-848). Sans-IO.
 
-The member says by heartbeats what it subscribes to and what it owns; the coordinator answers with
-what it shall own. `Heartbeats` writes the former, `Reconciliation` carries out the latter,
-`verdict` judges errors, `Pace` knows when; this machine binds them together.
+The member's heartbeats carry its subscription and the partitions it owns; the coordinator answers
+with its target assignment. `Heartbeats` builds the requests, `Reconciliation` carries out the
+target, `verdict` classifies errors, and `Pace` schedules heartbeats; this machine combines them.
 
 =================  ================================================================================
 State              Followed by
@@ -23,15 +23,15 @@ FATAL              JOINING (`retry`, or another subscription); PREPARE_LEAVING
 Non-obvious:
 - One heartbeat is in flight at a time. One that acknowledges, joins or leaves waits for the answer
   to the one before, not for the interval.
-- What the heartbeats say to be owned is what was reconciled last; it changes when the listener is
-  through, and not while it runs. Heartbeats go on meanwhile, so a slow listener costs the member
-  its place only after the rebalance timeout, which the coordinator watches.
-- A newer target that comes while one is reconciled waits for that, as in Java: each change is
+- Heartbeats report the partitions that were reconciled last, which change when the listener has
+  completed, not while it runs. Heartbeats continue meanwhile, so a slow listener loses the
+  membership only after the rebalance timeout, which the coordinator enforces.
+- A newer target that arrives during a reconciliation waits for its end, as in Java: each change is
   acknowledged before the next begins.
-- An answer counts for the membership that asked: after a fence, or an error that ended it,
-  the era has moved on, and an older answer only frees the place in flight.
-- A member that leaves tells the coordinator whenever that may know it, even if it never got an
-  answer: under an id that it made itself, a join may have arrived.
+- A response counts only for the membership that sent the request. After a fence, or an error that
+  ended the membership, a new era begins, and an older response only frees the slot in flight.
+- A member that leaves sends a heartbeat whenever the coordinator may know it, even if it never got
+  a response: with a client-made member id, a join may have arrived.
 """
 
 from __future__ import annotations
@@ -82,11 +82,12 @@ logger: Final = logging.getLogger(__name__)
 
 
 class ConsumerMembership:
-    """See the module; the methods are those of `membership.Membership`.
+    """A member of a group of the consumer protocol; implements `membership.Membership`.
 
     Args:
-        options: The member's. `session_timeout` and `heartbeat_interval` are the group's business.
-        new_uuid: Makes the id that the member goes by for life.
+        options: Options of the member. The group's configuration replaces `session_timeout` and
+            `heartbeat_interval`.
+        new_uuid: Makes the member id, which the member keeps for life.
     """
 
     def __init__(
@@ -101,8 +102,8 @@ class ConsumerMembership:
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
         self._poll = PollClock(options.max_poll_interval)
-        self._failure: KafkaError | None = None  # to be told
-        self._last_failure: KafkaError | None = None  # told, and not tried again since
+        self._failure: KafkaError | None = None  # to return as a `Fail`
+        self._last_failure: KafkaError | None = None  # reported, and not retried since
         self._rejoin = False  # from FATAL, or after LEAVING
         self._stale = False  # leaves because the application does not poll
         self._closing = False
@@ -112,12 +113,12 @@ class ConsumerMembership:
 
     @property
     def state(self) -> MemberState:
-        """The current state; it cannot be set."""
+        """The current state; read-only."""
         return self._state
 
     @property
     def member_id(self) -> str:
-        """Its id, once a coordinator has answered it; the same through all rejoins."""
+        """The member id, once a coordinator has answered; the same through all rejoins."""
         return self._standing.member_id
 
     @property
@@ -127,22 +128,23 @@ class ConsumerMembership:
 
     @property
     def protocol(self) -> str:
-        """The broker's business."""
+        """Always "": the broker assigns."""
         return ""
 
     @property
     def broker_assigns(self) -> bool:
-        """It does."""
+        """Always True."""
         return True
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the application holds; what is revoked or lost, until its listener is through."""
+        """The partitions that the application holds; revoked or lost ones stay until their listener
+        has completed."""
         return self._parts.held
 
     @property
     def rejoin_needed(self) -> bool:
-        """True if it is anything but settled."""
+        """True if a join, reconciliation or acknowledgement is needed or in progress."""
         return self._state not in (MemberState.STABLE, MemberState.UNSUBSCRIBED)
 
     @property
@@ -152,23 +154,23 @@ class ConsumerMembership:
 
     @property
     def leaving(self) -> bool:
-        """True if `leave` or `close` is under way."""
+        """True while `leave` or `close` is in progress."""
         return self._state in LEAVES and not self._stale
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """Topics whose metadata `on_metadata` has to tell."""
+        """Topics that `on_metadata` must report."""
         return self._topics | self._parts.topics
 
     @property
     def unresolved_topic_ids(self) -> frozenset[UUID]:
-        """Topics that are assigned (by a pattern, say) whose names metadata has yet to tell."""
+        """Assigned topics (such as matches of a pattern) whose names are not known yet."""
         return self._parts.unresolved
 
     # what it wants
 
     def next_step(self, now: float) -> Step | None:
-        """The next thing to do, or None for now; each is handed out once."""
+        """The next step, or None for now. Each step is returned once."""
         if self._state in IN_GROUP and self._poll.expired(now):
             self._on_poll_expired()
         self._settle(now)
@@ -183,7 +185,7 @@ class ConsumerMembership:
         return self._next_callback()
 
     def next_wakeup(self, now: float) -> float | None:
-        """Loop time to ask `next_step` again at the latest; None: only after something is told."""
+        """Latest loop time to call `next_step` again; None: only after the next input."""
         times = []
         if self._may_search:
             times.append(self._pace.search_at)
@@ -193,7 +195,7 @@ class ConsumerMembership:
             times.append(self._poll.expires_at)
         return min(times) if times else None
 
-    # told by the network
+    # inputs from the network
 
     def on_response(self, kind: str, response: Response, now: float) -> None:
         """A heartbeat was answered."""
@@ -211,7 +213,7 @@ class ConsumerMembership:
         self._settle(now)
 
     def on_error(self, kind: str, error: KafkaError, now: float) -> None:
-        """A heartbeat, or the search for the coordinator, came to nothing."""
+        """A heartbeat or the coordinator lookup failed."""
         if kind == FIND_COORDINATOR:
             self._pace.searching = False
             self._on_coordinator_not_found(error, now)
@@ -220,20 +222,20 @@ class ConsumerMembership:
         self._settle(now)
 
     def on_coordinator(self, now: float) -> None:
-        """The coordinator is known."""
+        """The coordinator was found."""
         self._pace.coordinator = True
         self._pace.searching = False
 
     def on_coordinator_lost(self, now: float) -> None:
-        """The coordinator is gone, or another one now; it does not harm the membership."""
+        """The coordinator is gone or has changed; the membership is not affected."""
         self._pace.coordinator = False
 
     def on_metadata(self, topics: Mapping[str, TopicLayout], now: float) -> None:
-        """The metadata of topics: the names of what is assigned."""
+        """New metadata of topics arrived, with the names of assigned topics."""
         self._parts.on_metadata(topics)
         self._settle(now)
 
-    # told by the application
+    # inputs from the application
 
     def on_subscription(
         self,
@@ -243,12 +245,12 @@ class ConsumerMembership:
         pattern: str | None = None,
         matches: Callable[[str], bool] | None = None,
     ) -> None:
-        """What it subscribes to: join, or tell it at once.
+        """The application subscribes: join, or send the new subscription at once.
 
         Args:
-            topics: Names; of a pattern that the client resolves, those that match so far.
-            pattern: RE2, resolved by the broker.
-            matches: Of no use here.
+            topics: Names; for a pattern that the client resolves, the current matches.
+            pattern: A pattern that the broker resolves (RE2).
+            matches: Not used.
         """
         if self._closing:
             raise IllegalStateError("the membership is closed, or about to be")
@@ -257,7 +259,7 @@ class ConsumerMembership:
         if self._state is MemberState.UNSUBSCRIBED:
             self._join()
         elif self._state in ENDED:
-            # Told again what it was told before, it would only fail again.
+            # With the same subscription it would only fail again.
             self._rejoin = self._rejoin or changed or self._state is not MemberState.FATAL
         elif changed:
             self._pace.hasten()
@@ -279,7 +281,7 @@ class ConsumerMembership:
         self._settle(now)
 
     def on_assigned(self, now: float) -> None:
-        """The listener of an `Assign` has completed: the change is made, and is acknowledged."""
+        """The listener of an `Assign` has completed: the change is done and is acknowledged."""
         if self._parts.on_assigned():
             self._acknowledge(now)
         self._settle(now)
@@ -295,12 +297,12 @@ class ConsumerMembership:
         raise IllegalStateError("the broker assigns in the consumer protocol") from error
 
     def request_rejoin(self, reason: str, now: float) -> None:
-        """A rebalance is the coordinator's to begin, in this protocol; ask it for news at once."""
+        """Send a heartbeat at once: in this protocol only the coordinator starts a rebalance."""
         logger.debug("%s was asked for a rebalance: %s", self, reason)
         self._hasten()
 
     def retry(self, now: float) -> None:
-        """Join again after a `Fail`, or fail again where that would take another's place."""
+        """Rejoin after a `Fail`, or fail again where that would take another member's place."""
         error, self._last_failure = self._last_failure, None
         if self._state is not MemberState.FATAL or self._rejoin:
             return
@@ -311,17 +313,17 @@ class ConsumerMembership:
         self._settle(now)
 
     def leave(self, reason: str, now: float) -> None:
-        """Give everything back, and leave; a static member is expected back (as in Java)."""
+        """Revoke all partitions and leave; a static member is expected back (as in Java)."""
         self._begin_leaving(reason, now, stay=None)
         self._topics, self._pattern = frozenset(), None
         self._rejoin = False
 
     def close(self, now: float, stay: bool | None = None) -> None:
-        """Give everything back, and end.
+        """Revoke all partitions and end.
 
         Args:
-            stay: A static member says that it will be back within its session, another says
-                nothing. None: static members stay.
+            stay: Stay in the group: a static member announces that it will return within its
+                session, another member sends nothing. None: static members stay.
         """
         self._closing = True
         self._rejoin = False
@@ -337,10 +339,10 @@ class ConsumerMembership:
     def on_commit_error(
         self, error: KafkaError, now: float, sent: CommitIdentity | None = None
     ) -> None:
-        """A commit was refused: whether this is a member still, or in which epoch, the coordinator
-        tells with the next heartbeat, so ask it at once.
+        """The coordinator rejected a commit: send a heartbeat at once, because its response shows
+        the membership and its epoch.
 
-        Upon StaleMemberEpochError commit again, as `commit_identity` says then.
+        After StaleMemberEpochError, commit again with the new `commit_identity`.
         """
         if isinstance(error, NotCoordinatorForGroupError | GroupCoordinatorNotAvailableError):
             self.on_coordinator_lost(now)
@@ -351,11 +353,11 @@ class ConsumerMembership:
         """The identity of this member, for transactions; its generation is the member epoch."""
         return self._standing.metadata
 
-    # inside: what it wants
+    # internal: steps
 
     @property
     def _has_to_tell(self) -> bool:
-        """True if a heartbeat is wanted, now or later."""
+        """True if a heartbeat is needed, now or later."""
         if self._state is MemberState.PREPARE_LEAVING:
             return self._standing.known and self._standing.inside
         leaves = self._state is MemberState.LEAVING and self._standing.known
@@ -374,7 +376,7 @@ class ConsumerMembership:
         if self._state is MemberState.LEAVING:
             return self._standing.farewell(now)
         if self._state is MemberState.ACKNOWLEDGING:
-            # Whether it arrives or not: if not, the next one says it again.
+            # Even if it does not arrive: the next one says it again.
             self._to(MemberState.STABLE if self._parts.reconciled else MemberState.RECONCILING)
         elif self._state is MemberState.JOINING and self._rebalancing_since is None:
             self._rebalancing_since = now
@@ -383,14 +385,14 @@ class ConsumerMembership:
     def _next_callback(self) -> Step | None:
         if self._state in IN_GROUP:
             return self._parts.next_of_change()
-        # What could be given back was given back before LEAVING.
+        # All partitions that could be revoked were revoked before LEAVING.
         kept = self._state is MemberState.PREPARE_LEAVING and self._standing.inside
         step = self._parts.release(lost=not kept)
         if isinstance(step, Lost):
             self.counters.lost += 1
         return step
 
-    # inside: what heartbeats come to
+    # internal: outcomes of heartbeats
 
     def _on_heartbeat(
         self, sent: Sent, response: ConsumerGroupHeartbeatResponse, now: float
@@ -399,7 +401,7 @@ class ConsumerMembership:
         if sent.leaves:
             standing.known = False
             return
-        # Learnt even by one who leaves meanwhile: in v0 it could not say otherwise who leaves.
+        # Also while leaving: in v0 the member needs this id to leave.
         standing.on_named(response.member_id)
         self._pace.on_answered(response.heartbeat_interval_ms / 1000)
         self.counters.heartbeats += 1
@@ -408,12 +410,12 @@ class ConsumerMembership:
         if sent.era != standing.era or not (in_group or self._state is MemberState.PREPARE_LEAVING):
             return
         if response.member_epoch <= 0:
-            self._pace.on_failed(now)  # no member yet, whatever that means: ask again, slowly
+            self._pace.on_failed(now)  # an epoch of a non-member: retry slowly
             return
         standing.epoch = response.member_epoch
         self._last_failure = None
         if not in_group:
-            return  # what it is to own now does not matter any more
+            return  # its target no longer matters
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
             if self._parts.on_target((one.topic_id, n) for one in topics for n in one.partitions):
@@ -451,7 +453,7 @@ class ConsumerMembership:
                 self._pace.on_failed(now)  # not in circles at full speed
             self._on_fenced(error)
         elif what is Verdict.FATAL:
-            # Whoever may not join, or whose place another took, has nothing to leave.
+            # A member that may not join, or was replaced by another, has nothing to leave.
             if answered and (sent.joins or isinstance(error, FencedInstanceIdError)):
                 self._standing.known = False
             self._on_fatal(error)
@@ -476,13 +478,13 @@ class ConsumerMembership:
         explained = explain(error, self.options, self._pattern)
         logger.error("%s: %s", self, explained)
         if self._state not in IN_GROUP:
-            self._standing.known = False  # it leaves anyway: only it cannot say so
+            self._standing.known = False  # it leaves anyway, without a heartbeat
             return
         self._end_membership()
         self._to(MemberState.FATAL)
         self._failure = self._last_failure = explained
 
-    # inside: transitions
+    # internal: transitions
 
     def _to(self, state: MemberState) -> None:
         if state not in FOLLOWING[self._state]:
@@ -491,7 +493,7 @@ class ConsumerMembership:
         self._state = state
 
     def _settle(self, now: float) -> None:
-        """Move on where nothing has to be waited for."""
+        """Make all transitions that need not wait."""
         before = None
         while self._state is not before:
             before = self._state
@@ -521,7 +523,7 @@ class ConsumerMembership:
         self._pace.hasten()
 
     def _end_membership(self) -> None:
-        """Nothing that was so far counts any more, but for what the application still holds."""
+        """End the membership; only the partitions that the application still holds remain."""
         if self._state in IN_GROUP and self._state is not MemberState.STABLE:
             self.counters.failed_rebalances += 1
         self._standing.end()

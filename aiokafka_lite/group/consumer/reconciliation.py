@@ -29,7 +29,7 @@ _Callback = TypeVar("_Callback", Revoke, Lost, Assign)
 
 
 class Reconciliation:
-    """What one application holds, and the way of it to what its member is to own."""
+    """The partitions one application holds, and their changes towards the target."""
 
     def __init__(self) -> None:
         self._book = AssignmentBook()
@@ -37,7 +37,7 @@ class Reconciliation:
         self._callback: Revoke | Lost | Assign | None = None  # its listener runs
         self._given: frozenset[TopicIdPartition] = frozenset()  # by a change not yet owned
         self.held: frozenset[TopicPartition] = frozenset()
-        """What the application holds; what is taken from it, until its listener is through."""
+        """The partitions that the application holds, including those whose listener still runs."""
 
     @property
     def running(self) -> bool:
@@ -51,7 +51,7 @@ class Reconciliation:
 
     @property
     def reconciled(self) -> bool:
-        """True if the member owns what it shall own."""
+        """True if the member owns its target."""
         return self._book.reconciled
 
     @property
@@ -83,7 +83,7 @@ class Reconciliation:
     # the target
 
     def on_target(self, partitions: Iterable[TopicIdPartition]) -> bool:
-        """The coordinator told what the member shall own; whether that is another target."""
+        """The coordinator sent a target; True if it is a new one."""
         number = self._book.target.number
         self._book.on_target(partitions)
         return self._book.target.number != number
@@ -96,7 +96,7 @@ class Reconciliation:
         """Begin the next change, unless one is under way or it waits for metadata.
 
         Returns:
-            Whether it is through already: it was nothing new, and is to be acknowledged only.
+            True if the change is done already: nothing is new, and it only needs acknowledging.
         """
         if self._callback is not None or self._change is not None:
             return False
@@ -118,7 +118,7 @@ class Reconciliation:
         self._change = None
 
     def end(self) -> None:
-        """The membership is over: nothing is owned, although the application may hold it yet."""
+        """The membership ended: nothing is owned, though the application may still hold it."""
         self._change = None
         self._given = frozenset()
         self._book.clear()
@@ -160,7 +160,7 @@ class Reconciliation:
         self.held -= self._take(Lost).partitions
 
     def on_assigned(self) -> bool:
-        """The listener of an `Assign` has completed; whether its change is made by that."""
+        """The listener of an `Assign` has completed; True if that completes its change."""
         self._take(Assign)
         change, self._change = self._change, None
         if change is None:

@@ -1,8 +1,8 @@
-"""The heartbeats of the consumer protocol, which tell only what has changed (KIP-848). Sans-IO.
+"""The heartbeats of the consumer protocol, which carry only changes (KIP-848). Sans-IO.
 
-The first heartbeat of a membership tells everything; later ones leave out what the coordinator
-knows. When an answer is lost, nobody knows what it knows: the next one tells everything again, upon
-which the coordinator also repeats the assignment.
+The first heartbeat of a membership sends everything; later ones omit what the coordinator knows.
+When a response is lost, the coordinator's knowledge is uncertain: the next heartbeat sends
+everything again, and the coordinator then repeats the assignment.
 
 Source: ConsumerGroupHeartbeatRequest.json; ConsumerHeartbeatRequestManager of Kafka's Java client.
 """
@@ -37,7 +37,7 @@ _UNCHANGED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the coordinator was told last."""
+    """The fields that the last heartbeats sent to the coordinator."""
 
     topics: frozenset[str]
     pattern: str
@@ -62,7 +62,7 @@ class Heartbeats:
         self._rebalance_timeout_ms = min(round(seconds * 1000), 0x7FFFFFFF)
 
     def forget(self) -> None:
-        """The coordinator may not know what it was told: tell everything."""
+        """The coordinator may have missed a heartbeat: send everything."""
         self._told = None
 
     def heartbeat(
@@ -125,7 +125,7 @@ class Heartbeats:
                 instance_id=options.group_instance_id,
             )
 
-        # Nobody can leave under an id that the broker made and did not tell.
+        # A member cannot leave with a broker-made id that it never received.
         return self._send(request_for, 0 if member_id else OWN_MEMBER_IDS_FROM)
 
     def _id(self, member_id: str, version: int) -> str:

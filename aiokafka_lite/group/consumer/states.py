@@ -19,17 +19,17 @@ class MemberState(Enum):
     FENCED = "fenced"  # the coordinator does not know it; joins when the listener is through
     PREPARE_LEAVING = "prepare leaving"  # leaves when the listener is through
     LEAVING = "leaving"  # says so
-    FATAL = "fatal"  # an error that does not pass by itself
+    FATAL = "fatal"  # a lasting error
     STALE = "stale"  # left, since the application did not poll; joins at the next poll
 
 
 _S = MemberState
 
 IN_GROUP: Final = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
-"""The states of one who is a member, or is about to be."""
+"""The states of a member in the group, or about to join."""
 
 LEAVES: Final = frozenset({_S.PREPARE_LEAVING, _S.LEAVING})
-"""The states of one who is about to go."""
+"""The states of a member that is about to leave."""
 
 ENDED: Final = LEAVES | {_S.FATAL}
 """The states from which only the application leads back into the group."""

@@ -1,7 +1,7 @@
-"""What a member of the consumer protocol shall own, and what it owns (KIP-848): sans-IO.
+"""The target assignment of a consumer-protocol member, and what it owns (KIP-848). Sans-IO.
 
-The coordinator tells a whole target by topic ids, as often as it changes; a member makes it its own
-in changes, one at a time, and acknowledges what it owns then.
+The coordinator sends a whole target by topic ids whenever it changes. The member applies it in
+changes, one at a time, and acknowledges what it owns after each.
 
 Non-obvious:
 - Ids that the metadata does not know yet are left out of a change, which is acknowledged as far as
@@ -9,8 +9,8 @@ Non-obvious:
 - Each target has a number of its own. When one comes that says what is owned already, after
   another that said something else, it still has to be acknowledged: the coordinator cannot know
   that the one between was never begun.
-- A topic that was deleted and made anew has another id: its partitions are given back and given
-  out again, although their names are the same, since no position in the old one holds.
+- A recreated topic has another id: its partitions are revoked and assigned again under the same
+  names, because positions in the old topic are not valid.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AssignmentBook:
         )
 
     def on_target(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """The coordinator told what this member shall own."""
+        """The coordinator sent a new target."""
         wanted = frozenset(partitions)
         if self.target is _NONE or wanted != self.target.partitions:
             self.target = LocalAssignment(self.target.number + 1, wanted)
