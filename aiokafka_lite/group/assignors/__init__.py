@@ -1,5 +1,5 @@
-"""Assignors of the classic protocol: who of a group gets which partition.
+"""Assignors of the classic protocol: which member of a group gets which partitions.
 
-Each is a plain function of the members' subscriptions and of the topics' layouts, with the outcome
-of Java's class of the same name, inside of a thin shell that speaks bytes (`abstract`).
+Each is a pure function of the members' subscriptions and the topics' layouts, with the result of
+Java's class of the same name, in a thin wrapper that encodes and decodes bytes (`interface`).
 """

@@ -1,7 +1,7 @@
-"""The cooperative sticky assignor: sticky, and members keep what they have while they rebalance.
+"""The cooperative sticky assignor: sticky, and members keep their partitions while they rebalance.
 
-What is to go from one member to another is given to nobody at first: its owner sees that it is
-gone, gives it back and joins again, and only then the other gets it (KIP-429).
+A partition that moves between members is assigned to neither at first. Its owner revokes it and
+rejoins, and only then the new owner gets it (KIP-429).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CooperativeStickyAssignor", "cooperative_sticky_assignment"]
 
 
 def cooperative_sticky_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
-    """Divide the partitions stickily, and leave out those that have to be given back first."""
+    """Assign the partitions stickily, without those that must be revoked first."""
     claims = {
         member_id: Claim(member.owned, _generation(member)) for member_id, member in members.items()
     }
@@ -41,7 +41,7 @@ def cooperative_sticky_assignment(members: Subscriptions, topics: TopicLayouts) 
 
 
 def _moving(members: Subscriptions, assigned: Assigned) -> dict[TopicPartition, str]:
-    """Partitions that are new to one member while another has to give them back."""
+    """Partitions that are new to one member while another must revoke them."""
     owned = {member_id: frozenset(member.owned) for member_id, member in members.items()}
     given_back = {
         partition
@@ -57,7 +57,7 @@ def _moving(members: Subscriptions, assigned: Assigned) -> dict[TopicPartition, 
 
 
 def _generation(member: Subscription) -> int:
-    """When a member received what it owns; in its user data before Kafka 3.5 (KIP-792)."""
+    """The generation of a member's owned partitions; in user data before Kafka 3.5 (KIP-792)."""
     if member.generation > NO_GENERATION:
         return member.generation
     if member.user_data is None or len(member.user_data) < INT32.size:
@@ -67,7 +67,7 @@ def _generation(member: Subscription) -> int:
 
 
 class CooperativeStickyAssignor(NativeAssignor):
-    """Java's CooperativeStickyAssignor. Without any eager assignor beside it, it is cooperative."""
+    """Java's CooperativeStickyAssignor; cooperative if used without an eager assignor."""
 
     name: ClassVar[str] = "cooperative-sticky"
     rebalance_protocols: ClassVar[frozenset[RebalanceProtocol]] = frozenset(
@@ -79,7 +79,7 @@ class CooperativeStickyAssignor(NativeAssignor):
         self._generation = NO_GENERATION
 
     def user_data(self) -> bytes | None:
-        """The generation of the last assignment, for leaders that read no newer subscription."""
+        """The generation of the last assignment, for leaders that read older subscriptions only."""
         return INT32.pack(self._generation)
 
     def remember(self, partitions: tuple[TopicPartition, ...], generation: int) -> None:

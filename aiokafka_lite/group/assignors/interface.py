@@ -1,4 +1,4 @@
-"""What all assignors share: their shell, and the choice of a rebalance protocol."""
+"""The interface of all assignors, and the choice of a rebalance protocol."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ Subscriptions: TypeAlias = Mapping[str, Subscription]
 """By member id."""
 
 TopicLayouts: TypeAlias = Mapping[str, TopicLayout]
-"""By name; topics that do not exist are left out."""
+"""By name; topics that do not exist are omitted."""
 
 Assigned: TypeAlias = dict[str, list[TopicPartition]]
-"""By member id, all of them."""
+"""By member id, for all members."""
 
 
 class LeadingAssignor(Assignor, Protocol):
-    """All of an assignor: what a member needs, and what its leader does."""
+    """A complete assignor: the part of a member, and the part of the leader."""
 
     def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
-        """Divide the partitions among the members.
+        """Assign the partitions to the members.
 
         Args:
-            members: All of the group's generation.
-            topics: At least every topic that one of them subscribes to, if it exists.
+            members: All members of the generation.
+            topics: At least every existing topic that a member subscribes to.
 
         Returns:
-            By member id, of all of them, what `on_assignment` reads.
+            The bytes for `on_assignment`, by member id, for all members.
 
         Raises:
             KafkaProtocolError: A member's subscription cannot be read.
@@ -63,7 +63,7 @@ class LeadingAssignor(Assignor, Protocol):
 
 
 class NativeAssignor(abc.ABC):
-    """The shell around one of Java's assignors. One instance belongs to one member."""
+    """Base class of the built-in assignors. One instance belongs to one member."""
 
     name: ClassVar[str]
     rebalance_protocols: ClassVar[frozenset[RebalanceProtocol]] = frozenset(
@@ -77,19 +77,19 @@ class NativeAssignor(abc.ABC):
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the leader is to know of this member."""
+        """This member's encoded subscription, for the leader."""
         return write_subscription(
             Subscription(tuple(topics), tuple(owned), generation, rack, self.user_data())
         )
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Read what the leader has assigned, and remember it."""
+        """Decode the leader's assignment and remember it."""
         partitions = read_assignment(assignment).partitions
         self.remember(partitions, generation)
         return partitions
 
     def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
-        """Divide the partitions among the members; see `LeadingAssignor`."""
+        """Assign the partitions to the members; see `LeadingAssignor`."""
         subscriptions = {
             member.member_id: read_subscription(member.subscription, member.instance_id)
             for member in members
@@ -102,24 +102,25 @@ class NativeAssignor(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def divide(members: Subscriptions, topics: TopicLayouts) -> Assigned:
-        """The assignor proper: its outcome depends on nothing else."""
+        """Compute the assignment; a pure function."""
 
     def user_data(self) -> bytes | None:
-        """What the assignor adds to the subscription; None: nothing."""
+        """The assignor's user data in the subscription, or None."""
         return None
 
     def remember(self, partitions: tuple[TopicPartition, ...], generation: int) -> None:  # noqa: B027
-        """Keep what the next `user_data` will tell; most keep nothing."""
+        """Keep the data for the next `user_data`; most assignors keep nothing."""
 
 
 def choose_rebalance_protocol(assignors: Iterable[Assignor]) -> RebalanceProtocol:
     """The best rebalance protocol that all of a member's assignors support.
 
-    All or nothing: the group chooses one of them only after its members have joined, which is too
-    late to give partitions back.
+    All must support it: the group chooses an assignor only after its members have joined, which is
+    too late to revoke partitions.
 
     Raises:
-        KafkaConfigurationError: There are none, they have none in common, or share a name.
+        KafkaConfigurationError: There are no assignors, they have no protocol in common, or two
+            share a name.
     """
     names: set[str] = set()
     common = set(RebalanceProtocol)
@@ -137,7 +138,7 @@ def choose_rebalance_protocol(assignors: Iterable[Assignor]) -> RebalanceProtoco
 
 
 def member_order(members: Subscriptions) -> list[str]:
-    """Member ids in the order in which they are served.
+    """Member ids in the order in which they receive partitions.
 
     Static members come first, by their instance id: they keep their partitions over a restart,
     which gives them new member ids (KIP-345).

@@ -1,4 +1,4 @@
-"""Racks of members and of replicas: when they matter, and what matches (KIP-881)."""
+"""Racks of members and replicas: when they matter, and which match (KIP-881)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Racks:
         self._members_in = Counter(self.rack_of.values())
 
     def of(self, partition: TopicPartition) -> frozenset[str]:
-        """Racks with a replica of a partition."""
+        """The racks with a replica of a partition."""
         racks = self._topics[partition.topic].racks
         return racks[partition.partition] if racks else NOWHERE
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """True if the member has a rack, and no replica of the partition is there."""
+        """True if the member has a rack without a replica of the partition."""
         rack = self.rack_of.get(member_id)
         return rack is not None and rack not in self.of(partition)
 

@@ -57,11 +57,11 @@ class _Topic:
 
     @property
     def exhausted(self) -> bool:
-        """True if all partitions are given."""
+        """True if all partitions are assigned."""
         return not self._left
 
     def room(self, member_id: str) -> int:
-        """How many more the member may get; the extras go to whoever comes first."""
+        """How many more partitions the member may get; extras go to the first members."""
         most = self._share + 1 if self._extras else self._share
         return max(0, most - self._given.get(member_id, 0))
 

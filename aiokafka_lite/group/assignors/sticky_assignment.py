@@ -1,4 +1,4 @@
-"""The sticky assignor: even first, and as little as possible moves.
+"""The sticky assignor: balanced first, then with as few moves as possible.
 
 Eager: its members give everything back before they join. So what a member held is not among the
 owned partitions of its subscription but in its user data, with the generation in which it was

@@ -1,4 +1,4 @@
-"""Who of a sticky group held what before, as its members claim (KIP-341).
+"""Which partitions the members of a sticky group held before, by their claims (KIP-341).
 
 Members may contradict each other: one that missed a rebalance still claims what others were given
 since. The later generation is right. Two claims of the same generation cannot both be right, so
@@ -44,7 +44,7 @@ class Claims:
 
 
 def settle_claims(claims: Mapping[str, Claim], topics: TopicLayouts) -> Claims:
-    """Put claims right; partitions that do not exist (any more) are left out."""
+    """Resolve conflicting claims; partitions that do not exist are omitted."""
     latest = max((claim.generation for claim in claims.values()), default=-1)
     holder: dict[TopicPartition, str] = {}
     contested: set[TopicPartition] = set()

@@ -130,7 +130,7 @@ class UnevenDivision:
         }
 
     def _keep_what_was_held(self) -> bool:
-        """Book what members held and still may have; whether somebody loses something."""
+        """Assign what members held and still may have; True if a member loses a partition."""
         somebody_loses = False
         for member_id, partitions in self._claims.held.items():
             rank = self._rank_of[member_id]
@@ -171,7 +171,7 @@ class UnevenDivision:
         return True
 
     def _even_out(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions, again and again, as long as that helps; whether any has moved.
+        """Move partitions while that improves the balance; True if any partition moved.
 
         Each move takes from a member and gives to one that has at least two fewer, so it ends.
         """
