@@ -176,7 +176,7 @@ class Fail:
 Step: TypeAlias = Send | FindCoordinator | Revoke | Lost | Assign | Elect | Fail
 
 
-# --- what is told and read
+# --- data of the machines
 
 
 class TopicLayout(NamedTuple):

@@ -80,7 +80,7 @@ class EvenDivision:
     def _deal_by_racks(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Deal out what has a taker in its rack; what has none is left."""
         left: list[TopicPartition] = []
-        # Counts by rack tell at once that nobody is there, without a walk over all members.
+        # Counts by rack show an empty rack at once, without a walk over all members.
         hungry_in = Counter(self._racks.rack_of.get(each) for each in self._hungry)
         turn = 0
         for partition in free:
@@ -112,7 +112,7 @@ class EvenDivision:
         return -1
 
     def _deal(self, free: Sequence[TopicPartition]) -> None:
-        """Deal out all that is left: in turn until nobody is hungry, then one to each."""
+        """Deal out the rest: in turn until all members have `least`, then one more to each."""
         hungry = deque(self._hungry)
         at_least = deque(self._at_least)
         for partition in free:

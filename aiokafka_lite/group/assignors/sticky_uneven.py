@@ -48,7 +48,7 @@ class _Poorest:
         heappush(self._heap, self._wealth[rank])
 
     def find(self) -> int | None:
-        """Its rank; None if there is nobody."""
+        """The rank of the poorest member; None if there are no members."""
         heap, wealth = self._heap, self._wealth
         while heap:
             rank = heap[0] % len(wealth)
@@ -94,7 +94,7 @@ class UnevenDivision:
         # By topic, the first one with the same readers: they share what is found about these.
         self._like = {name: first.setdefault(tuple(each), name) for name, each in readers.items()}
         self._wealth = list(range(len(self._ids)))  # see `_Poorest`
-        # Sets that keep the order in which partitions came, which Java's lists tell.
+        # Ordered sets: they keep the order of assignment, as Java's lists do.
         self._held: list[dict[TopicPartition, None]] = [{} for _ in self._ids]
         self._owner: dict[TopicPartition, int] = {}
         self._moves = Moves()
@@ -116,7 +116,7 @@ class UnevenDivision:
             return len(self._readers[topic]) >= 2
 
         before = [dict(held) for held in self._held]
-        # Who shares no topic with anybody neither gains nor loses by what the others do.
+        # A member that shares no topic with another is not affected by the others.
         sharing = [rank for rank, names in enumerate(self._topics_of) if any(map(shared, names))]
         if not somebody_loses:  # perhaps it is enough to move what nobody held before
             self._even_out([partition for partition in free if shared(partition.topic)])
@@ -162,7 +162,7 @@ class UnevenDivision:
                 for rank in self._readers[partition.topic]
                 if not self._racks.mismatch(self._ids[rank], partition)
             )
-            # Not among `_heaps_of`: nobody shrinks while partitions are dealt.
+            # Not among `_heaps_of`: no member shrinks while partitions are dealt.
             poorest = self._poorest_in_racks[key] = _Poorest(fitting, self._wealth)
         taker = poorest.find()
         if taker is None:

@@ -58,4 +58,4 @@ ACTIVE: Final = frozenset({_S.PREPARING, _S.JOINING, _S.ELECTING, _S.SYNCING}) |
 """It is in the group or on its way: it wants a coordinator, and polls."""
 
 BEATING: Final = ACTIVE | {_S.LEAVING}
-"""It heartbeats, if it is in a generation and no JoinGroup or SyncGroup is under way."""
+"""States with heartbeats, if it is in a generation and no JoinGroup or SyncGroup is in flight."""

@@ -67,17 +67,17 @@ class Reconciliation:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics of what is owned and shall be, as far as their names are known."""
+        """Topics of the owned partitions and of the target whose names are known."""
         return self._book.topics
 
     @property
     def topic_ids(self) -> frozenset[UUID]:
-        """Topics of what is owned and shall be."""
+        """Topic ids of the owned partitions and of the target."""
         return self._book.topic_ids
 
     @property
     def unresolved(self) -> frozenset[UUID]:
-        """Those of what shall be owned whose names are not known."""
+        """Topic ids of the target whose names are not known."""
         return self._book.unresolved
 
     # the target
@@ -93,7 +93,7 @@ class Reconciliation:
         self._book.on_metadata(topics)
 
     def maybe_begin(self) -> bool:
-        """Begin the next change, unless one is under way or it waits for metadata.
+        """Begin the next change, unless one is in progress or it waits for metadata.
 
         Returns:
             True if the change is done already: nothing is new, and it only needs acknowledging.

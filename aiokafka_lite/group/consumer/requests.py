@@ -57,7 +57,7 @@ class Heartbeats:
         self._own_id = own_id
         self._told: _Told | None = None
         timeout = options.rebalance_timeout
-        # As Java: whoever may be silent for so long may take as long to give partitions back.
+        # As in Java: a member that need not poll for this long may take as long to revoke.
         seconds = options.max_poll_interval if timeout is None else timeout
         self._rebalance_timeout_ms = min(round(seconds * 1000), 0x7FFFFFFF)
 
@@ -73,7 +73,7 @@ class Heartbeats:
         pattern: str | None,
         owned: LocalAssignment,
     ) -> Send:
-        """A heartbeat that joins (epoch 0) or goes on; all that it tells counts as told.
+        """A heartbeat that joins (epoch 0) or continues; its fields count as sent.
 
         Args:
             member_id: As the coordinator told it; "" before that.

@@ -67,7 +67,7 @@ class Change:
 
     @property
     def is_nothing_new(self) -> bool:
-        """Whether only the number of the target changes."""
+        """True if only the number of the target changes."""
         return not self.revoked and not self.added
 
 
@@ -87,7 +87,7 @@ class AssignmentBook:
 
     @property
     def unresolved(self) -> frozenset[UUID]:
-        """Topics of the target whose names the metadata does not tell."""
+        """Topic ids of the target whose names are not known."""
         return frozenset(
             topic_id for topic_id, _ in self.target.partitions if topic_id not in self._topic_names
         )
@@ -114,7 +114,7 @@ class AssignmentBook:
             self.target = LocalAssignment(self.target.number + 1, wanted)
 
     def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
-        """The names of ids; those of topics that are not told of stay known."""
+        """Learn the names of topic ids; names of topics not in `topics` stay known."""
         told: dict[UUID, str] = {}
         for name, layout in topics.items():
             if layout.topic_id is not None:
@@ -151,6 +151,6 @@ class AssignmentBook:
         self._names = change.names
 
     def clear(self) -> None:
-        """The member owns nothing, and is to own nothing that it knows of."""
+        """Reset: the member owns nothing and has no target."""
         self.target = self.current = _NONE
         self._names = {}
