@@ -1,12 +1,12 @@
-"""The embedded broker: a Kafka in the process, with faults on demand, for any client's tests.
+"""The embedded broker: an in-process Kafka with fault injection, for the tests of any client.
 
-- `FakeCluster`: brokers on loopback; `control` makes their requests go wrong;
-- `VirtualClock`: a time that stands still until the test moves it;
-- `ApiKey`, `CoordinatorType`, `Operation`, `Resource`: Kafka's numbers by name;
-- `tampering`: ready-made ways to damage a response's bytes;
-- `apis`: what is served, one module an API.
+- `FakeCluster`: brokers on loopback; its `control` method injects faults;
+- `VirtualClock`: a clock that advances only when the test advances it;
+- `ApiKey`, `CoordinatorType`, `Operation`, `Resource`: Kafka's protocol numbers by name;
+- `tampering`: ready-made functions that corrupt an encoded response;
+- `apis`: the request handlers, one module per API.
 
-It stands on the protocol and record rooms alone and knows nothing of the clients.
+It depends only on the protocol and record packages, never on the clients.
 """
 
 from aiokafka_lite.protocol.registry import ApiKey

@@ -1,8 +1,8 @@
-"""The time that brokers go by: the machine's, or one that a test moves by hand.
+"""The brokers' clock: the system clock, or one that a test advances.
 
-What follows the clock: log append times, sessions of group members, rebalances, transactions that
-are left open, the expiry of offsets and producer ids, retention. What does not: a fetch's
-`max_wait_ms` and the delays of faults, which a client outside waits for in its own time.
+The clock governs log append times, group member sessions, rebalances, transaction timeouts, the
+expiry of offsets and producer ids, and retention. It does not govern a fetch's `max_wait_ms` or
+the delays of faults, because the client waits for those in real time.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ FEW_TIMERS: Final = 100
 
 
 class Timer(ABC):
-    """A call that is due later."""
+    """A scheduled call."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Let it never happen; nothing if it has, or was cancelled before."""
+        """Cancel the call; does nothing if it has run or was cancelled before."""
 
 
 class Clock(ABC):
-    """Tells the time, and calls back when some has passed.
+    """Source of time and timers.
 
     Attributes:
-        failures: What callbacks raised where there was nobody to raise it to;
-            `FakeCluster.failures` tells them.
+        failures: Exceptions from callbacks without a caller to receive them;
+            `FakeCluster.failures` reports them.
     """
 
     def __init__(self) -> None:
@@ -42,18 +42,18 @@ class Clock(ABC):
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the current time in milliseconds since the epoch."""
 
     @abstractmethod
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` in `delay` seconds, in the cluster's own loop."""
+        """Call `callback` after `delay` seconds in the cluster's event loop."""
 
     def begin(self) -> None:  # noqa: B027 (not every clock needs a loop)
-        """The cluster starts, in the running loop."""
+        """Start timers in the running loop; called when the cluster starts."""
 
     @abstractmethod
     def close(self) -> None:
-        """Cancel every timer: the cluster stops."""
+        """Cancel every timer; called when the cluster stops."""
 
 
 class _SystemTimer(Timer):
@@ -85,9 +85,9 @@ class _SystemTimer(Timer):
 
 
 class SystemClock(Clock):
-    """The machine's own time; timers are those of the event loop that the cluster runs in.
+    """The system clock; its timers run in the cluster's event loop.
 
-    They wait for `begin`: who only looks at a cluster that does not run may set some, too.
+    Timers set before `begin` wait for it: inspecting a stopped cluster may set some.
     """
 
     def __init__(self) -> None:
@@ -126,14 +126,14 @@ class _VirtualTimer(Timer):
 
 
 class VirtualClock(Clock):
-    """A time that stands still until it is advanced.
+    """A clock that stands still until it is advanced.
 
-    Through `FakeCluster.advance` it is moved in the cluster's own loop, from any thread.
+    `FakeCluster.advance` advances it in the cluster's loop and may be called from any thread.
 
     Args:
-        start_ms: Where it begins, in ms since the epoch; by default at the machine's time, which
-            clients stamp their records with: Kafka refuses those that are an hour ahead of it
-            (`message.timestamp.after.max.ms`).
+        start_ms: Initial time in ms since the epoch. The default is the system time, because
+            clients timestamp their records with it and Kafka rejects records that are an hour
+            ahead of the broker (`message.timestamp.after.max.ms`).
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
@@ -141,9 +141,9 @@ class VirtualClock(Clock):
         if start_ms is None:
             start_ms = time.time_ns() // 1_000_000
         self._now = start_ms / 1000  # seconds since the epoch
-        self._order = itertools.count()  # timers of one instant run in the order they were set
+        self._order = itertools.count()  # timers due at the same time run in order of creation
         self._timers: list[tuple[float, int, _VirtualTimer]] = []
-        self._swept_at = FEW_TIMERS  # how many there may be before the cancelled ones go
+        self._swept_at = FEW_TIMERS  # sweep cancelled timers beyond this count
 
     def now_ms(self) -> int:
         return round(self._now * 1000)
@@ -151,7 +151,7 @@ class VirtualClock(Clock):
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         timer = _VirtualTimer(callback)
         if len(self._timers) >= self._swept_at:
-            # Each heartbeat leaves one, and nothing falls due while the time stands still.
+            # Each heartbeat leaves a cancelled timer, and none falls due while time stands still.
             self._timers = [entry for entry in self._timers if entry[2].callback is not None]
             heapq.heapify(self._timers)
             self._swept_at = max(FEW_TIMERS, 2 * len(self._timers))
@@ -162,10 +162,10 @@ class VirtualClock(Clock):
         self._timers.clear()
 
     def advance(self, seconds: float) -> None:
-        """Move on, and run what falls due on the way, each at its own instant.
+        """Advance the time and run each timer that falls due at its own time.
 
         Raises:
-            ValueError: Time does not run backwards.
+            ValueError: `seconds` is negative.
         """
         if seconds < 0:
             raise ValueError(f"advance({seconds}): time does not run backwards")

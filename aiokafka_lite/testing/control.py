@@ -1,8 +1,8 @@
-"""Faults on demand, and the record of every request seen.
+"""Fault injection, and the record of every received request.
 
-A `Fault` waits for requests of one API (or any) and strikes the next `times` of them. It
-strikes before the broker handles the request, so that nothing happened, or `after_handling`, so
-that everything did and only the answer suffers. Faults are tried in the order they were made.
+A `Fault` affects the next `times` requests of one API (or any). It applies before the broker
+handles the request, so the request has no effect, or `after_handling`, so only the response is
+affected. Faults are tried in the order of their creation.
 """
 
 import asyncio
@@ -20,26 +20,26 @@ __all__ = ["Control", "Fault", "SeenRequest", "overwrite_error_codes"]
 
 REQUESTS_KEPT: Final = 10_000
 LARGEST_BODY_KEPT: Final = 4096
-"""Bytes of a request up to which its body is kept: larger ones would hold on to their records."""
+"""Largest request, in bytes, whose body is kept: a larger one would keep its records alive."""
 
 Condition: TypeAlias = Callable[[Any], bool]  # Any: the request class of the fault's API
 Replacement: TypeAlias = Response | Callable[[Any], Response]
 
 
 class SeenRequest(NamedTuple):
-    """One request that a broker received.
+    """A request that a broker received.
 
     Attributes:
         node_id: The broker.
-        connection_id: Counts the connections of the cluster, from 0.
-        api_key: Which API.
-        version: Of the request.
-        correlation_id: As in its header.
-        client_id: As in its header.
-        size: Bytes of the frame, without its length.
-        at: The loop's time, in seconds.
-        body: The request itself; None if it is large (`LARGEST_BODY_KEPT`) or unreadable.
-        principal: Who asked ("User:alice"); "User:ANONYMOUS" until it has authenticated itself.
+        connection_id: Number of the connection, counted across the cluster from 0.
+        api_key: The API.
+        version: Version of the request.
+        correlation_id: From the request header.
+        client_id: From the request header.
+        size: Size of the frame in bytes, without its length prefix.
+        at: Event loop time in seconds.
+        body: The decoded request; None if it is larger than `LARGEST_BODY_KEPT` or unreadable.
+        principal: The client's principal ("User:alice"); "User:ANONYMOUS" before authentication.
     """
 
     node_id: int
@@ -55,11 +55,11 @@ class SeenRequest(NamedTuple):
 
 
 class Fault:
-    """What happens to the requests it strikes; made by `FakeCluster.control`, which tells all.
+    """A fault and the requests it affects; created and documented by `FakeCluster.control`.
 
     Attributes:
-        hits: Requests struck so far.
-        left: Requests that it will still strike; None for all.
+        hits: Number of requests affected so far.
+        left: Number of requests it will still affect; None for all.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Fault:
         self.drop = drop
         self.disconnect = disconnect is True
         self.bytes_sent = None if isinstance(disconnect, bool) else disconnect
-        self._changed = threading.Condition()  # waiters are in any thread and any loop
+        self._changed = threading.Condition()  # waiters may be in any thread and any loop
         self._waiting: list[tuple[int, Callable[[], object]]] = []
 
     def strikes(self, node_id: int, api_key: int, request: Request) -> bool:
-        """Whether it strikes this request; counts it if so."""
+        """Return True and count a hit if the fault applies to this request."""
         if (
             self.left == 0
             or (self.api_key is not None and self.api_key != api_key)
@@ -116,7 +116,7 @@ class Fault:
             return False
         with self._changed:
             if self.left == 0:
-                return False  # it was removed by `when`, or by another thread meanwhile
+                return False  # removed by `when` or by another thread
             if self.left is not None:
                 self.left -= 1
             self.hits += 1
@@ -127,12 +127,12 @@ class Fault:
         return True
 
     def remove(self) -> None:
-        """Strike no more."""
+        """Stop affecting requests."""
         with self._changed:
             self.left = 0
 
     async def struck(self, times: int = 1) -> None:
-        """Wait until `times` requests were struck. Cancelling only ends the wait."""
+        """Wait until the fault has affected `times` requests. Cancellation only ends the wait."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
@@ -152,32 +152,32 @@ class Fault:
                 self._waiting.remove(entry)
 
     def wait(self, times: int = 1, timeout: float = 10.0) -> None:
-        """The same for code without an event loop; it blocks its thread.
+        """Blocking version of `struck`, for code without an event loop.
 
         Raises:
-            TimeoutError: It did not happen within `timeout` seconds.
+            TimeoutError: Fewer requests were affected within `timeout` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self.hits >= times, timeout):
                 raise TimeoutError(f"{self.hits} of {times} requests were struck in {timeout} s")
 
     def error_for(self, topic: str | None, partition: int | None) -> int:
-        """The error code it puts on a partition, a topic (partition None) or a whole request."""
+        """Return the error code for a partition, a topic (partition None) or the whole request."""
         if self.after_handling or not self.error:
             return 0
         if self.partitions is None:
-            # A whole request is refused once, at its lowest level: not topic *and* partitions.
+            # Report the error once, at the lowest level: not for the topic *and* its partitions.
             return self.error
         return self.error if (topic, partition) in self.partitions else 0
 
     def replacement(self, request: Request) -> Response | None:
-        """The response to send in place of the broker's own, if it has one."""
+        """Return the response that replaces the broker's, or None."""
         if callable(self.respond_with):
             return self.respond_with(request)
         return self.respond_with
 
     def finish(self, response: Response) -> None:
-        """Change a response that the broker made."""
+        """Apply `edit` and the error to the broker's response."""
         if self.after_handling and self.error:
             overwrite_error_codes(response, self.error)
         if self.edit is not None:
@@ -185,7 +185,7 @@ class Fault:
 
 
 class Control:
-    """The faults of a cluster, and what its brokers were asked."""
+    """The faults of a cluster and the requests its brokers received."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -193,7 +193,7 @@ class Control:
         self.counts: Counter[int] = Counter()
 
     def on_request(self, seen: SeenRequest, request: Request | None) -> Fault | None:
-        """Note a request; the fault that strikes it, if one does. None is one not served."""
+        """Record a request (None if not served) and return the fault that applies to it, if any."""
         self.requests.append(seen)
         self.counts[seen.api_key] += 1
         if not self.faults or request is None:
@@ -208,7 +208,7 @@ class Control:
 
 
 def overwrite_error_codes(response: Struct, code: int) -> bool:
-    """Set every `error_code` that has no other one below it; whether there was any."""
+    """Set every innermost `error_code`; return True if there was one."""
     found = False
     for name in response.__slots__:
         value = getattr(response, name)

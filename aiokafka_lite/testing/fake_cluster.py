@@ -1,15 +1,15 @@
-"""`FakeCluster`: a Kafka in the process, for tests and first steps.
+"""`FakeCluster`: an in-process Kafka for tests and tutorials.
 
     async with FakeCluster(topics={"orders": 6}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
-Everything lies in memory and is gone with it. With `with` instead of `async with` the cluster
-runs in a thread of its own: for tests without an event loop, and for those whose loop is not
-asyncio's. Its methods may be called from any thread either way, and from any loop.
+All state is in memory unless `data_dir` is set. With `with` instead of `async with`, the cluster
+runs in its own thread: for tests without an event loop, and for tests whose loop is not asyncio's.
+Either way, its methods may be called from any thread and any loop.
 
-The class is the life of the cluster and of its brokers; what else can be done to it is in
-`levers` (its state), `views` (its records) and `faults` (single requests). It owns its
-brokers' sockets, and that thread; `stop` ends them all.
+`FakeCluster` starts and stops the cluster and its brokers. The rest of its interface is in
+`face.mutations` (cluster state), `face.inspection` (records) and `face.fault_control` (single
+requests). It owns its brokers' sockets and its thread; `stop` closes them all.
 """
 
 import asyncio
@@ -49,49 +49,49 @@ REPLICA_SELECTORS: Final = {
 
 
 class FakeCluster(Levers, Views, Faults):
-    """Brokers on loopback that speak Kafka's protocol, and what tests want to do to them.
+    """A cluster of in-process brokers on loopback, with control over their state and faults.
 
     Args:
-        brokers: How many; their node ids count from 0.
-        topics: Topics to begin with and their partitions; or only names, with one partition each.
-        version: Offer what the brokers of this Kafka release offered ("2.8"); None for all that
-            is served.
-        api_versions: Narrow or withdraw (None) single APIs: `{ApiKey.FETCH: (4, 11)}`.
-        default_partitions: Partitions of a topic that is created without a number.
-        auto_create_topics: Create topics that metadata is asked for.
-        check_records: Decode every batch that is produced and refuse one whose records are not
-            what its header says, as a real broker does; without, only headers and checksums are
-            looked at, which is quicker.
+        brokers: Number of brokers; node ids count from 0.
+        topics: Initial topics with their partition counts; or only names, for one partition each.
+        version: The Kafka release ("2.8") whose API versions the brokers offer; None offers every
+            implemented version.
+        api_versions: Narrows or withdraws (None) single APIs: `{ApiKey.FETCH: (4, 11)}`.
+        default_partitions: Partition count of a topic created without one.
+        auto_create_topics: Create unknown topics on Metadata requests that allow it.
+        check_records: Decode every produced batch and reject one whose records contradict its
+            header, as a real broker does. False checks only headers and checksums, which is
+            faster.
         racks: The rack of each broker.
-        replica_selector: "rack_aware" sends consumers that tell their rack to a follower there
-            (KIP-392); None lets all read from the leader.
+        replica_selector: "rack_aware" directs consumers that send a rack to a follower in that
+            rack (KIP-392); None makes every consumer read from the leader.
         seed: The same seed gives the same cluster id and topic ids.
-        clock: The time that sessions, transactions and retention go by; with a
-            `VirtualClock` they do only when `advance` is called.
-        ssl_context: Makes every listener a TLS one.
-        users: Names and passwords: clients have to authenticate by SASL. With a `data_dir` they
-            are added to those that are kept.
-        sasl_mechanisms: Those offered then; by default PLAIN and both of SCRAM.
-        sasl_session_lifetime: Seconds after which a client has to authenticate again.
-        super_users: Principals ("User:admin") that may do everything; nobody else may do anything
-            but what `acls` allow.
-        authorizer: Decides who may do what, in place of the table that `super_users` begins;
-            True for that table without a super user.
+        clock: The clock of sessions, transactions and retention; a `VirtualClock` moves only
+            when `advance` is called.
+        ssl_context: Makes every listener use TLS.
+        users: User names and passwords; requires clients to authenticate with SASL. With a
+            `data_dir`, they are added to the stored users.
+        sasl_mechanisms: The SASL mechanisms offered; by default PLAIN and both SCRAM mechanisms.
+        sasl_session_lifetime: Seconds after which a client must re-authenticate.
+        super_users: Principals ("User:admin") that may do everything; other principals may do
+            only what `acls` allow.
+        authorizer: Makes authorization decisions in place of the ACL table of `super_users`; True
+            for that table without a super user.
         host: Address to listen on.
-        port: Where the first broker listens, and the others on the ports after it; 0 for any
-            that are free.
-        advertise: The host that clients are told to connect to; by default `host`.
-        data_dir: A folder to keep topics, records, offsets and all the rest in, so that another
-            cluster can be started on it later; without, everything lies in memory.
-        fsync: With `data_dir`, write through to the disk before anything is acknowledged.
-        features: Finalized feature levels that differ from a fresh cluster's:
+        port: Port of the first broker; the others listen on the ports after it. 0 picks free
+            ports.
+        advertise: The host that the brokers advertise to clients; by default `host`.
+        data_dir: A folder that stores topics, records, offsets and all other state, for a later
+            cluster to start from; None keeps everything in memory.
+        fsync: With `data_dir`, sync to disk before acknowledging anything.
+        features: Finalized feature levels that differ from those of a new cluster:
             `{"group.version": 0}`.
-        broker_configs: What the brokers are started with, by Kafka's names:
+        broker_configs: Static broker configurations by Kafka's names:
             `{"transaction.max.timeout.ms": 60_000}`.
 
     Raises:
-        ValueError: No broker, racks that do not match them, an unknown release, replica selector,
-            feature or configuration.
+        ValueError: There are no brokers, `racks` does not match `brokers`, or a release, replica
+            selector, feature or configuration is unknown.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class FakeCluster(Levers, Views, Faults):
             self.state = ClusterState(
                 nodes,
                 clock=clock or SystemClock(),
-                random=Random(f"{seed} {run}" if run else seed),  # no id comes twice in a folder
+                random=Random(f"{seed} {run}" if run else seed),  # ids never repeat in a folder
                 default_partitions=default_partitions,
                 auto_create_topics=auto_create_topics,
                 check_records=check_records,
@@ -176,20 +176,20 @@ class FakeCluster(Levers, Views, Faults):
         self._connection_ids = itertools.count()
         self._servers: dict[int, BrokerServer] = {}
         self._failures_raised: list[Exception] = []
-        self._thread: LoopThread | None = None  # where `with` keeps it
-        self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
+        self._thread: LoopThread | None = None  # set by `with`
+        self._loop: asyncio.AbstractEventLoop | None = None  # while running
         self._loop_thread = -1
-        self._stops = False  # from then on nothing is started any more
+        self._stops = False  # nothing starts after this
 
-    # Its life
+    # Start and stop
 
     async def start(self) -> None:
-        """Start every broker. Cancelling leaves none behind.
+        """Start every broker. Cancellation stops the ones already started.
 
         Raises:
-            RuntimeError: It was started before.
-            BrokerResponseError: A topic to begin with that Kafka does not take.
-            OSError: A port that was asked for is taken.
+            RuntimeError: The cluster was started before.
+            BrokerResponseError: Kafka rejects one of the initial topics.
+            OSError: A requested port is in use.
         """
         from aiokafka_lite.testing.apis import SERVED
         from aiokafka_lite.testing.release_profile import offered
@@ -210,20 +210,20 @@ class FakeCluster(Levers, Views, Faults):
             for node_id in self._servers:
                 await self._restart(node_id)
             for name, partitions in self._first_topics.items():
-                if name not in self.state.topics:  # it may be in the data folder
+                if name not in self.state.topics:  # the data folder may hold it
                     self.state.create_topic(name, partitions)
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop every broker and close every connection. May be called again."""
+        """Stop every broker and close every connection. Idempotent."""
         self._stops = True
         try:
             try:
                 for node_id in self._servers:
                     self._kill(node_id)
-            finally:  # even if its folder's disk is full
+            finally:  # even if the folder's disk is full
                 for server in self._servers.values():
                     await server.stop()
         finally:
@@ -270,43 +270,43 @@ class FakeCluster(Levers, Views, Faults):
         if error is None:
             self.raise_failures()
 
-    # Where it is
+    # Addresses
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every broker, dead or alive, with commas between."""
+        """`host:port` of every broker, running or killed, separated by commas."""
         return ",".join(self.address(node_id) for node_id in self.state.nodes)
 
     def address(self, node_id: int) -> str:
-        """`host:port` of one broker; a broker keeps it when it is started again."""
+        """Return the `host:port` of one broker; it stays the same across restarts."""
         node = self._node(node_id)
         host = f"[{node.host}]" if ":" in node.host else node.host
         return f"{host}:{node.port}"
 
     @property
     def cluster_id(self) -> str:
-        """As metadata tells it."""
+        """The cluster id, as Metadata returns it."""
         return self.state.cluster_id
 
     # Brokers
 
     def kill(self, node_id: int) -> None:
-        """End a broker as SIGKILL does: connections are cut, its partitions get other leaders.
+        """Kill a broker as SIGKILL does: its connections break and its partitions change leaders.
 
-        Partitions that have no other replica in sync have no leader until it is back.
+        A partition without another in-sync replica has no leader until the broker restarts.
         """
         self._server(node_id)
         self._in_loop(lambda: self._kill(node_id))
 
     def restart(self, node_id: int) -> Awaitable[None]:
-        """Start a killed broker again, on its old port and with its old log.
+        """Restart a killed broker on its old port, with its old log.
 
-        In the loop that the cluster runs in, `await` it. Called from anywhere else it is done
-        when this returns; awaiting what is returned is allowed then, and not needed.
+        In the cluster's own event loop, await the result. From any other thread or loop, the
+        broker has restarted when this returns; awaiting the result is allowed but unnecessary.
 
         Raises:
-            OSError: The port was taken in the meantime.
-            RuntimeError: The cluster was not started, or is stopped.
+            OSError: The port is now in use.
+            RuntimeError: The cluster is not running.
         """
         self._server(node_id)
         loop = self._elsewhere()
@@ -316,20 +316,20 @@ class FakeCluster(Levers, Views, Faults):
         return DONE
 
     def pause(self, node_id: int) -> None:
-        """Stop a broker as SIGSTOP does: it is there, and says nothing until `resume`.
+        """Suspend a broker as SIGSTOP does: it stays reachable but silent until `resume`.
 
-        Connections stay open and new ones seem to be accepted; nothing is read or answered.
+        Connections stay open and new ones appear to be accepted; nothing is read or answered.
         """
         server = self._server(node_id)
         self._in_loop(server.pause)
 
     def resume(self, node_id: int) -> None:
-        """Let a paused broker go on where it was. Nothing happens if it is not paused."""
+        """Resume a paused broker. Does nothing if the broker is not paused."""
         server = self._server(node_id)
         self._in_loop(server.resume)
 
     def disconnect(self, node_id: int | None = None) -> None:
-        """Cut the connections of one broker or of all; it goes on listening."""
+        """Break the connections of one broker, or of all brokers; they keep listening."""
         if node_id is not None:
             self._node(node_id)
 
@@ -342,11 +342,11 @@ class FakeCluster(Levers, Views, Faults):
 
     @property
     def acls(self) -> "AclTable":
-        """Who may do what, to be changed at any time.
+        """The ACLs of the cluster; may be changed at any time.
 
         Raises:
-            RuntimeError: Everything is allowed, because neither `super_users` nor an
-                `authorizer` was given.
+            RuntimeError: There are no ACLs, because neither `super_users` nor `authorizer` was
+                given.
         """
         if self.state.authorizer is None:
             raise RuntimeError("acls need FakeCluster(super_users=...) or an authorizer")
@@ -354,25 +354,25 @@ class FakeCluster(Levers, Views, Faults):
 
     @property
     def failures(self) -> list[Exception]:
-        """What went wrong inside the brokers, or in a function given to a fault.
+        """Exceptions raised inside the brokers, or by a function given to a fault.
 
-        Each ended its connection; the end of `with` and `async with` raises them together.
+        Each closed its connection. The end of `with` or `async with` raises them together.
         """
         of_servers = [error for server in self._servers.values() for error in server.failures]
         return of_servers + self.state.clock.failures
 
     def raise_failures(self) -> None:
-        """Raise those of the `failures` that were not raised before.
+        """Raise the `failures` that were not raised before.
 
         Raises:
-            ExceptionGroup: Of all of them.
+            ExceptionGroup: There are such failures; the group contains them all.
         """
         news = [failure for failure in self.failures if failure not in self._failures_raised]
         self._failures_raised += news
         if news:
             raise ExceptionGroup("a broker, or a function given to a fault, failed", news)
 
-    # Inside
+    # Internals
 
     def _server(self, node_id: int) -> "BrokerServer":
         self._node(node_id)
@@ -442,11 +442,11 @@ class FakeCluster(Levers, Views, Faults):
         return function() if loop is None else call_in(loop, function)
 
     def _elsewhere(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that the cluster runs in, if that is in another thread than the caller."""
+        """Return the cluster's event loop, or None if the caller runs in the same thread."""
         return None if threading.get_ident() == self._loop_thread else self._loop
 
 
 def _opened(data_dir: str | os.PathLike[str], fsync: bool) -> "Storage":
-    from aiokafka_lite.testing.data_folder import Storage  # few keep anything: import late
+    from aiokafka_lite.testing.data_folder import Storage  # rarely used: import late
 
     return Storage(data_dir, fsync=fsync)

@@ -4,13 +4,13 @@ __all__ = ["Node"]
 
 
 class Node:
-    """One broker as the others know it.
+    """A broker as its cluster describes it.
 
     Attributes:
-        host: Where clients are told that it is.
-        listens_on: The address that it really listens on; `host` unless told otherwise.
-        port: 0 until it listens for the first time.
-        registered: The controller knows it, dead or alive, until it is unregistered.
+        host: The host advertised to clients.
+        listens_on: The address that it binds; `host` by default.
+        port: 0 until it first listens.
+        registered: True until the broker is unregistered, whether it is running or not.
     """
 
     __slots__ = ("alive", "host", "listens_on", "node_id", "port", "rack", "registered")

@@ -1,7 +1,7 @@
-"""Ready-made lies for `FakeCluster.control(..., tamper=...)`: each changes a response's bytes.
+"""Functions for `FakeCluster.control(..., tamper=...)` that corrupt an encoded response.
 
-A tampering gets the whole frame as it would be sent, its 4-byte length first, and returns what is
-sent in its place.
+A tampering receives the whole frame, starting with its 4-byte length, and returns the bytes to
+send in its place.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BODY_AT: Final = 8
 
 
 def shift_correlation_id(by: int = 1) -> Tampering:
-    """Answer another request than the one that was sent."""
+    """Add `by` to the correlation id, so that the response matches another request."""
 
     def tamper(frame: bytearray) -> bytearray:
         (correlation_id,) = _INT32.unpack_from(frame, _CORRELATION_ID_AT)
@@ -29,7 +29,7 @@ def shift_correlation_id(by: int = 1) -> Tampering:
 
 
 def claim_length(length: int) -> Tampering:
-    """Say that the frame has `length` bytes, whatever it has."""
+    """Set the frame's length prefix to `length`, regardless of the frame's size."""
 
     def tamper(frame: bytearray) -> bytearray:
         _INT32.pack_into(frame, 0, length)
@@ -39,7 +39,7 @@ def claim_length(length: int) -> Tampering:
 
 
 def cut(at: int) -> Tampering:
-    """Leave out the body from byte `at` on; the length is honest about it."""
+    """Truncate the body at byte `at` and adjust the length prefix."""
 
     def tamper(frame: bytearray) -> bytearray:
         return _with_length(frame[: _BODY_AT + at])
@@ -48,7 +48,7 @@ def cut(at: int) -> Tampering:
 
 
 def pad(extra: bytes) -> Tampering:
-    """Append bytes that do not belong there; the length counts them."""
+    """Append extra bytes to the body and adjust the length prefix."""
 
     def tamper(frame: bytearray) -> bytearray:
         return _with_length(frame + extra)
@@ -57,7 +57,7 @@ def pad(extra: bytes) -> Tampering:
 
 
 def replace_body(body: bytes) -> Tampering:
-    """Send other bytes after the correlation id; the length is right."""
+    """Replace all bytes after the correlation id and adjust the length prefix."""
 
     def tamper(frame: bytearray) -> bytearray:
         return _with_length(frame[:_BODY_AT] + body)

@@ -1,4 +1,4 @@
-"""The answer to a request that waits until a group, or whoever else was asked, has decided."""
+"""Delayed answers to requests that wait for a group or another component."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -13,7 +13,7 @@ R = TypeVar("R", bound=Response)
 
 
 class _Waiting(Delayed, Generic[R]):
-    timeout = None  # whoever was asked has timers of its own
+    timeout = None  # the component has its own timers
 
     def __init__(self, reply: Reply[R], finish: Callable[[R], R]) -> None:
         self._reply = reply
@@ -35,11 +35,11 @@ def _as_it_is(response: R) -> R:
 def when_answered(
     ask: Callable[[Reply[R]], None], finish: Callable[[R], R] = _as_it_is
 ) -> R | Delayed:
-    """Ask for something; the answer if it is there at once, else a wait for it.
+    """Return the answer if `ask` provides it immediately, else a wait for it.
 
     Args:
         ask: Fills the reply, now or later.
-        finish: Brings the answer into the form of the request's version.
+        finish: Adapts the answer to the request's version.
     """
     reply: Reply[R] = Reply()
     ask(reply)

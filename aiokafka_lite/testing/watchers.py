@@ -1,4 +1,4 @@
-"""Callbacks of those who wait for something to change; no order is promised."""
+"""Change callbacks; the order of calls is unspecified."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ __all__ = ["Watchers"]
 
 
 class Watchers:
-    """Of one thing that changes."""
+    """The callbacks of one observed object."""
 
     __slots__ = ("_callbacks",)
 

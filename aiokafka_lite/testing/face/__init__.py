@@ -1,1 +1,1 @@
-"""The parts of `FakeCluster`'s face: faults, mutations, inspection."""
+"""Base classes of `FakeCluster`: fault control, mutations, inspection."""

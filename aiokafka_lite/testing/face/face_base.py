@@ -1,4 +1,4 @@
-"""What the parts of `FakeCluster`'s face share: the state, and the way to it from any thread."""
+"""The common base of `FakeCluster`'s base classes: the state, and thread-safe access to it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 
 class Face(ABC):
-    """A part of the cluster's face.
+    """A part of `FakeCluster`'s public interface.
 
     Attributes:
-        state: What the brokers answer from; only `_in_loop` may change it while they run.
+        state: The cluster's state; only `_in_loop` may change it while the brokers run.
     """
 
     state: ClusterState
 
     @abstractmethod
     def _in_loop(self, function: Callable[[], T]) -> T:
-        """Change or read state where nothing else does at the same time."""
+        """Run `function` in the cluster's loop, where nothing else uses the state concurrently."""
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """The state of a partition, to look at: its log, its leader, its epoch.
+        """Return the state of a partition: its log, leader and leader epoch. Read-only.
 
         Raises:
-            ValueError: There is no such topic or partition.
+            ValueError: The topic or partition does not exist.
         """
         partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):

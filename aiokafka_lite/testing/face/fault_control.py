@@ -1,4 +1,4 @@
-"""The part of `FakeCluster`'s face that makes requests go wrong, and tells which were made."""
+"""The part of `FakeCluster` that injects faults into requests and records every request."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,17 @@ __all__ = ["Faults"]
 
 
 class Faults(Face):
-    """Faults of single requests, and the record of all that were seen."""
+    """Fault injection for single requests, and the record of received requests."""
 
     _control: Control
 
     @property
     def requests(self) -> Sequence[SeenRequest]:
-        """The newest requests that the brokers received, oldest first (10,000 at most)."""
+        """The latest requests that the brokers received, oldest first (at most 10,000)."""
         return self._in_loop(lambda: list(self._control.requests))
 
     def count(self, api_key: int) -> int:
-        """How many requests of an API were received in all."""
+        """Return how many requests of an API the brokers have received in total."""
         return self._in_loop(lambda: self._control.counts[api_key])
 
     def control(
@@ -45,36 +45,38 @@ class Faults(Face):
         drop: bool = False,
         disconnect: bool | int = False,
     ) -> Fault:
-        """Let something go wrong with the next requests of an API.
+        """Inject a fault into the next requests of an API.
 
         Args:
-            api_key: Which API; None for any.
-            times: How many requests are struck; None for all until `Fault.remove`.
-            node: Only requests to this broker.
-            when: Only requests that it says True to; it gets the decoded request.
-            after_handling: Let the broker do what is asked first, and then strike its answer;
-                without, nothing has happened when the fault strikes.
-            delay: Seconds to wait before anything below, or before the request is handled.
-            error: An error, by its class or its code, for every partition or topic of the
-                request, or for the whole of it where there are none; what it hits is not done.
-                After handling, every error code of the response is overwritten.
-            partitions: Only these (topic, partition) get the `error`; partition None stands for
-                the topic itself, in metadata and topic requests. Not with `after_handling`:
-                `edit` changes single codes of an answer.
-            respond_with: A response to send instead of the broker's, or a function that makes it
+            api_key: The API; None for any.
+            times: How many requests the fault affects; None for all until `Fault.remove`.
+            node: Affects only requests to this broker.
+            when: Affects only requests for which this returns True; called with the decoded
+                request.
+            after_handling: Handle the request first, then apply the fault to the response. If
+                False, the fault applies before the request has any effect.
+            delay: Seconds to wait before applying the options below, or before handling the
+                request.
+            error: An error class or code for every partition or topic of the request, or for the
+                whole request if it has neither; a failed item has no effect. With
+                `after_handling`, it overwrites every error code in the response.
+            partitions: Only these (topic, partition) fail with `error`; partition None means the
+                topic itself, in metadata and topic requests. Not with `after_handling`:
+                use `edit` to change single error codes of a response.
+            respond_with: A response that replaces the broker's, or a function that builds it
                 from the request.
             edit: A function that changes the response before it is encoded.
             tamper: A function that changes the encoded response; see `testing.tampering`.
-            drop: Never answer, but stay connected; the connection is mute from then on.
-            disconnect: Cut the connection: True instead of an answer, a number after so many
-                bytes of it.
+            drop: Never answer, but keep the connection open; it stays mute from then on.
+            disconnect: Close the connection: True closes it instead of answering; a number closes
+                it after that many bytes of the answer.
 
         Returns:
-            The fault: `hits`, `await struck()`, `wait()`, `remove()`.
+            The fault, with `hits`, `await struck()`, `wait()` and `remove()`.
 
         Raises:
-            ValueError: It could never strike, or not so: no such broker or API, no times, a
-                negative delay, an error that no broker answers, partitions without an error.
+            ValueError: The fault could never apply: an unknown broker or API, zero `times`, a
+                negative delay, an error that no broker returns, `partitions` without `error`.
         """
         from aiokafka_lite.testing.apis import SERVED
 
@@ -111,16 +113,16 @@ class Faults(Face):
         client_id: str | None = None,
         principal: str | None = None,
     ) -> None:
-        """Do as if clients had exceeded a quota: answer, and then not listen for a while.
+        """Throttle clients as if they had exceeded a quota: answer, then mute the connection.
 
         Args:
-            seconds: How long, after each request that fits; 0 ends it.
-            api_key: Only requests of this API.
-            client_id: Only those of clients that call themselves so.
-            principal: Only those of this principal ("User:alice").
+            seconds: How long to mute after each matching request; 0 removes the throttle.
+            api_key: Matches only requests of this API.
+            client_id: Matches only clients with this client id.
+            principal: Matches only clients of this principal ("User:alice").
 
         Raises:
-            ValueError: A negative time.
+            ValueError: `seconds` is negative.
         """
         self._in_loop(
             lambda: self.state.throttles.set(

@@ -1,4 +1,4 @@
-"""What a test sees of a group: of either kind, in the same words."""
+"""`GroupView`: the same snapshot for classic and consumer groups."""
 
 from typing import Final, NamedTuple
 
@@ -11,16 +11,16 @@ from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
 
 __all__ = ["GroupView", "view_of"]
 
-CONSUMERS: Final = "consumer"  # protocol type of classic groups of consumers
+CONSUMERS: Final = "consumer"  # protocol type of a classic group of consumers
 
 
 class GroupView(NamedTuple):
-    """A group at one moment.
+    """A snapshot of a group.
 
     Attributes:
         kind: "classic" or "consumer" (KIP-848).
-        state: As Kafka names it: "Empty", "Stable", "PreparingRebalance", ...
-        members: The partitions that each member has, by its member id.
+        state: Kafka's name of the state: "Empty", "Stable", "PreparingRebalance", ...
+        members: The assigned partitions of each member, by member id.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class GroupView(NamedTuple):
 
 
 def view_of(group: Group) -> GroupView:
-    """The group as it is now."""
+    """Return a snapshot of the group."""
     members: dict[str, set[TopicPartition]] = {}
     if isinstance(group, ClassicGroup):
         of_consumers = group.protocol_type == CONSUMERS
@@ -49,7 +49,7 @@ def view_of(group: Group) -> GroupView:
 
 
 def _read(assignment: bytes) -> set[TopicPartition]:
-    """The partitions in a classic assignment; every version begins as version 0 does."""
+    """Return the partitions of a classic assignment; all versions start like version 0."""
     if not assignment:
         return set()
     reader = Reader(assignment)

@@ -1,7 +1,6 @@
-"""The part of `FakeCluster`'s face that reads and writes records without any client.
+"""The part of `FakeCluster` that reads and writes records without a client.
 
-A test sets up what its code is to find, and looks at what its code has left, with nothing between
-that could be wrong as well.
+A test can prepare input and check output without depending on the client under test.
 """
 
 from collections.abc import Sequence
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Views"]
 
 ALL_IN_SYNC: Final = -1  # acks=all
-LARGEST_BATCH: Final = 2**31 - 1  # bytes; the topic's own limit is checked when it is appended
+LARGEST_BATCH: Final = 2**31 - 1  # bytes; the append checks the topic's own limit
 
 
 class Views(Face):
-    """Records and committed offsets, as they are in the cluster."""
+    """Direct access to the records and committed offsets in the cluster."""
 
     def produce(
         self,
@@ -36,25 +35,26 @@ class Views(Face):
         timestamp_ms: int | None = None,
         compression: Compression = Compression.NONE,
     ) -> int:
-        """Append one record to a topic, as if some producer had.
+        """Append one record to a topic, as if a producer had sent it.
 
         Args:
-            topic: Its name; it has to be there.
+            topic: Name of an existing topic.
             value: The record's value; None is a tombstone.
             key: The record's key.
-            partition: Which; by default that of the key, as Java's producer chooses it, or 0.
+            partition: By default the partition that Java's producer chooses for the key, or 0
+                without a key.
             headers: Names and values.
-            timestamp_ms: ms since the epoch; by default the cluster's now.
+            timestamp_ms: ms since the epoch; by default the cluster clock's current time.
             compression: Codec of the batch.
 
         Returns:
             The record's offset.
 
         Raises:
-            ValueError: There is no such topic or partition.
-            BrokerResponseError: What a producer would be answered.
+                ValueError: The topic or partition does not exist.
+                BrokerResponseError: The error that a producer would receive.
         """
-        from aiokafka_lite.record.batch import BatchBuilder  # nobody who only starts pays for it
+        from aiokafka_lite.record.batch import BatchBuilder  # keeps startup fast
         from aiokafka_lite.record.murmur2 import murmur2
 
         if partition is None:
@@ -71,16 +71,16 @@ class Views(Face):
     def records(
         self, topic: str, partition: int | None = None, *, committed_only: bool = False
     ) -> "list[ConsumerRecord[bytes, bytes]]":
-        """The records of a topic as they are now, partition by partition, in order of offset.
+        """Return the current records of a topic, ordered by partition, then offset.
 
         Args:
-            topic: Its name.
-            partition: Only this one.
-            committed_only: Leave out what `read_committed` consumers do not see: records of
-                transactions that are open or were aborted.
+            topic: The topic's name.
+            partition: Return only the records of this partition.
+            committed_only: Omit records that `read_committed` consumers do not receive: those of
+                open and aborted transactions.
 
-        Raises:
-            ValueError: There is no such topic or partition.
+            Raises:
+                ValueError: The topic or partition does not exist.
         """
         if partition is None:
             chosen = list(self._topic(topic).partitions)
@@ -91,9 +91,9 @@ class Views(Face):
         )
 
     def committed(self, group: str) -> "dict[TopicPartition, int]":
-        """The offsets that a group has committed; empty for one that there is not.
+        """Return the committed offsets of a group; empty for an unknown group.
 
-        Those of a transaction that is still open are not among them.
+        Offsets of an open transaction are not included.
         """
         from aiokafka_lite.structs import TopicPartition
 
@@ -109,10 +109,10 @@ class Views(Face):
         return self._in_loop(look)
 
     def group(self, group: str) -> "GroupView":
-        """A group's state and what its members have been given.
+        """Return a group's state and its members' assignments.
 
         Raises:
-            ValueError: There is no such group.
+            ValueError: The group does not exist.
         """
         from aiokafka_lite.testing.face.group_view import view_of
 

@@ -1,6 +1,6 @@
-"""The part of `FakeCluster`'s face that moves what the cluster knows: topics, leaders, time.
+"""The part of `FakeCluster` that changes cluster state: topics, leaders, time.
 
-Each lever is what an operator's command, another client or mere time would do, done at once.
+Each method applies at once what an operator's command, another client or time would cause.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ __all__ = ["Levers"]
 
 
 class Levers(Face):
-    """Changes of the cluster's state, at a call."""
+    """Methods that change the cluster's state immediately."""
 
     # Time
 
     def advance(self, seconds: float) -> None:
-        """Move the cluster's `VirtualClock` on, and let happen what falls due on the way.
+        """Advance the cluster's `VirtualClock` and run every timer that falls due.
 
         Raises:
-            RuntimeError: The cluster goes by the machine's clock.
-            ValueError: Time does not run backwards.
+            RuntimeError: The cluster uses the system clock.
+            ValueError: `seconds` is negative.
         """
         clock = self.state.clock
         if not isinstance(clock, VirtualClock):
@@ -39,53 +39,54 @@ class Levers(Face):
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
-        """Create a topic at once, known to every broker.
+        """Create a topic that every broker knows immediately.
 
         Args:
-            name: Its name.
-            partitions: How many, -1 for `default_partitions`; partition `i` is led by broker
-                `i` modulo the brokers.
-            replication_factor: Replicas of each; -1 for three, or as many brokers as there are.
+            name: The topic's name.
+            partitions: Partition count; -1 for `default_partitions`. Broker `i` modulo the number
+                of brokers leads partition `i`.
+            replication_factor: Replicas per partition; -1 for three, or for the number of brokers
+                if that is smaller.
             configs: Topic configurations by Kafka's names (`message.timestamp.type`, ...).
 
         Raises:
-            BrokerResponseError: What a client would be answered.
+            BrokerResponseError: The error that a client would receive.
         """
         return self._in_loop(
             lambda: self.state.create_topic(name, partitions, replication_factor, configs=configs)
         )
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; created again it has another id."""
+        """Delete a topic; a topic created later with this name has another id."""
         self._in_loop(lambda: self.state.delete_topic(self._topic(name).name))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow to `total` partitions."""
+        """Increase a topic's partition count to `total`."""
         self._in_loop(lambda: self.state.add_partitions(self._topic(name).name, total))
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Move the log start of a partition to offset `before`."""
+        """Move the log start offset of a partition to `before`."""
         found = self.partition(topic, partition)
         self._in_loop(lambda: found.delete_before(before))
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> int:
-        """Lose the end of a log, as an unclean leader election does.
+        """Truncate a log, as an unclean leader election does.
 
-        What is at `to_offset` or after it is gone, and the whole batch that holds it, though it
-        was acknowledged; a new leader epoch begins there (KIP-101, KIP-320).
+        Removes the batch that contains `to_offset` and all later batches, although they were
+        acknowledged, and starts a new leader epoch there (KIP-101, KIP-320).
 
         Returns:
-            Where the log ends now.
+            The new log end offset.
         """
         found = self.partition(topic, partition)
         return self._in_loop(lambda: found.truncate(to_offset))
 
-    # Who leads, who coordinates
+    # Leaders and coordinators
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Make another broker the leader of a partition, in a new leader epoch.
 
-        It becomes a replica if it was none. Fetches that wait are answered with an error.
+        The broker becomes a replica if it was not one. Waiting fetches fail with an error.
         """
         moved = self.partition(topic, partition)
         self._node(node_id)
@@ -101,55 +102,55 @@ class Levers(Face):
     def move_coordinator(
         self, key: str, node_id: int, kind: CoordinatorType = CoordinatorType.GROUP
     ) -> None:
-        """Let another broker coordinate a group (or with `kind` a transactional id).
+        """Make another broker the coordinator of a group (or with `kind`, of a transactional id).
 
-        What waits in the old coordinator is answered with NOT_COORDINATOR. Keys of the same
-        partition of `__consumer_offsets` move along, as they do in Kafka.
+        Requests that wait in the old coordinator fail with NOT_COORDINATOR. All keys of the same
+        `__consumer_offsets` partition move with it, as in Kafka.
 
         Raises:
-            ValueError: There is no such broker, or it is not up.
+            ValueError: The broker does not exist or is not running.
         """
         self._node(node_id)
         self._in_loop(lambda: self.state.coordinators.move(kind, key, node_id))
 
     def shrink_isr(self, topic: str, partition: int, node_ids: Iterable[int]) -> None:
-        """Let replicas fall behind; with fewer than `min.insync.replicas` left, acks=all fails.
+        """Remove replicas from the ISR; acks=all fails below `min.insync.replicas`.
 
         Raises:
-            ValueError: The leader cannot fall behind; or there is no such broker.
+            ValueError: `node_ids` contains the leader or an unknown broker.
         """
         found, nodes = self.partition(topic, partition), self._checked(node_ids)
         self._in_loop(lambda: found.shrink_isr(nodes))
 
     def expand_isr(self, topic: str, partition: int, node_ids: Iterable[int]) -> None:
-        """Let replicas that fell behind catch up."""
+        """Return replicas to the ISR."""
         found, nodes = self.partition(topic, partition), self._checked(node_ids)
         self._in_loop(lambda: found.expand_isr(nodes))
 
     def _checked(self, node_ids: Iterable[int]) -> list[int]:
         return [self._node(node_id).node_id for node_id in node_ids]
 
-    # What time would do
+    # Effects of time
 
     def apply_retention(self) -> None:
-        """Delete what is older than `retention.ms` or more than `retention.bytes`, now.
+        """Delete records beyond `retention.ms` or `retention.bytes` now.
 
-        Nothing does so by itself: a test that deletes says when. Time is the cluster's clock's.
+        Retention never runs by itself; a test calls this method. Time is that of the cluster clock.
         """
         self._in_loop(lambda: self.state.apply_retention())
 
     def compact(self, topic: str) -> None:
-        """Keep the newest record of each key of a compacted topic, now.
+        """Compact a topic now: keep only the newest record of each key.
 
         Raises:
-            ValueError: There is no such topic, or its `cleanup.policy` is another.
+            ValueError: The topic does not exist, or its `cleanup.policy` is not compact.
         """
         self._in_loop(lambda: self.state.compact(self._topic(topic).name))
 
     def expire_offsets(self) -> None:
-        """Forget committed offsets that are older than `offsets.retention.minutes`, now."""
+        """Delete committed offsets older than `offsets.retention.minutes` now."""
         self._in_loop(lambda: self.state.groups.expire_offsets())
 
     def expire_producer_id(self, producer_id: int) -> None:
-        """Forget a producer's sequences in every partition; its transactional id stays."""
+        """Forget a producer id's sequences in every partition; its transactional id remains."""
         self._in_loop(lambda: self.state.transactions.expire_producer_id(producer_id))
