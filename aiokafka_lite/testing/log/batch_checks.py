@@ -1,8 +1,8 @@
-"""Whether a client's record batch may enter a log: what a broker checks, without its records.
+"""The checks that a broker makes on a client's record batch, without decoding its records.
 
-The checks, their order and their answers are those of Kafka's `ProduceRequest.validateRecords`,
-`UnifiedLog` and `LogValidator`; only the 61 bytes of the header are read and the checksum is
-computed. The records themselves stay as they came, compressed or not.
+The checks, their order and their errors are those of Kafka's `ProduceRequest.validateRecords`,
+`UnifiedLog` and `LogValidator`. They read only the 61 header bytes and compute the checksum; the
+records stay as received, compressed or not.
 """
 
 from struct import Struct
@@ -51,11 +51,11 @@ _TIMESTAMP: Final = Struct(">q")
 
 
 class RecordsRefused(Exception):
-    """Some records of a batch may not be stored, so the batch is not.
+    """The broker rejects a batch because it rejects some of its records.
 
     Attributes:
-        error: What the partition is answered.
-        record_errors: (index in the batch, why) of each record.
+        error: The error of the partition.
+        record_errors: (index in the batch, reason) of each rejected record.
     """
 
     def __init__(self, error: BrokerResponseError, record_errors: list[tuple[int, str]]) -> None:
@@ -65,15 +65,15 @@ class RecordsRefused(Exception):
 
 
 def last_sequence(header: BatchHeader) -> int:
-    """Sequence of a batch's last record; after 2**31 - 1 comes 0."""
+    """Return the sequence of a batch's last record; sequences wrap from 2**31 - 1 to 0."""
     return (header.base_sequence + header.last_offset_delta) & 0x7FFFFFFF
 
 
 def size_at(records: memoryview, position: int) -> int:
-    """Bytes of the batch or message at `position`, or 0 when it is not there whole.
+    """Return the size in bytes of the batch or message at `position`, or 0 if it is incomplete.
 
     Raises:
-        CorruptRecordException: A length too small for any record, or an unknown magic.
+        CorruptRecordException: The length is too small for any record, or the magic is unknown.
     """
     remaining = len(records) - position
     if remaining < LENGTH_END:
@@ -90,15 +90,15 @@ def size_at(records: memoryview, position: int) -> int:
 
 
 def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchHeader]:
-    """The single batch, and its header, that a Produce request v3+ must hold for a partition.
+    """Return the single batch, and its header, of a partition in a Produce request v3+.
 
     Args:
         records: The partition's `records` field.
         version: Version of the Produce request, which decides whether zstd is allowed.
 
     Raises:
-        InvalidRecordError: No batch, more than one, or an older message format.
-        CorruptRecordException: The length or magic of the batch cannot be.
+        InvalidRecordError: There is no batch, more than one, or an older message format.
+        CorruptRecordException: The length or magic of the batch is invalid.
         UnsupportedCompressionTypeError: zstd before Produce v7.
     """
     view = memoryview(b"" if records is None else records)
@@ -129,13 +129,13 @@ def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchH
 
 
 def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) -> None:
-    """Refuse a client's batch that may not enter a log; `batch` is exactly its bytes.
+    """Check a client's batch before it is appended; `batch` is exactly its bytes.
 
     Raises:
-        CorruptRecordException: The checksum is not that of the bytes.
-        MessageSizeTooLargeError: Larger than the topic's `max.message.bytes`.
-        InvalidRecordError: A header that contradicts itself, or that only a broker may write.
-        UnknownError: An unknown codec; Kafka has no better word for it.
+        CorruptRecordException: The checksum does not match.
+        MessageSizeTooLargeError: The batch is larger than the topic's `max.message.bytes`.
+        InvalidRecordError: The header contradicts itself, or only a broker may write it.
+        UnknownError: The codec is unknown; Kafka has no more specific error for it.
     """
     if header.base_offset != 0:
         raise InvalidRecordError(
@@ -163,10 +163,10 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
 
 
 def check_size(header: BatchHeader, max_message_bytes: int) -> None:
-    """Refuse a batch that is larger than the topic's `max.message.bytes`.
+    """Check the size of a batch.
 
     Raises:
-        MessageSizeTooLargeError: It is.
+        MessageSizeTooLargeError: The batch is larger than the topic's `max.message.bytes`.
     """
     if header.size > max_message_bytes:
         raise MessageSizeTooLargeError(
@@ -176,7 +176,7 @@ def check_size(header: BatchHeader, max_message_bytes: int) -> None:
 
 
 def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
-    """Give every record of a writable v2 batch the broker's time (`LogAppendTime`)."""
+    """Set the timestamp of every record in a writable v2 batch (`LogAppendTime`)."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp_ms)

@@ -1,6 +1,6 @@
-"""A batch that is stored otherwise than it was sent: in the topic's own codec, or corrected.
+"""Rewrites a batch before it is stored: in the topic's codec, or with a corrected header.
 
-Source: Kafka's `LogValidator`, which assigns what it computed of the records itself.
+Source: Kafka's `LogValidator`, which stores the values that it computed from the records.
 """
 
 from struct import Struct
@@ -22,8 +22,8 @@ _TIMESTAMP: Final = Struct(">q")
 
 
 def sealed(header: BatchHeader, records: bytes) -> memoryview:
-    """A batch of a header and its records, compressed as the header says; length and CRC are
-    computed."""
+    """Build a batch from a header and its records, compressed as the header says; compute
+    length and CRC."""
     batch = bytearray(HEADER_SIZE + len(records))
     header._replace(batch_length=len(batch) - LENGTH_END).write(batch)
     batch[HEADER_SIZE:] = records
@@ -34,13 +34,13 @@ def sealed(header: BatchHeader, records: bytes) -> memoryview:
 def recompressed(
     batch: memoryview, header: BatchHeader, codec: Compression, level: int | None
 ) -> memoryview:
-    """The same records in another codec (`compression.type` of a topic).
+    """Return a batch recompressed with another codec (a topic's `compression.type`).
 
     Args:
-        batch: Exactly the bytes of a batch that was checked.
+        batch: Exactly the bytes of a checked batch.
         header: Its header.
-        codec: What it shall be compressed with.
-        level: The codec's; None for its default.
+        codec: The new codec.
+        level: The codec's compression level; None for its default.
     """
     records = batch[HEADER_SIZE:]
     plain = decompress(records, header.codec) if header.codec else bytes(records)
@@ -49,7 +49,7 @@ def recompressed(
 
 
 def with_max_timestamp(batch: memoryview, timestamp_ms: int) -> memoryview:
-    """A copy that tells another largest timestamp."""
+    """Return a copy with another maximum timestamp in its header."""
     copy = bytearray(batch)
     _TIMESTAMP.pack_into(copy, MAX_TIMESTAMP_AT, timestamp_ms)
     write_crc(copy, 0, len(copy))

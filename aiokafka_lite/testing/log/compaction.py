@@ -1,13 +1,13 @@
-"""What is left of a compacted topic's log: the newest record of each key, under its old offset.
+"""Log compaction: keeps the newest record of each key, at its old offset.
 
-A batch keeps its first and last offset whatever goes out of it, and one that is empty then is kept
-only where it tells a producer's last sequence or where the log ends. Tombstones stay for
-`delete.retention.ms` after the first pass that met them, transaction markers after the first
-pass that met nothing else of their transaction; such a batch tells in its header until when
-(KIP-534). Records of aborted transactions go at once.
+A batch keeps its first and last offset whichever records are removed. An empty batch is kept only
+if it holds a producer's last sequence or the end of the log. Tombstones stay for
+`delete.retention.ms` after the first pass that finds them, transaction markers after the first
+pass that finds nothing else of their transaction; the batch header stores that deadline
+(KIP-534). Records of aborted transactions are removed immediately.
 
 Source: Kafka's `Cleaner`, `CleanedTransactionMetadata` and `MemoryRecords.filterTo`. Kafka
-never cleans the segment that is being written; here a call cleans all that is decided.
+never cleans the active segment; here a call cleans everything before the last stable offset.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from aiokafka_lite.testing.log.varints import read_varint, write_varint
 
 __all__ = ["Compacted", "LastRecord", "compact"]
 
-DELETE_HORIZON: Final = 0x40  # an attribute: the base timestamp tells until when it is kept
+DELETE_HORIZON: Final = 0x40  # attribute: the base timestamp is the delete horizon
 NO_TIMESTAMP: Final = -1
 CODEC: Final = 0x07
 
 
 class LastRecord(NamedTuple):
-    """What a producer that is remembered wrote last.
+    """The last write of a producer in the producer state.
 
     Attributes:
-        offset: Of its last record; None if a marker came after it in a new epoch.
-        epoch: The producer's.
+        offset: Offset of its last record; None if a marker in a new epoch followed.
+        epoch: The producer's epoch.
     """
 
     offset: int | None
@@ -40,14 +40,14 @@ class LastRecord(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """The batches that are left, and the aborted transactions that still have to be told."""
+    """The remaining batches, and the aborted transactions that fetches must still report."""
 
     batches: list[memoryview]
     aborted: list[AbortedTransaction]
 
 
 class _Record(NamedTuple):
-    """One record, as far as it matters; `rest` is all that follows its timestamp."""
+    """The parts of a record that compaction uses; `rest` is all that follows its timestamp."""
 
     offset: int
     timestamp: int
@@ -58,18 +58,18 @@ class _Record(NamedTuple):
 
 
 class _Transactions:
-    """Told of every batch in order, it knows which are of aborted transactions, and which markers
-    end transactions of which nothing is left."""
+    """Examines every batch in order to find the batches of aborted transactions, and the markers
+    of transactions with no remaining records."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen_of_aborted: set[int] = set()  # producer ids
         self._seen_of_committed: set[int] = set()
-        self.gone: set[AbortedTransaction] = set()  # nobody needs to be told of them any more
+        self.gone: set[AbortedTransaction] = set()  # fetches no longer report these
 
     def is_discarded(self, batch: memoryview, header: BatchHeader) -> bool:
-        """Whether a data batch was aborted, or a marker has nothing left to end."""
+        """Return True for an aborted data batch, or a marker without remaining records."""
         while self._coming and self._coming[-1].first_offset <= header.last_offset:
             aborted = self._coming.pop()
             self._aborted.setdefault(aborted.producer_id, aborted)
@@ -83,7 +83,7 @@ class _Transactions:
 
     def _ends_nothing(self, batch: memoryview, header: BatchHeader) -> bool:
         if not header.record_count:
-            return True  # its record went before
+            return True  # its record was removed earlier
         producer_id = header.producer_id
         if is_abort_marker(_records(batch, header)[0].key):
             aborted = self._aborted.pop(producer_id, None)
@@ -108,15 +108,15 @@ def compact(
     aborted: Sequence[AbortedTransaction],
     producers: Mapping[int, LastRecord],
 ) -> Compacted:
-    """Take out what newer records replaced.
+    """Remove records that newer records replace.
 
     Args:
         batches: The whole log.
-        end: What is at or after this offset stays as it is (the last stable offset).
-        now_ms: The broker's clock.
+        end: Batches from this offset on (the last stable offset) stay unchanged.
+        now_ms: The broker's current time in ms.
         delete_retention_ms: How long tombstones and markers are kept.
         aborted: The log's aborted transactions.
-        producers: What each producer that is remembered wrote last, by its id.
+        producers: The last write of each known producer, by producer id.
     """
     headers = [BatchHeader.read(batch) for batch in batches]
     log = list(zip(batches, headers, strict=True))
@@ -159,7 +159,7 @@ def compact(
 def _newest(
     cleaned: Iterable[tuple[memoryview, BatchHeader]], aborted: Sequence[AbortedTransaction]
 ) -> dict[bytes, int]:
-    """The last offset of each key, in all that was not aborted."""
+    """Return the last offset of each key among records that were not aborted."""
     newest: dict[bytes, int] = {}
     transactions = _Transactions(aborted)
     for batch, header in cleaned:
@@ -172,7 +172,7 @@ def _newest(
 
 
 def _tells_last(header: BatchHeader, producers: Mapping[int, LastRecord]) -> bool:
-    """Whether a batch is the last trace of what a producer wrote."""
+    """Return True if a batch is the last trace of a producer's writes."""
     last = producers.get(header.producer_id) if header.producer_id >= 0 else None
     if last is None:
         return False
@@ -210,7 +210,7 @@ def _parse(data: bytes, header: BatchHeader) -> Iterator[_Record]:
 
 
 def _rebuilt(header: BatchHeader, records: Sequence[_Record], horizon: int | None) -> memoryview:
-    """A batch with fewer records, or with a horizon: from then on its tombstones may go."""
+    """Rebuild a batch with fewer records, or with a horizon after which its tombstones expire."""
     base = records[0].timestamp if horizon is None else horizon
     data = bytearray()
     for record in records:
@@ -233,7 +233,7 @@ def _rebuilt(header: BatchHeader, records: Sequence[_Record], horizon: int | Non
 
 
 def _emptied(header: BatchHeader) -> memoryview:
-    """A batch without records, for its producer's sequence and its last offset."""
+    """Return the batch without records, for its producer's sequence and its last offset."""
     attributes = header.attributes & ~(DELETE_HORIZON | CODEC)
     return sealed(
         header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b""

@@ -1,4 +1,4 @@
-"""Control batches that end a transaction: one record, its key COMMIT or ABORT.
+"""Control batches that end a transaction: a single record whose key is COMMIT or ABORT.
 
 Source: Kafka's `EndTransactionMarker` and `ControlRecordType`.
 """
@@ -27,7 +27,7 @@ _ATTRIBUTES: Final = Struct(">h")
 def marker_batch(
     producer_id: int, producer_epoch: int, marker: EndMarker, timestamp_ms: int
 ) -> memoryview:
-    """The batch that a transaction's coordinator lets a partition's leader append."""
+    """Return the marker batch that a coordinator makes a partition's leader append."""
     builder = BatchBuilder(LARGEST_MARKER)
     key = KEY.pack(VERSION, COMMIT if marker.committed else ABORT)
     builder.append(timestamp_ms, key, VALUE.pack(VERSION, marker.coordinator_epoch), ())
@@ -47,8 +47,8 @@ def marker_batch(
 
 
 def read_marker(batch: memoryview) -> EndMarker | None:
-    """What a control batch says; None if it is emptied or of another kind."""
-    plain = bytearray(batch)  # whoever reads records passes over control batches
+    """Read the marker of a control batch; None if it is empty or of another type."""
+    plain = bytearray(batch)  # record readers skip control batches
     (attributes,) = _ATTRIBUTES.unpack_from(plain, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(plain, ATTRIBUTES_AT, attributes & ~CONTROL)
     write_crc(plain, 0, len(plain))

@@ -1,7 +1,7 @@
-"""Between message format v2, which the logs hold, and the v0 and v1 that old clients speak.
+"""Converts between message format v2, which the logs store, and v0 and v1 of old clients.
 
-Also reads a stored batch's records, which a broker does only to look for a timestamp. Everything
-here decodes records, so it is imported when it is first needed.
+It also reads a stored batch's records, which a broker needs only to search for a timestamp. This
+module decodes records, so it is imported on first use.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ANY_SIZE: Final = 2**31 - 1
 
 
 class StoredRecord(Protocol):
-    """What is used of a record here."""
+    """The attributes of a record that the broker uses."""
 
     @property
     def offset(self) -> int: ...
@@ -40,16 +40,16 @@ class StoredRecord(Protocol):
 
 
 def records_of(batch: Buffer, offset: int) -> Sequence[StoredRecord]:
-    """The records of one stored v2 batch, without those before `offset`."""
+    """Return the records of one stored v2 batch from `offset` on."""
     return RecordSet(batch, "", 0, offset).read(ANY_SIZE)
 
 
 def to_batch(records: Buffer | None) -> memoryview:
-    """One v2 batch with the messages of a produced message set, compressed as that was.
+    """Convert a produced message set to one v2 batch with the same compression.
 
     Raises:
         CorruptRecordException: The message set is malformed.
-        InvalidRecordError: There is no whole message in it, or a v2 batch.
+        InvalidRecordError: It contains no complete message, or a v2 batch.
         UnsupportedCompressionTypeError: Its codec is unknown.
     """
     view = memoryview(b"" if records is None else records)
@@ -74,7 +74,7 @@ def to_batch(records: Buffer | None) -> memoryview:
 
 
 def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
-    """A message set with the records of whole v2 batches from `offset` on; headers are lost.
+    """Convert whole v2 batches, from `offset` on, to a message set; headers are lost.
 
     Raises:
         UnsupportedCompressionTypeError: A batch is compressed with zstd.

@@ -1,7 +1,7 @@
-"""What a partition's log knows of transactions: those that are open, and those that were aborted.
+"""The open and the aborted transactions of a partition's log.
 
 Source: Kafka's `ProducerStateManager` (ongoing transactions, first unstable offset) and
-`TransactionIndex`/`AbortedTxn`. Appends count as replicated at once, so a transaction is
+`TransactionIndex`/`AbortedTxn`. Appends count as replicated immediately, so a transaction is
 decided as soon as its marker is in the log.
 """
 
@@ -12,20 +12,20 @@ __all__ = ["AbortedTransaction", "EndMarker", "OpenTransactions"]
 
 
 class EndMarker(NamedTuple):
-    """How a transaction ended, and who said so."""
+    """How a transaction ended, and the epoch of the coordinator that ended it."""
 
     committed: bool
     coordinator_epoch: int
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of one producer that a read_committed consumer must not see.
+    """Records of one producer that a read_committed consumer must skip.
 
     Attributes:
-        producer_id: Whose.
-        first_offset: Where the transaction began in this partition.
-        last_offset: The marker's.
-        last_stable_offset: Everything before it was decided when the marker was written.
+        producer_id: The producer's id.
+        first_offset: First offset of the transaction in this partition.
+        last_offset: Offset of the marker.
+        last_stable_offset: The last stable offset when the marker was written.
     """
 
     producer_id: int
@@ -44,25 +44,25 @@ class OpenTransactions:
     __slots__ = ("_first_offsets", "aborted")
 
     def __init__(self) -> None:
-        # By producer id. What begins later begins at a larger offset, so the first is the oldest.
+        # By producer id, in order of their first offsets, so the first entry is the oldest.
         self._first_offsets: dict[int, int] = {}
         self.aborted: list[AbortedTransaction] = []
 
     @property
     def first_undecided(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """Return the first offset of the oldest open transaction, or None."""
         return next(iter(self._first_offsets.values()), None)
 
     def first_offset(self, producer_id: int) -> int | None:
-        """Where a producer's open transaction begins, if it has one."""
+        """Return the first offset of a producer's open transaction, or None."""
         return self._first_offsets.get(producer_id)
 
     def begin(self, producer_id: int, offset: int) -> None:
-        """A producer's transactional batch went to `offset`; later ones change nothing."""
+        """Record a transactional batch at `offset`; only a transaction's first one counts."""
         self._first_offsets.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, offset: int, *, committed: bool) -> None:
-        """A marker went to `offset`; one that ends no transaction changes nothing."""
+        """Record a marker at `offset`; a marker without an open transaction has no effect."""
         first_offset = self._first_offsets.pop(producer_id, None)
         if first_offset is not None and not committed:
             undecided = self.first_undecided
@@ -70,7 +70,7 @@ class OpenTransactions:
             self.aborted.append(AbortedTransaction(producer_id, first_offset, offset, stable))
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that reach into
+        """Return (producer id, first offset) of the aborted transactions that overlap
         `first <= offset < end`, in the order of their markers."""
         found = []
         begin = bisect_left(self.aborted, first, key=lambda aborted: aborted.last_offset)

@@ -1,13 +1,12 @@
-"""One partition's log: batches as they came, found by offset and by timestamp. No I/O, no clock.
+"""One partition's log: stored batches, searchable by offset and timestamp. No I/O, no clock.
 
-Batches lie back to back in segments of plain memory, and only their base offset and leader epoch
-are written over. A read is a slice of a segment, or one join where it runs over a segment's end.
-A segment never grows, and what was cut off one is never written over, so a slice that someone
-holds stays valid while the log goes on.
+Batches lie back to back in memory segments; only their base offset and leader epoch are
+overwritten. A read is a slice of a segment, or one join if it crosses a segment's end. A segment
+never grows, and truncated bytes are never overwritten, so a slice stays valid while the log
+changes.
 
-What is kept beside memory goes through a `LogStore`: `append` tells it each batch, `rewrite`
-and `truncate` the batches that are left, `delete_before` the new start; `load` is the way
-back.
+A `LogStore` persists the log: `append` passes it each batch, `rewrite` and `truncate` the
+remaining batches, `delete_before` the new start offset. `load` restores the log.
 """
 
 from array import array
@@ -27,13 +26,13 @@ __all__ = ["FoundOffset", "LogStore", "PartitionLog"]
 
 FIRST_SEGMENT_BYTES: Final = 16 * 1024
 LARGEST_SEGMENT_BYTES: Final = 4 * 1024 * 1024
-INDEX_INTERVAL_BYTES: Final = 4096  # index.interval.bytes: how exactly Kafka knows its batches
+INDEX_INTERVAL_BYTES: Final = 4096  # index.interval.bytes: the resolution of Kafka's index
 
 _EMPTY: Final = memoryview(b"")
 
 
 class FoundOffset(NamedTuple):
-    """A record found by its timestamp (ms), and the leader epoch it was appended in."""
+    """A record found by its timestamp (ms), and the leader epoch of its append."""
 
     offset: int
     timestamp: int
@@ -41,31 +40,31 @@ class FoundOffset(NamedTuple):
 
 
 class LogStore:
-    """What outlives the process of one log. This one keeps nothing; `storage` has one that does.
+    """Persists one log. This base class stores nothing; `data_folder` has one that does.
 
-    Every batch is told with its offsets and its leader epoch in it, so the batches and the start
+    Every batch it receives contains its offsets and leader epoch, so the batches and the start
     offset are the whole log.
     """
 
     def append(self, batch: memoryview) -> None:
-        """A batch was put at the end."""
+        """Store an appended batch."""
 
     def rewrite(self, batches: Iterable[memoryview], start_offset: int, end_offset: int) -> None:
-        """The log was cut or compacted: these batches are all it has."""
+        """Replace all batches after a truncation or compaction."""
 
     def move_start(self, offset: int) -> None:
-        """What lies before `offset` may be forgotten."""
+        """Allow the store to drop everything before `offset`."""
 
 
 class PartitionLog:
     """The records of one partition.
 
     Attributes:
-        start_offset: First offset that may be read (`log start offset`).
-        end_offset: Offset that the next record will get (`log end offset`).
+        start_offset: First readable offset (`log start offset`).
+        end_offset: Offset of the next record (`log end offset`).
         epochs: `(leader epoch, first offset appended in it)`, oldest first.
-        max_timestamp: Largest timestamp of any batch, in ms; -1 when there is none. As in Kafka,
-            whose segments are large, a batch before the log's start may have it.
+        max_timestamp: Largest timestamp of any batch, in ms; -1 if there is none. As in Kafka,
+            whose segments are large, it may belong to a batch before the log start.
     """
 
     __slots__ = (
@@ -88,27 +87,27 @@ class PartitionLog:
         self.end_offset = 0
         self.epochs: list[tuple[int, int]] = []
         self.max_timestamp = -1
-        self._max_timestamp_offset = -1  # base offset of the batch that has it
+        self._max_timestamp_offset = -1  # base offset of the batch with `max_timestamp`
         self._latest_gone: FoundOffset | None = None  # that record, if its segment was dropped
         self._segments: list[Segment] = []
-        # As Kafka's offset index: a batch now and then, where it begins and its last offset.
+        # Like Kafka's offset index: the position and last offset of some batches.
         self._indexed_positions = array("q")
         self._indexed_offsets = array("q")
         self._unindexed_bytes = 0
 
     @property
     def high_watermark(self) -> int:
-        """Every append counts as replicated at once, so this is the end."""
+        """The log end offset, because appends count as replicated immediately."""
         return self.end_offset
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """A new leader appends from here on."""
+        """Start a new leader epoch at the log end."""
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             del self.epochs[-1]  # nothing was appended in it
         self.epochs.append((leader_epoch, self.end_offset))
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch that `offset` was, or would be, appended in; -1 if none began yet."""
+        """Return the leader epoch of `offset`, appended or not; -1 before the first epoch."""
         index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
         return self.epochs[index - 1][0] if index else -1
 
@@ -119,7 +118,7 @@ class PartitionLog:
         leader_epoch: int,
         append_time_ms: int | None = None,
     ) -> int:
-        """Copy a checked v2 batch to the end of the log and give it its offsets.
+        """Copy a checked v2 batch to the end of the log and assign its offsets.
 
         Args:
             batch: Exactly the bytes of the batch.
@@ -143,13 +142,13 @@ class PartitionLog:
     def load(
         self, batches: Iterable[Buffer], start_offset: int, end_offset: int, store: LogStore
     ) -> None:
-        """Fill an empty log with what a store kept of it, and go on in that store.
+        """Load an empty log from a store, and use that store for later changes.
 
         Args:
-            batches: As they were told to the store, with their offsets and leader epochs.
-            start_offset: Where the log may be read from.
-            end_offset: Where it ended at least.
-            store: Told every change from now on, but not of these batches.
+            batches: The stored batches, with their offsets and leader epochs.
+            start_offset: The log start offset.
+            end_offset: The smallest possible log end offset.
+            store: Receives every later change, but not these batches.
         """
         self._store = None
         self._fill(batches)
@@ -164,14 +163,14 @@ class PartitionLog:
         self._store = store
 
     def truncate(self, to_offset: int) -> int:
-        """Cut the end off, as a replica does that has more than its new leader.
+        """Truncate the log, as a replica does that has more records than its new leader.
 
         Args:
-            to_offset: Nothing at or after it is left. The batch that holds it goes as a whole, as
-                replicas have either all of a batch or nothing.
+            to_offset: Removes everything from this offset on. The batch that contains it is
+                removed as a whole, because replicas store whole batches.
 
         Returns:
-            Where the log ends now.
+                The new log end offset.
         """
         if to_offset >= self.end_offset:
             return self.end_offset
@@ -190,11 +189,11 @@ class PartitionLog:
         return self.end_offset
 
     def rewrite(self, batches: Iterable[Buffer]) -> None:
-        """Put other batches in place of all there are, as compaction does.
+        """Replace all batches, as compaction does.
 
         Args:
             batches: In order, with their offsets and epochs; there may be gaps between them. The
-                log ends where it ended.
+                log end offset does not change.
         """
         end_offset = self.end_offset
         self._fill(batches)
@@ -204,7 +203,7 @@ class PartitionLog:
             self._store.rewrite(self.batches(), self.start_offset, end_offset)
 
     def batches(self) -> Iterator[memoryview]:
-        """Every batch that has offsets from the log's start on."""
+        """Yield every batch that has offsets at or after the log start."""
         for segment in self._segments:
             for index, last_offset in enumerate(segment.last_offsets):
                 if last_offset >= self.start_offset:
@@ -218,14 +217,14 @@ class PartitionLog:
         at_least_one: bool = True,
         below: int | None = None,
     ) -> memoryview | bytes:
-        """The batches from the one that holds `offset`; the last one may be cut off.
+        """Return the batches from the one that contains `offset`; the last may be truncated.
 
         Args:
             offset: From `start_offset` to `end_offset`; the first batch may begin before it.
-            max_bytes: What is returned ends there, in the middle of a batch if need be.
-            at_least_one: Return the first batch whole even if it is larger (KIP-74); without,
-                one that does not fit is held back.
-            below: Leave out batches from this offset on (the last stable offset).
+            max_bytes: Maximum size of the result; it may end in the middle of a batch.
+            at_least_one: Return the first batch whole even if it is larger (KIP-74). False omits
+                a batch that does not fit.
+            below: Omit batches from this offset on (the last stable offset).
         """
         end = self.end_offset if below is None else min(below, self.end_offset)
         if offset >= end or not self._segments:
@@ -255,7 +254,7 @@ class PartitionLog:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def available_bytes(self, offset: int, below: int | None = None) -> int:
-        """Bytes that a read from `offset` without a limit would return; costs no read."""
+        """Return how many bytes an unlimited read from `offset` would return, without reading."""
         end = self.end_offset if below is None else min(below, self.end_offset)
         if offset >= end or not self._segments:
             return 0
@@ -268,7 +267,7 @@ class PartitionLog:
         return until - segment.start_position - segment.position_of(offset)
 
     def batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds `offset`; itself where none does."""
+        """Return the first offset of the batch that contains `offset`, or `offset` if none does."""
         if offset >= self.end_offset or not self._segments:
             return offset
         segment = self._segments[self._segment_index(offset)]
@@ -278,10 +277,10 @@ class PartitionLog:
         return min(offset, BatchHeader.read(segment.view, segment.positions[index]).base_offset)
 
     def upper_bound(self, offset: int, size: int) -> int:
-        """An offset that is not below any in `size` bytes read from `offset` on.
+        """Return an upper bound of the offsets in `size` bytes read from `offset` on.
 
-        Kafka finds it in an index that knows a batch every 4096 bytes, and looks for aborted
-        transactions up to there.
+        Kafka takes it from an index with one entry every 4096 bytes, and searches for aborted
+        transactions up to it.
         """
         segment = self._segments[self._segment_index(offset)]
         position = segment.start_position + segment.position_of(offset) + size
@@ -291,7 +290,7 @@ class PartitionLog:
         return self.end_offset
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record that is at least as late as `timestamp_ms`, if there is one."""
+        """Return the first record with a timestamp of at least `timestamp_ms`, or None."""
         for segment in self._segments:
             largest = segment.largest_timestamps
             if not largest or largest[-1] < timestamp_ms:
@@ -305,7 +304,7 @@ class PartitionLog:
         return None
 
     def find_max_timestamp(self) -> FoundOffset | None:
-        """The first record that has the log's largest timestamp (KIP-734), if there is any."""
+        """Return the first record with the log's largest timestamp (KIP-734), or None."""
         if self._max_timestamp_offset < 0:
             return None
         if self._max_timestamp_offset < self._segments[0].base_offset:
@@ -315,11 +314,11 @@ class PartitionLog:
         return self._find_in_batch(segment, index, self.max_timestamp, 0)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Where a leader epoch ended (KIP-101).
+        """Return the end offset of a leader epoch (KIP-101).
 
         Returns:
-            `(epoch, end offset)` with the largest epoch not after `epoch`; `(-1, -1)` when
-            `epoch` is after all that are known.
+            `(epoch, end offset)` of the largest epoch not after `epoch`; `(-1, -1)` if
+            `epoch` is newer than every known epoch.
         """
         if not self.epochs or epoch < 0 or epoch > self.epochs[-1][0]:
             return (-1, -1)
@@ -331,8 +330,8 @@ class PartitionLog:
         """Move the log start to `offset`; whole segments before it are dropped.
 
         Args:
-            offset: Up to the log's end.
-            forget: Find the largest timestamp again, as if every batch were a segment.
+            offset: At most the log end offset.
+            forget: Recompute the largest timestamp, as if every batch were a segment.
         """
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
@@ -347,7 +346,7 @@ class PartitionLog:
             self._latest_gone = self.find_max_timestamp()
         del self._segments[:gone]
         known = bisect_right(self.epochs, self.start_offset, key=lambda entry: entry[1])
-        if known:  # the epoch at the start begins there now, and those before it are forgotten
+        if known:  # the epoch at the start now begins there; older ones are dropped
             self.epochs[:known] = [(self.epochs[known - 1][0], self.start_offset)]
         if forget and self._max_timestamp_offset < self.start_offset:
             self._find_max_timestamp_again()
@@ -355,7 +354,7 @@ class PartitionLog:
             self._store.move_start(self.start_offset)
 
     def _add(self, batch: Buffer, base_offset: int, last_offset: int, timestamp: int) -> memoryview:
-        """The one place where a batch enters memory, at the end; the copy that lies there."""
+        """Append a batch and return its copy; the only place where a batch enters memory."""
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
             self._max_timestamp_offset = base_offset
@@ -369,8 +368,8 @@ class PartitionLog:
         return segment.add(batch, last_offset, self.max_timestamp)
 
     def _fill(self, batches: Iterable[Buffer]) -> None:
-        """Begin anew with batches that have their offsets."""
-        kept = list(batches)  # they may lie in the segments that go
+        """Replace the contents with batches that have their offsets."""
+        kept = list(batches)  # they may lie in the replaced segments
         self._segments = []
         self._cut_index(0)
         self.max_timestamp = self._max_timestamp_offset = -1
@@ -384,7 +383,7 @@ class PartitionLog:
         self._unindexed_bytes = 0
 
     def _cut(self, to_offset: int) -> None:
-        """The one place where the end of the log goes: whole batches, from the one at an offset."""
+        """Remove whole batches from the one that contains `to_offset` on; the only such place."""
         self.end_offset = to_offset
         while self._segments:
             segment = self._segments[-1]
@@ -398,7 +397,7 @@ class PartitionLog:
             del self._segments[-1]
 
     def _segment_for(self, size: int, base_offset: int) -> Segment:
-        """The segment that has room for `size` more bytes: the last, or a new one."""
+        """Return a segment with room for `size` more bytes: the last, or a new one."""
         if not self._segments:
             capacity, position = FIRST_SEGMENT_BYTES, 0
         else:
@@ -412,7 +411,7 @@ class PartitionLog:
         return segment
 
     def _segment_index(self, offset: int) -> int:
-        """Index of the segment that holds `offset`; the log must hold it."""
+        """Return the index of the segment that contains `offset`; the log must contain it."""
         index = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(index - 1, 0)
 
@@ -421,7 +420,7 @@ class PartitionLog:
     ) -> FoundOffset | None:
         batch = segment.batch(index)
         header = BatchHeader.read(batch)
-        if header.control:  # its one record counts too, but is not one of `records_of`
+        if header.control:  # its record counts too, but `records_of` omits it
             if header.base_offset < first or header.max_timestamp < timestamp_ms:
                 return None
             return FoundOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
@@ -431,7 +430,7 @@ class PartitionLog:
         return None
 
     def _find_max_timestamp_again(self) -> None:
-        """After something went: the largest timestamp of what is left."""
+        """Recompute the largest timestamp after a removal."""
         self.max_timestamp, self._max_timestamp_offset = -1, -1
         for segment in self._segments:
             for index, last_offset in enumerate(segment.last_offsets):
@@ -440,7 +439,7 @@ class PartitionLog:
                 batch = segment.batch(index)
                 header = BatchHeader.read(batch)
                 largest = header.max_timestamp
-                if header.base_offset < self.start_offset:  # the log starts in the midst of it
+                if header.base_offset < self.start_offset:  # the log starts inside this batch
                     left = _records(batch, self.start_offset)
                     largest = max((record.timestamp for record in left), default=-1)
                 if largest > self.max_timestamp:

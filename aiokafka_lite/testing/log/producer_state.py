@@ -1,9 +1,8 @@
-"""What a partition remembers of its producers, so that a retry is not stored twice.
+"""A partition's producer state, which prevents storing a retried batch twice.
 
-The last five batches of each producer id are known by their sequences: a batch that is one of them
-is answered with its old offset, and any other has to follow the last one without a gap. A
-transactional batch needs a transaction that is open in this partition, or one that the coordinator
-has verified (KIP-890).
+The state holds the sequences of the last five batches of each producer id. A repeated batch gets
+its old offset; any other batch must follow the last one without a gap. A transactional batch
+needs a transaction that is open in this partition, or that the coordinator has verified (KIP-890).
 
 Source: KIP-98; Kafka's `ProducerStateEntry`, `ProducerAppendInfo`, `VerificationStateEntry`
 and `UnifiedLog.analyzeAndValidateProducerState`.
@@ -33,7 +32,7 @@ STRICT_MARKERS_SINCE: Final = 2  # transaction.version whose markers have an epo
 
 
 class AppendedBatch(NamedTuple):
-    """A batch in the log, by its sequences."""
+    """The sequences and the offset of a batch in the log."""
 
     first_sequence: int
     last_sequence: int
@@ -42,18 +41,18 @@ class AppendedBatch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Where its last record lies."""
+        """The offset of its last record."""
         return self.base_offset + ((self.last_sequence - self.first_sequence) & LAST_SEQUENCE)
 
 
 class Producer:
-    """One producer id on one partition, in its newest epoch.
+    """The state of one producer id in one partition, in its newest epoch.
 
     Attributes:
-        epoch: Of its last batch or marker.
-        batches: The last ones of this epoch.
-        coordinator_epoch: Of its last marker; -1 when there was none.
-        last_timestamp: Of its last batch or marker, in ms.
+        epoch: Epoch of its last batch or marker.
+        batches: The last batches of this epoch.
+        coordinator_epoch: Coordinator epoch of its last marker; -1 if there was none.
+        last_timestamp: Timestamp of its last batch or marker, in ms.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp")
@@ -66,31 +65,31 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch in this epoch; -1 when there was none."""
+        """The last sequence in this epoch; -1 if there was none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def move_to(self, epoch: int) -> None:
-        """What was written in another epoch is no longer repeated."""
+        """Enter a new epoch and forget the batches of the old one."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
 
 
 class _Verification(NamedTuple):
-    """A transactional batch was announced, but none is in the log yet."""
+    """A verification in progress for a transaction without a batch in the log."""
 
     epoch: int
     lowest_sequence: int
-    bumps_epoch: bool  # the producer has an epoch for each transaction (KIP-890, part 2)
+    bumps_epoch: bool  # the producer bumps its epoch per transaction (KIP-890, part 2)
 
 
 class ProducerTable:
     """The producers of one partition, by producer id.
 
     Attributes:
-        transactions: Those of them that are open or were aborted in this partition.
-        next_check_ms: When to look again for those that `expire`; every ten minutes, as a
-            broker does, so that records with old timestamps do not make producers forgotten.
+        transactions: The open and aborted transactions in this partition.
+        next_check_ms: Time of the next `expire` check; every ten minutes, as in a broker, so that
+            records with old timestamps do not expire their producers at once.
     """
 
     __slots__ = ("_producers", "_verifying", "next_check_ms", "transactions")
@@ -102,17 +101,17 @@ class ProducerTable:
         self.transactions = OpenTransactions()
 
     def all(self) -> Mapping[int, Producer]:
-        """Every producer that is remembered, by its id."""
+        """Return every known producer, by its id."""
         return self._producers
 
-    # What a client writes
+    # Client writes
 
     def needs_verification(self, header: BatchHeader, *, bumps_epoch: bool) -> bool:
-        """Whether the coordinator has to be asked before a transactional batch is appended.
+        """Return True if the coordinator must verify a transactional batch before the append.
 
         Args:
-            header: The batch's; its base sequence is -1 for offsets of a group.
-            bumps_epoch: The producer has an epoch for each transaction (KIP-890, part 2).
+            header: The batch's header; the base sequence is -1 for a group's offsets.
+            bumps_epoch: True if the producer bumps its epoch per transaction (KIP-890, part 2).
 
         Raises:
             InvalidProducerEpoch: A newer epoch of this producer id has written already.
@@ -127,7 +126,7 @@ class ProducerTable:
         before = self._verifying.get(producer_id)
         lowest = header.base_sequence
         if before is not None:
-            # As on a real broker, what the first attempt told of its client stays.
+            # As in a real broker, the first attempt determines the client's kind.
             bumps_epoch = before.bumps_epoch
             if before.epoch == epoch:
                 lowest = min(lowest, before.lowest_sequence)
@@ -137,18 +136,18 @@ class ProducerTable:
         return True
 
     def check(self, header: BatchHeader, *, verified: bool = False) -> AppendedBatch | None:
-        """Refuse a producer's batch that may not follow what it wrote, or recognise a repetition.
+        """Check that a producer's batch follows its last one, or recognise a duplicate.
 
         Args:
-            header: The batch's; a base sequence of -1 (offsets of a group) is not looked at.
-            verified: The coordinator said that the partition is part of the open transaction.
+            header: The batch's header; a base sequence of -1 (a group's offsets) is not checked.
+            verified: True if the coordinator confirmed that the partition is in the transaction.
 
         Returns:
-            The remembered batch that this one repeats, or None when it is a new one.
+            The stored batch that this one duplicates, or None if it is new.
 
         Raises:
             InvalidProducerEpoch: A newer epoch of this producer id has written already.
-            InvalidTxnState: No transaction is open here, or one is and the batch is no part of it.
+            InvalidTxnState: No transaction is open here, or the batch is not part of the open one.
             OutOfOrderSequenceNumber: Records between the last batch and this one are missing.
         """
         producer = self._producers.get(header.producer_id)
@@ -173,7 +172,7 @@ class ProducerTable:
         return None
 
     def on_append(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Remember a batch that went into the log."""
+        """Record a batch that was appended to the log."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
@@ -186,22 +185,22 @@ class ProducerTable:
             self._verifying.pop(header.producer_id, None)
             self.transactions.begin(header.producer_id, base_offset)
 
-    # What a coordinator writes
+    # Coordinator writes
 
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Refuse a marker of a coordinator, or of an epoch, that is over.
+        """Reject a marker of an old coordinator or an old producer epoch.
 
         Args:
-            producer_id: Whose transaction it ends.
-            epoch: The marker's.
-            coordinator_epoch: The coordinator's.
-            transaction_version: Since 2 a marker is written in a new epoch, which no batch had.
+            producer_id: The producer whose transaction it ends.
+            epoch: The marker's producer epoch.
+            coordinator_epoch: The coordinator's epoch.
+            transaction_version: From 2 on, a marker has a new epoch that no batch has used.
 
         Raises:
-            InvalidProducerEpoch: This producer id has gone on to a newer epoch.
-            TransactionCoordinatorFenced: A newer coordinator has written already.
+            InvalidProducerEpoch: This producer id has a newer epoch.
+            TransactionCoordinatorFenced: A newer coordinator has already written.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -226,7 +225,7 @@ class ProducerTable:
     def on_marker(
         self, producer_id: int, epoch: int, marker: EndMarker, offset: int, timestamp: int
     ) -> None:
-        """Remember a marker that went into the log."""
+        """Record a marker that was appended to the log."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(epoch)
@@ -235,30 +234,30 @@ class ProducerTable:
         producer.last_timestamp = timestamp
         verification = self._verifying.get(producer_id)
         if verification is not None and not (
-            # A marker of an epoch for each transaction has a later one than its batches: this one
-            # ends a transaction before that which is being verified.
+            # With an epoch per transaction, a marker's epoch is later than its batches': this one
+            # ends a transaction before the one being verified.
             verification.bumps_epoch and verification.epoch == epoch
         ):
             del self._verifying[producer_id]
         self.transactions.end(producer_id, offset, committed=marker.committed)
 
-    # Forgetting
+    # Expiry
 
     def forget(self, producer_id: int) -> None:
-        """Expire one producer id; its open transaction, if it has one, stays open."""
+        """Expire one producer id; an open transaction stays open."""
         if self.transactions.first_offset(producer_id) is None:
             self._producers.pop(producer_id, None)
             self._verifying.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Expire the producer ids that have not written for `producer.id.expiration.ms`."""
+        """Expire producer ids that have not written for `producer.id.expiration.ms`."""
         self.next_check_ms = now_ms + EXPIRY_CHECK_MS
         for producer_id, producer in list(self._producers.items()):
             if now_ms - producer.last_timestamp >= expiration_ms:
                 self.forget(producer_id)
 
     def restore(self, batches: Iterable[memoryview]) -> None:
-        """Begin anew with what a log's batches tell, after a restart or a truncation."""
+        """Rebuild the state from a log's batches after a restart or a truncation."""
         self._producers.clear()
         self._verifying.clear()
         self.transactions = OpenTransactions()
@@ -281,10 +280,10 @@ class ProducerTable:
                     header.max_timestamp,
                 )
 
-    # Inside
+    # Internals
 
     def _is_open(self, producer_id: int, producer: Producer, epoch: int) -> bool:
-        """Whether a transaction of this very epoch has written here and not ended."""
+        """Return True if a transaction of exactly this epoch is open here."""
         return epoch == producer.epoch and self.transactions.first_offset(producer_id) is not None
 
     def _check_sequence(self, header: BatchHeader, producer: Producer | None) -> None:
@@ -303,7 +302,7 @@ class ProducerTable:
                     f"{who}, {verification.lowest_sequence} (earliest seen sequence)"
                 )
         if producer is None:
-            return  # nothing is known (any more): every sequence is taken
+            return  # no state (any more): accept every sequence
         if header.producer_epoch != producer.epoch:
             if first != 0:
                 raise OutOfOrderSequenceNumber(

@@ -1,7 +1,7 @@
-"""What a broker refuses about single records: keys of compacted topics, timestamps out of range.
+"""Checks of single records: keys in compacted topics, timestamps out of range.
 
-It decodes the batch, so it is only done where a topic's configuration needs it, where the header
-shows that something is wrong, or where `FakeCluster(check_records=True)` asks for all.
+The checks decode the batch, so they run only if a topic's configuration needs them, the header
+shows an error, or `FakeCluster(check_records=True)` requests them.
 
 Source: Kafka's `LogValidator.validateRecord`; KIP-467 (errors of single records), KIP-937
 (timestamps before and after).
@@ -26,21 +26,21 @@ NO_TIMESTAMP: Final = -1
 def check_records(
     batch: memoryview, record_count: int, earliest: int, latest: int, *, need_keys: bool
 ) -> int:
-    """Refuse a batch with a record that its topic does not take.
+    """Reject a batch with a record that its topic does not accept.
 
     Args:
-        batch: Exactly the bytes of a batch whose header was checked.
-        record_count: What its header says.
-        earliest: ms; a record before that is refused.
-        latest: ms; a record after that is refused.
-        need_keys: Whether the topic is compacted.
+        batch: Exactly the bytes of a batch with a checked header.
+        record_count: The record count in its header.
+        earliest: Earliest accepted timestamp, in ms.
+        latest: Latest accepted timestamp, in ms.
+        need_keys: True for a compacted topic.
 
     Returns:
-        The largest timestamp of its records, whatever the header says.
+        The largest timestamp of its records, regardless of the header.
 
     Raises:
-        InvalidRecordError: It does not hold the records that its header says.
-        RecordsRefused: Single records are not taken.
+        InvalidRecordError: The records do not match the header.
+        RecordsRefused: The topic does not accept some records.
     """
     try:
         records = records_of(batch, 0)

@@ -1,4 +1,4 @@
-"""Which of a log's first batches are too old or too many (`retention.ms`, `retention.bytes`).
+"""Finds the batches that retention deletes (`retention.ms`, `retention.bytes`).
 
 Kafka deletes whole segment files; here every batch counts as a segment of its own.
 Source: Kafka's `UnifiedLog.deleteOldSegments`.
@@ -15,14 +15,14 @@ NO_LIMIT: Final = -1
 
 
 def first_retained(log: PartitionLog, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
-    """The offset that the log shall begin at.
+    """Return the new log start offset.
 
     Args:
-        log: What there is.
-        now_ms: The broker's clock.
-        retention_ms: A batch goes when its largest timestamp is older; -1 for no limit. A batch
+        log: The log.
+        now_ms: The broker's current time in ms.
+        retention_ms: Deletes a batch whose largest timestamp is older; -1 for no limit. A batch
             without a timestamp stays.
-        retention_bytes: Batches go while as much is left without them; -1 for no limit.
+        retention_bytes: Deletes batches while at least this much remains; -1 for no limit.
     """
     surplus = log.available_bytes(log.start_offset) - retention_bytes
     first = log.start_offset

@@ -1,4 +1,4 @@
-"""A stretch of a log in memory. It never grows, and what was cut off it is never written over."""
+"""A log segment in memory. It never grows, and truncated bytes are never overwritten."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -9,7 +9,7 @@ __all__ = ["Segment"]
 
 
 class Segment:
-    """A run of whole batches, and where each of them ends and begins."""
+    """Consecutive whole batches and their positions."""
 
     __slots__ = (
         "base_offset",
@@ -24,27 +24,27 @@ class Segment:
     def __init__(self, base_offset: int, start_position: int, capacity: int) -> None:
         self.base_offset = base_offset
         self.start_position = start_position
-        """Bytes appended to the log before this segment: makes distances a subtraction."""
+        """Bytes appended to the log before this segment; distances are differences of positions."""
         self.view = memoryview(bytearray(capacity))
-        """As long as there is room; shorter once the segment was cut."""
+        """The segment's memory; shorter after the segment is cut."""
         self.size = 0
         self.positions = array("q")
         self.last_offsets = array("q")
         self.largest_timestamps = array("q")
-        """Largest timestamp of the *log* up to and with this batch, so that it can be bisected."""
+        """Largest timestamp of the *log* up to and including each batch; sorted, for bisecting."""
 
     def position_of(self, offset: int) -> int:
-        """Where the batch begins that holds `offset`, or the next one after it."""
+        """Return the position of the batch that contains `offset`, or of the next one."""
         index = bisect_left(self.last_offsets, offset)
         return self.positions[index] if index < len(self.positions) else self.size
 
     def batch(self, index: int) -> memoryview:
-        """The bytes of the batch that was appended as the `index`-th."""
+        """Return the bytes of the `index`-th batch."""
         position = self.positions[index]
         return self.view[position : self.batch_end(position)]
 
     def add(self, batch: Buffer, last_offset: int, largest_timestamp: int) -> memoryview:
-        """Copy a batch to the end; there must be room. The copy may be written over."""
+        """Copy a batch to the end, which must have room. The returned copy is writable."""
         position = self.size
         self.size = position + len(batch)
         stored = self.view[position : self.size]
@@ -55,12 +55,12 @@ class Segment:
         return stored
 
     def cut(self, index: int) -> None:
-        """Take off the batches from the `index`-th on; the segment takes no others then."""
+        """Remove the batches from the `index`-th on; the segment accepts no others after that."""
         self.size = self.positions[index]
-        self.view = self.view[: self.size]  # a reader may still hold what lies behind
+        self.view = self.view[: self.size]  # a reader may still hold the removed bytes
         del self.positions[index:], self.last_offsets[index:], self.largest_timestamps[index:]
 
     def batch_end(self, position: int) -> int:
-        """Where the batch ends that begins at `position`."""
+        """Return the end of the batch that begins at `position`."""
         index = bisect_right(self.positions, position)
         return self.positions[index] if index < len(self.positions) else self.size

@@ -1,10 +1,10 @@
-"""Zigzag varints, the numbers inside a v2 record; for what rewrites stored records."""
+"""Zigzag varints, the integers in a v2 record; for code that rewrites stored records."""
 
 __all__ = ["read_varint", "write_varint"]
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, in data that was checked when it was stored, and where it ends."""
+    """Return the integer at `at` and its end, in data that was checked when stored."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -16,7 +16,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def write_varint(out: bytearray, number: int) -> None:
-    """Append a number of up to 64 bits."""
+    """Append an integer of up to 64 bits."""
     rest = (number << 1) ^ (number >> 63)
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)

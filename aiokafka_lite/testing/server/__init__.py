@@ -1,1 +1,1 @@
-"""Sockets of a broker: listener, connections, requests on their way to an answer."""
+"""The broker's sockets: listener, connections and request processing."""

@@ -1,7 +1,7 @@
-"""One broker's listener and connections: up, paused, killed, or stopped.
+"""One broker's listener and connections: running, paused, killed or stopped.
 
-Non-obvious: a killed broker keeps its port bound without listening, so that connecting is refused
-and no other process takes the port before it is started again.
+Non-obvious: a killed broker keeps its port bound without listening, so that connections are
+refused and no other process takes the port before the broker restarts.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ logger: Final = logging.getLogger(__name__)
 
 
 class BrokerServer(Owner):
-    """One broker's sockets, which it owns; `kill` or `stop` ends them.
+    """Owns one broker's sockets; `kill` or `stop` closes them.
 
     Attributes:
-        node: This broker; `port` is set when it first listens, and kept.
-        connections: Those that are open.
-        failures: What went wrong in the broker itself, or in a test's function that it called.
+        node: This broker; `port` is set when it first listens and then stays the same.
+        connections: The open connections.
+        failures: Exceptions raised in the broker or by a test's function that it called.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class BrokerServer(Owner):
         self._next_connection_id = next_connection_id
         self._ssl_context = ssl_context
         self._listener: Listener | None = None
-        self._leaving: list[Listener] = []  # closed, but some are still being turned away
+        self._leaving: list[Listener] = []  # closed, but still rejecting connections
         self._paused = False
         self._reserved: socket.socket | None = None  # holds the port of a killed broker
         self._all_lost: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
-        """Listen: on any free port at first, then always on the same one.
+        """Listen on a free port the first time, then always on the same port.
 
         Raises:
-            OSError: The port is taken.
+            OSError: The port is in use.
         """
         listening = self._reserved or self._bind()
         self._reserved = None
@@ -61,7 +61,7 @@ class BrokerServer(Owner):
         self._listener = Listener(listening, self._new_connection, self._ssl_context)
 
     def kill(self) -> None:
-        """Close the listener and every connection, as SIGKILL does. The port stays taken."""
+        """Close the listener and every connection, as SIGKILL does. The port stays reserved."""
         if self._listener is None:
             return
         self._listener.close()
@@ -71,11 +71,11 @@ class BrokerServer(Owner):
         self.cut_connections()
         try:
             self._reserved = self._bind()
-        except OSError as error:  # a loop that closes sockets later; `start` binds then
+        except OSError as error:  # this loop closes sockets later; `start` binds then
             logger.debug("port %d is not reserved: %s", self.node.port, error)
 
     def pause(self) -> None:
-        """Stop it as SIGSTOP does: connections stay, new ones too, but nothing is answered."""
+        """Suspend the broker as SIGSTOP does: old and new connections stay open but unanswered."""
         if self._listener is None or self._paused:
             return
         self._paused = True
@@ -84,7 +84,7 @@ class BrokerServer(Owner):
             connection.pause()
 
     def resume(self) -> None:
-        """Let a paused broker go on where it was, as SIGCONT does."""
+        """Resume a paused broker, as SIGCONT does."""
         if self._listener is None or not self._paused:
             return
         self._paused = False
@@ -93,12 +93,12 @@ class BrokerServer(Owner):
             connection.resume()
 
     def cut_connections(self) -> None:
-        """Abort every connection and go on listening."""
+        """Abort every connection and keep listening."""
         for connection in list(self.connections):
             connection.abort()
 
     async def stop(self) -> None:
-        """Kill it, wait until its connections are gone, and give up the port."""
+        """Kill the broker, wait until its connections are closed, and release the port."""
         self.kill()
         if self._reserved is not None:
             self._reserved.close()

@@ -1,15 +1,15 @@
-"""One client's connection to one broker, and the order of its answers.
+"""One client's connection to one broker, and the order of its responses.
 
-A connection answers one request at a time, as Kafka does: while a fetch waits for records, a fault
-delays an answer, or a throttle mutes the connection, later requests wait behind it.
+A connection processes one request at a time, as in Kafka: later requests wait while a fetch waits
+for records, a fault delays a response, or a throttle mutes the connection.
 
 Non-obvious:
-- A dropped request leaves its connection mute: a broker never answers past a request, because
-  the client takes the next answer for that of the oldest request.
-- As Kafka does, it takes no further request from a client that does not read its answers, and
-  reads no more while many requests wait: neither costs memory without bound.
-- While paused, whatever falls due (a timer, a change that was waited for) is held, and happens in
-  the same order after `resume`.
+- A dropped request leaves its connection mute: a broker never skips a request, because the client
+  matches the next response to its oldest request.
+- As in Kafka, a connection accepts no further request from a client that does not read its
+  responses, and stops reading while many requests wait. This bounds its memory.
+- While paused, due events (a timer, an awaited change) are held and run in the same order after
+  `resume`.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ __all__ = ["BrokerConnection", "Owner"]
 logger: Final = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 4 * 1024 * 1024
-"""Bytes of requests that may wait for their turn before no more are read."""
+"""Bytes of waiting requests beyond which the connection stops reading."""
 FRAME_COST: Final = 64
-"""Bytes that each of them takes beside its own."""
+"""Bytes counted for each waiting request in addition to its size."""
 
 
 class Owner(ABC):
     """The broker that a connection belongs to.
 
     Attributes:
-        dispatcher: What answers its requests.
+        dispatcher: Processes the connection's requests.
     """
 
     dispatcher: Dispatcher
@@ -59,11 +59,11 @@ class Owner(ABC):
 
     @abstractmethod
     def on_failure(self, failure: Exception) -> None:
-        """Something went wrong in the broker itself, or in a test's function that it called."""
+        """Report an exception from the broker or from a test's function that it called."""
 
 
 class BrokerConnection(Guest):
-    """From the moment in which it is accepted."""
+    """An accepted connection."""
 
     def __init__(self, owner: Owner, session: Session) -> None:
         self._owner = owner
@@ -72,18 +72,18 @@ class BrokerConnection(Guest):
         self._loop = asyncio.get_running_loop()
         self._receiver = FrameReceiver()
         self._pending: deque[bytes | bytearray] = deque()
-        self._waiting = 0  # bytes of those
+        self._waiting = 0  # their size in bytes
         self._exchange: Exchange | None = None  # the request being answered; others wait
-        self._delayed: Delayed | None = None  # what its answer waits for
+        self._delayed: Delayed | None = None  # what its response waits for
         self._timer: asyncio.TimerHandle | None = None
         self._wake_handle: asyncio.Handle | None = None
         self._held: list[tuple[Callable[..., None], tuple[object, ...]]] | None = None  # paused
-        self._congested = False  # the client does not read what it is answered
+        self._congested = False  # the client does not read its responses
         self._reading = True
         self._closed = False
         self._transport: asyncio.Transport | None = None
 
-    # asyncio's side
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -114,22 +114,22 @@ class BrokerConnection(Guest):
         self._forget()
         self._owner.on_connection_lost(self)
 
-    # The owner's side
+    # Called by the owner
 
     def abort(self) -> None:
-        """End the connection now; nothing more is sent."""
+        """Close the connection now without sending anything more."""
         self._forget()
         if self._transport is not None:
             self._transport.abort()
 
     def pause(self) -> None:
-        """Read nothing and answer nothing, but stay connected."""
+        """Stop reading and answering, but stay connected."""
         if self._held is None and self._transport is not None:
             self._held = []
             self._read_as_fits()
 
     def resume(self) -> None:
-        """Go on where `pause` stopped."""
+        """Continue after `pause`."""
         if self._held is None or self._transport is None:
             return
         held, self._held = self._held, None
@@ -137,13 +137,13 @@ class BrokerConnection(Guest):
             self._run(step, *arguments)
         self._run(self._go_on)
 
-    # One request after the other
+    # Requests in order
 
     def _run(self, step: Callable[..., None], *arguments: object) -> None:
-        """Take a step that the loop asks for, then go on with the requests that wait.
+        """Run a step requested by the event loop, then process the waiting requests.
 
-        What fails otherwise than by closing is the broker's own fault, or that of a function that
-        a test gave to a fault: it ends the connection and is told to the cluster.
+        Any exception but `CloseConnection` is a bug in the broker or in a function that a test
+        gave to a fault: it closes the connection and is reported to the cluster.
         """
         if self._held is not None:
             self._held.append((step, arguments))
@@ -164,16 +164,16 @@ class BrokerConnection(Guest):
             self.abort()
 
     def _may_begin(self) -> bool:
-        """Whether it is the next request's turn."""
+        """Return True if the next request may be processed."""
         return bool(
             self._pending and self._exchange is None and not self._congested and not self._closed
         )
 
     def _go_on(self) -> None:
-        """Nothing more than the requests that wait."""
+        """An empty step: `_run` then processes the waiting requests."""
 
     def _read_as_fits(self) -> None:
-        """Read, unless the broker is paused or too much waits already."""
+        """Read, unless the broker is paused or too many requests wait."""
         reads = self._held is None and self._waiting <= MOST_WAITING
         if reads == self._reading or self._closed or self._transport is None:
             return
@@ -218,7 +218,7 @@ class BrokerConnection(Guest):
             self._on_answer(exchange, answer)
 
     def _on_answer(self, exchange: Exchange, response: Response | None) -> None:
-        """The broker has done what was asked; `None` if that has no response."""
+        """Handle the broker's response; None if the request has no response."""
         fault = exchange.fault
         if fault is None or not fault.after_handling:
             self._send(exchange, response)
@@ -228,12 +228,12 @@ class BrokerConnection(Guest):
             self._strike(exchange, response)
 
     def _strike(self, exchange: Exchange, response: Response | None) -> None:
-        """Let the fault have its way, before the handling or after it."""
+        """Apply the fault, before or after the request is handled."""
         fault, request = exchange.fault, exchange.request
         if fault is None or request is None:
             raise RuntimeError("there is no fault to strike with")
         if fault.drop:
-            return  # and never answer anything again, but stay connected
+            return  # stay connected, but never answer again
         if fault.disconnect:
             self.abort()
             return
@@ -262,7 +262,7 @@ class BrokerConnection(Guest):
                 return
             self._transport.write(frame)
         elif fault is not None and fault.bytes_sent is not None:
-            self._write_and_close(b"")  # there is no answer to cut off, but a connection to cut
+            self._write_and_close(b"")  # no response to truncate; only close the connection
             return
         if muted:
             self._timer = self._loop.call_later(muted, self._run, self._unmute)
@@ -272,10 +272,10 @@ class BrokerConnection(Guest):
     # Throttling
 
     def _throttle(self, exchange: Exchange, response: Response | None) -> float:
-        """Count what was asked, put the throttle into the response; for how long to be mute, in s.
+        """Record quota use, set the response's throttle time, and return the mute time in seconds.
 
-        The response goes out at once: it tells a client of today how long to wait, and one of
-        yesterday finds out (KIP-219).
+        The response is sent at once: current clients wait for the throttle time it contains, and
+        older clients find the connection muted (KIP-219).
         """
         from aiokafka_lite.protocol.messages.fetch import FetchResponse  # rare: import late
 
@@ -308,7 +308,7 @@ class BrokerConnection(Guest):
             self._timer = self._loop.call_later(delayed.timeout, self._run, self._end_wait)
 
     def _wake(self) -> None:
-        """Something changed: look once in this pass of the loop, however much changes in it."""
+        """Schedule one check in this loop iteration, however many changes occur in it."""
         if self._wake_handle is None:
             self._wake_handle = self._loop.call_soon(self._run, self._look_again)
 
@@ -320,7 +320,7 @@ class BrokerConnection(Guest):
                 self._end_wait(response)
 
     def _end_wait(self, response: Response | None = None) -> None:
-        """Answer: with what is ready, or with what there is because time is up."""
+        """Send the response: the complete one, or at the timeout whatever is available."""
         exchange, delayed = self._exchange, self._delayed
         self._stop_waiting()
         if exchange is not None and delayed is not None:
@@ -342,14 +342,14 @@ class BrokerConnection(Guest):
     def _strike_later(self, delay: float, exchange: Exchange, response: Response | None) -> None:
         self._timer = self._loop.call_later(delay, self._run, self._strike, exchange, response)
 
-    # The end
+    # Closing
 
     def _close_for(self, reason: Exception) -> None:
         logger.info("connection %d is closed: %s", self._session.connection_id, reason)
         self._write_and_close(b"")
 
     def _write_and_close(self, frame: bytes | bytearray) -> None:
-        """What was answered before is still sent."""
+        """Write a frame and close the connection after sending all earlier responses."""
         self._forget()
         if self._transport is not None:
             self._transport.write(frame)

@@ -1,9 +1,9 @@
-"""Ways into an event loop from another thread, and a loop in a thread of its own.
+"""Calls into an event loop from another thread, and an event loop in its own thread.
 
-A caller without a loop (a sync test, a blocking client), or with a loop of another kind (trio's),
-keeps the cluster in a `LoopThread` and waits, blocked, for what it asks of it.
+A caller without an event loop (a sync test, a blocking client), or with another framework's loop
+(trio's), runs the cluster in a `LoopThread` and blocks while it waits for each call.
 
-Invariants: the loop is closed by the thread that ran it; `stop` joins that thread.
+Invariants: the thread that ran the loop closes it; `stop` joins that thread.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LOOK_AGAIN: Final = 0.1  # seconds
 
 
 class _Done(Awaitable[None]):
-    """What was done before it could be awaited; any framework may await it, or nobody."""
+    """An already completed operation; awaiting it is optional, in any async framework."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()

@@ -1,8 +1,8 @@
-"""One request on its way through a broker: from a frame to what answers it. No I/O.
+"""The processing of one request in a broker, from its frame to its response. No I/O.
 
-What a real broker cannot make sense of ends the connection: an API or version that it does not
-offer, bytes that are not the request they say they are, or anything but authentication from a
-client that has yet to authenticate itself. Only ApiVersions is answered in every version (KIP-511).
+As on a real broker, an invalid request closes the connection: an API or version that the broker
+does not offer, a malformed request, or anything but authentication from a client that has not
+authenticated yet. Only ApiVersions is answered in every version (KIP-511).
 """
 
 from collections.abc import Callable
@@ -40,19 +40,19 @@ from aiokafka_lite.testing.state import ClusterState
 __all__ = ["Dispatcher", "Exchange"]
 
 _NO_HEADER: Final = -1
-"""Version and correlation id of what comes without a header: a bare SASL token."""
+"""Version and correlation id of a request without a header: a bare SASL token."""
 
 
 class Exchange:
-    """A request, the fault that strikes it, and how to answer it.
+    """A request, the fault that applies to it, and its handler.
 
     Attributes:
-        request: The decoded request; None for an ApiVersions of a version that nobody knows.
-        fault: What strikes it, if anything does.
-        handle: Does what was asked; may raise `CloseConnection`.
-        seen: The request as it is recorded.
-        busy: Seconds that handling it took, where that counts.
-        ends_connection: Whether its answer is the last.
+        request: The decoded request; None for an ApiVersions request of an unknown version.
+        fault: The fault that applies to it, if any.
+        handle: Handles the request; may raise `CloseConnection`.
+        seen: The recorded request.
+        busy: Handling time in seconds, where quotas count it.
+        ends_connection: True if the connection closes after the response.
     """
 
     __slots__ = (
@@ -84,10 +84,10 @@ class Exchange:
         self.ends_connection = False
 
     def encode(self, response: Response) -> bytearray:
-        """The response's frame, its length first.
+        """Return the response's frame, starting with its length.
 
-        That an ApiVersions is of an unsupported version is told in version 0, which every client
-        can read (KIP-511), also where a test has it told to one of a version that is supported.
+        UNSUPPORTED_VERSION for ApiVersions is encoded in version 0, which every client can read
+        (KIP-511), even if a test injects it into a supported version.
         """
         version = self._version
         if (
@@ -100,7 +100,7 @@ class Exchange:
 
 
 class _TokenExchange(Exchange):
-    """The same with a bare SASL token, whose answer is one too, and whose refusal is the end."""
+    """An exchange of bare SASL tokens; a rejected token closes the connection."""
 
     __slots__ = ()
 
@@ -111,16 +111,16 @@ class _TokenExchange(Exchange):
 
 
 class Dispatcher:
-    """What one broker does with the frames of all its connections.
+    """Dispatches the requests of all connections of one broker.
 
     Args:
-        state: The cluster's.
+        state: The cluster's state.
         node_id: This broker.
-        offered: The versions that this cluster offers, by api key.
+        offered: The versions that this cluster offers, by API key.
         control: The cluster's faults.
 
     Attributes:
-        throttles: The cluster's.
+        throttles: The cluster's throttles.
     """
 
     def __init__(
@@ -137,22 +137,22 @@ class Dispatcher:
         self.throttles = state.throttles
 
     def new_session(self, connection_id: int) -> Session:
-        """Of a connection that was just accepted."""
+        """Return the session of a newly accepted connection."""
         sasl = self._state.sasl
         if sasl is None:
             return Session(connection_id)
         return Session(connection_id, authentication=sasl.new_authentication())
 
     def receive(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
-        """Decode a request and find what answers it, and what goes wrong with it.
+        """Decode a request and find its handler and its fault.
 
         Args:
-            frame: The request without its length.
-            session: The connection that it came by.
-            now: The loop's time.
+            frame: The request without its length prefix.
+            session: Session of the connection that received it.
+            now: Event loop time in seconds.
 
         Raises:
-            CloseConnection: It is not one that this broker serves.
+            CloseConnection: This broker does not serve the request.
         """
         authentication = session.authentication
         if authentication is not None and authentication.takes_tokens:
@@ -163,8 +163,8 @@ class Dispatcher:
             refused = None if authentication is None else self._admit(session, key)
             request = None
             if self._serves(key, version):
-                # What comes after it is passed over, as by Kafka: librdkafka's Metadata v13 has
-                # three bytes too many.
+                # Ignore trailing bytes, as Kafka does: librdkafka's Metadata v13 has three bytes
+                # too many.
                 request = request_class(key).decode(reader, version)
         except KafkaProtocolError as error:
             raise CloseConnection(str(error)) from error
@@ -200,7 +200,7 @@ class Dispatcher:
         return Exchange(seen, version, handle, request, fault)
 
     def _receive_token(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
-        """What a client sends after SaslHandshake v0; recorded as if it were SaslAuthenticate."""
+        """Handle a bare token after SaslHandshake v0; it is recorded as SaslAuthenticate."""
         key = ApiKey.SASL_AUTHENTICATE
         request = SaslAuthenticateRequest(bytes(frame))
         seen = SeenRequest(
@@ -221,10 +221,10 @@ class Dispatcher:
         return _TokenExchange(seen, 0, lambda: serve(request, context), request, fault)
 
     def _admit(self, session: Session, key: int) -> Farewell | None:
-        """What refuses a request that does not belong here while the client authenticates.
+        """Return the rejection of a request that is not allowed during authentication, if any.
 
         Raises:
-            CloseConnection: It is refused without a word.
+            CloseConnection: The request is rejected without a response.
         """
         from aiokafka_lite.testing.security.authentication import NotAdmitted
 
@@ -258,7 +258,7 @@ class Dispatcher:
         return first <= version <= last
 
     def _limit_fetch(self, request: Request, user: str, client_id: str) -> None:
-        """Ask for no more than a quota can ever allow."""
+        """Cap a fetch request's size at the most that its quota can ever allow."""
         from aiokafka_lite.protocol.messages.fetch import FetchRequest  # rare: import late
 
         limit = self.throttles.largest_fetch(user, client_id)
@@ -266,7 +266,7 @@ class Dispatcher:
             request.max_bytes = min(request.max_bytes, limit)
 
     def _refuse(self, header: RequestHeader, seen: SeenRequest) -> Exchange:
-        """What answers a request that is not served: nothing, but for ApiVersions."""
+        """Reject an unsupported request; only ApiVersions gets a response."""
         key = header.request_api_key
         if key == ApiKey.API_VERSIONS and key in self._offered:
             return Exchange(seen, 0, lambda: unsupported_version(self._offered, key))

@@ -1,8 +1,7 @@
-"""Cuts requests out of what a connection receives. No I/O: the transport writes into its buffer.
+"""Splits received bytes into requests. No I/O: the transport writes into the buffer.
 
-Small requests go through one scratch buffer and are copied out of it; a request that is larger
-than that is received in place, into the bytes it is handed over in. Either way the frame owns its
-bytes.
+Small requests are copied out of one scratch buffer. A larger request is received directly into
+its own buffer. Either way, the frame owns its bytes.
 """
 
 from struct import Struct
@@ -19,10 +18,10 @@ _LENGTH: Final = Struct(">i")
 
 
 class FrameReceiver:
-    """`get_buffer` where received bytes belong, `on_bytes` when they are there.
+    """Call `get_buffer` for a buffer to receive into, then `on_bytes` after receiving.
 
     Attributes:
-        largest: Bytes that the next request may have.
+        largest: Maximum size of the next request in bytes.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_scratch", "largest")
@@ -35,16 +34,16 @@ class FrameReceiver:
         self._large_filled = 0
 
     def get_buffer(self) -> memoryview:
-        """Room for at least one byte; valid until the next `on_bytes`."""
+        """Return a buffer of at least one byte; valid until the next `on_bytes`."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
         return self._scratch[self._filled :]
 
     def on_bytes(self, count: int) -> list[bytes | bytearray]:
-        """`count` bytes were written into the buffer; the requests that are whole now.
+        """Record `count` received bytes and return the completed requests.
 
         Raises:
-            KafkaProtocolError: A length that no request has.
+            KafkaProtocolError: The length prefix is invalid.
         """
         if self._large is not None:
             self._large_filled += count

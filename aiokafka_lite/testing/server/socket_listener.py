@@ -1,9 +1,9 @@
-"""Accepts the connections of one listening socket, and can stop doing so at any moment.
+"""Accepts the connections of one listening socket, and can stop at any time.
 
-`asyncio.Server` cannot: a socket that it has accepted while it is being closed belongs to nobody.
-Here whoever is on the way in is known, and turned away when the listener closes.
+`asyncio.Server` cannot: no object owns a socket that it accepts while it is closing. `Listener`
+tracks connections that are being established and closes them when it closes.
 
-Owns the socket and a task for each connection that is being established; `close` ends them.
+It owns the socket and a task for each connection that is being established; `close` ends them.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ logger: Final = logging.getLogger(__name__)
 
 BACKLOG: Final = 128
 RETRY_DELAY: Final = 1.0
-"""Seconds after which one tries again who could not accept: until then nothing changes soon."""
+"""Seconds between attempts to accept after a failure, which seldom clears sooner."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Guest(asyncio.BufferedProtocol):
-    """What a connection becomes."""
+    """The protocol of an accepted connection."""
 
     @abstractmethod
     def abort(self) -> None:
-        """End it now; before `connection_made` it ends with that."""
+        """Close the connection now, or in `connection_made` if that is still to come."""
 
 
 class Listener:
-    """Listens from its construction on.
+    """Accepts connections from its construction on.
 
     Args:
-        listening: Bound, not blocking.
-        new_guest: Makes the protocol of a connection.
-        ssl_context: For a TLS listener.
+        listening: A bound, non-blocking socket.
+        new_guest: Creates the protocol of a connection.
+        ssl_context: Makes this a TLS listener.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Listener:
         self._new_guest = new_guest
         self._ssl_context = ssl_context
         self._arriving: dict[asyncio.Task[None], Guest] = {}
-        self._accepting: asyncio.Task[None] | None = None  # where the loop has no readers
-        self._resting: asyncio.TimerHandle | None = None  # nothing can be accepted for a while
+        self._accepting: asyncio.Task[None] | None = None  # for loops without add_reader
+        self._resting: asyncio.TimerHandle | None = None  # suspended after a failure
         self._closed = False
         listening.listen(BACKLOG)
         self.resume()
 
     def pause(self) -> None:
-        """Leave the connections to come in the kernel's queue, where they look accepted."""
+        """Leave new connections in the kernel's queue, where clients see them as accepted."""
         self._stop_resting()
         if self._accepting is not None:
             self._accepting.cancel()
@@ -69,7 +69,7 @@ class Listener:
             self._loop.remove_reader(self._socket)
 
     def resume(self) -> None:
-        """Accept (again)."""
+        """Start or resume accepting."""
         self._stop_resting()
         try:
             self._loop.add_reader(self._socket, self._accept_waiting)
@@ -77,7 +77,7 @@ class Listener:
             self._accepting = self._loop.create_task(self._accept_in_turn())
 
     def close(self) -> None:
-        """Accept nobody any more, and turn away those that are on the way in."""
+        """Stop accepting and close the connections that are being established."""
         if self._closed:
             return
         self._closed = True
@@ -86,10 +86,10 @@ class Listener:
         for task, guest in self._arriving.items():
             guest.abort()
             if self._ssl_context is not None:
-                task.cancel()  # a handshake may take as long as the client likes
+                task.cancel()  # a client may stall its TLS handshake indefinitely
 
     async def wait_closed(self) -> None:
-        """Wait until all that were on the way in are gone."""
+        """Wait until all connections that were being established are closed."""
         if self._arriving:
             await asyncio.wait(list(self._arriving))
 
@@ -117,7 +117,7 @@ class Listener:
                 self._welcome(accepted)
 
     def _rest(self) -> None:
-        """Leave the queue alone for a while, or the loop would do nothing but call again."""
+        """Suspend accepting for a while, so that the failure does not busy-loop."""
         self.pause()
         self._resting = self._loop.call_later(RETRY_DELAY, self.resume)
 
@@ -134,7 +134,7 @@ class Listener:
 
         def on_done(task: asyncio.Task[None]) -> None:
             del self._arriving[task]
-            if task.cancelled():  # maybe before it began: then the socket is nobody's
+            if task.cancelled():  # maybe before it started: nothing else closes the socket
                 accepted.close()
 
         task.add_done_callback(on_done)
@@ -142,5 +142,5 @@ class Listener:
     async def _establish(self, accepted: socket.socket, guest: Guest) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: guest, accepted, ssl=self._ssl_context)
-        except OSError as error:  # of TLS too: who does not speak it is not let in
+        except OSError as error:  # includes TLS handshake failures
             logger.info("a connection was not established: %s", error)

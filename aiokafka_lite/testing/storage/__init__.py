@@ -1,1 +1,1 @@
-"""The journal of what a cluster remembers over a restart, in memory or in a file."""
+"""The journal of the state that survives a restart, in memory or in a file."""

@@ -1,4 +1,4 @@
-"""A file that only grows, by pieces that are in it whole or not at all while the process lives."""
+"""An append-only file; each append is atomic while the process lives."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ __all__ = ["AppendFile", "replace_file"]
 
 
 def replace_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Put a whole file in the place of another, or of none; on the disk when this returns."""
+    """Create or replace a file atomically; it is on disk when this returns."""
     _make_folder(path.parent, fsync=True)
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
@@ -28,7 +28,7 @@ def _make_folder(folder: Path, *, fsync: bool) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """What a folder holds may be on the disk, and its name not: the folder is synced by itself."""
+    """Sync the folder: a file may be on disk without its directory entry."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -37,11 +37,11 @@ def _sync_names(folder: Path) -> None:
 
 
 class AppendFile:
-    """Owns its descriptor until `close`. What is appended is in the system's cache at once.
+    """Owns its descriptor until `close`. Appended data is in the OS cache immediately.
 
     Args:
-        path: Made, with its folder, if it is not there.
-        fsync: Wait with every piece until the disk has it.
+        path: Created, with its folder, if missing.
+        fsync: Sync every append to disk.
     """
 
     __slots__ = ("_descriptor", "_fsync", "_size")
@@ -56,10 +56,10 @@ class AppendFile:
             _sync_names(path.parent)
 
     def append(self, piece: bytes | memoryview) -> None:
-        """Put a piece at the end.
+        """Append a piece.
 
         Raises:
-            OSError: There is no room for all of it, so nothing of it is left in the file.
+            OSError: The piece does not fit; the file contains none of it.
         """
         left = memoryview(piece)
         try:
@@ -73,7 +73,7 @@ class AppendFile:
         self._size += len(piece)
 
     def close(self) -> None:
-        """Let go of the file. May be called again."""
+        """Close the file. Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,8 +1,8 @@
-"""What a cluster would not forget over a restart, as keys and their newest values.
+"""The state that survives a cluster's restart, as keys and their latest values.
 
-It is Kafka's compacted topics in small: a room notes each change of what it remembers under a
-kind and a key, and at the start reads back the last value of each key. A cluster in memory has a
-`Journal` that keeps nothing.
+It resembles Kafka's compacted topics: a component records each change of its state under a kind
+and a key, and reads back the last value of each key at startup. A cluster without a data folder
+has a `Journal` that stores nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 __all__ = ["Journal", "Key", "Value"]
 
 Key: TypeAlias = tuple[str | int, ...]
-Value: TypeAlias = Mapping[str, Any]  # Any: what JSON can say
+Value: TypeAlias = Mapping[str, Any]  # Any: any JSON value
 
 
 class Journal:
-    """Forgets at once; `storage` has the one that does not."""
+    """A journal that stores nothing; `FileJournal` stores its entries."""
 
     def note(self, kind: str, key: Key, value: Value | None) -> None:
-        """Remember `value` under a key; None: forget the key."""
+        """Record `value` under a key; None deletes the key."""
 
     def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
-        """What is remembered of a kind, in the order in which the keys first appeared."""
+        """Yield the entries of a kind in the order in which the keys first appeared."""
         return iter(())

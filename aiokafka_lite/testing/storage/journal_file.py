@@ -1,13 +1,12 @@
-"""The journal in a file: a line of JSON for each note, the newest of a key counts.
+"""The journal in a file: one JSON line per entry; the latest entry of a key wins.
 
-    ["aiokafka_lite embedded broker",2]             first line: whose file it is, and its format
-    ["topic",["orders"],{"id":"...",...}] 1f0c33a2  a note: kind, key, value; and its CRC-32
-    ["topic",["orders"],null] 90bd8c7e              the key is forgotten
+    ["aiokafka_lite embedded broker",2]             first line: the program and its format
+    ["topic",["orders"],{"id":"...",...}] 1f0c33a2  an entry: kind, key, value; then its CRC-32
+    ["topic",["orders"],null] 90bd8c7e              the key is deleted
 
-A note is in the file (the system's cache of it, that is) when `note` returns, so that a process
-that dies loses none. An end that was written in part, or that the disk had not got when the
-machine died, is dropped when the file is read. What is outdated goes when the file is opened, and
-when too much of it has gathered.
+When `note` returns, the entry is in the file (in the OS cache), so a crashed process loses none.
+Reading drops a partial end, left by an interrupted write or a machine crash. Outdated entries are
+removed when the file is opened, and when too many have accumulated.
 """
 
 import json
@@ -28,22 +27,22 @@ logger: Final = logging.getLogger(__name__)
 
 OURS: Final = "aiokafka_lite embedded broker"
 FORMAT: Final = 2
-OUTDATED_KEPT: Final = 10_000  # lines; more than that, and than are in force, are worth a rewrite
+OUTDATED_KEPT: Final = 10_000  # lines; rewrite beyond this and the number of live ones
 
 
 class DataFolderError(ValueError):
-    """A folder that a cluster cannot be kept in; the text tells why."""
+    """A folder cannot store a cluster; the message gives the reason."""
 
 
 class FileJournal(Journal):
     """Owns its file until `close`.
 
     Args:
-        path: Made if it is not there.
-        fsync: Wait with every note until the disk has it, so that none is lost with the machine.
+        path: Created if missing.
+        fsync: Sync every entry to disk, so that a machine crash loses none.
 
     Raises:
-        DataFolderError: The file is not a journal, or one of another format, or damaged.
+        DataFolderError: The file is not a journal, has another format, or is damaged.
     """
 
     def __init__(self, path: Path, *, fsync: bool = False) -> None:
@@ -72,7 +71,7 @@ class FileJournal(Journal):
         return iter(list(self._kinds.get(kind, {}).items()))
 
     def close(self) -> None:
-        """Let go of the file. May be called again; nothing can be noted any more."""
+        """Close the file. Idempotent; no entry can be recorded after this."""
         with self._noting:
             self._closed = True
             self._file.close()
@@ -85,9 +84,9 @@ class FileJournal(Journal):
             entries[key] = value
 
     def _read(self, data: bytes) -> None:
-        lines = data.split(b"\n")[:-1]  # what follows the last line's end was written in part
+        lines = data.split(b"\n")[:-1]  # drops a partial last line
         if not lines:
-            return  # the first line was never written whole, so nothing was noted
+            return  # even the first line is incomplete, so there are no entries
         self._check_first(lines[0])
         damaged = 0
         for number, line in enumerate(lines[1:], 2):
@@ -116,7 +115,7 @@ class FileJournal(Journal):
             )
 
     def _rewrite(self) -> AppendFile:
-        """Put a file with only what is in force in place of the old one."""
+        """Replace the file with one that contains only live entries."""
         notes = [
             _line(kind, key, value)
             for kind, entries in self._kinds.items()
