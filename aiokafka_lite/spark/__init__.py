@@ -1,11 +1,10 @@
 """Kafka for Spark, through PySpark and without a Kafka jar: `format("kafka_lite")`.
 
-With `pip install aiokafka_lite[spark]` on the driver the format is there in every session, to
-read and to write, in batches and in streams, with the options of Spark's own `kafka` format.
-Where Spark does not look for installed formats (or one was made by hand), `register(spark)`
-tells it.
+After `pip install aiokafka_lite[spark]` on the driver, every session can read and write the
+format, in batches and streams, with the options of Spark's own `kafka` format. If Spark does not
+search for installed formats (or has none of this name), call `register(spark)`.
 
-Importing this package imports no pyspark; its names do when they are first used.
+Importing this package does not import pyspark; the first use of its names does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The options of a reader: Spark's own connector's, and a few of ours.
+"""The options of a reader: those of Spark's own connector, and a few more.
 
-`TABLE` is all there is to know about each of them; parsing and the page in the docs both come from
-it. Names are taken in any case, as Spark takes them. `kafka.*` is the business of
-`client_options`.
+`TABLE` defines every option; parsing and the documentation page both use it. Names are
+case-insensitive, as in Spark. `client_options` handles `kafka.*`.
 
-Source: KafkaSourceProvider of Spark's connector for what is checked, and in which words.
+Source: KafkaSourceProvider of Spark's connector, for the checks and their messages.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["TABLE", "Option", "ReadOptions", "check_readable", "includes_headers
 logger = logging.getLogger(__name__)
 
 Converter: TypeAlias = Callable[[str, str], object]
-"""Makes a value of an option's name and its text."""
+"""Converts an option's name and text to its value."""
 
 BATCH: Final = "batch"
 STREAMING: Final = "streaming"
@@ -87,15 +86,15 @@ def _wrong(name: str, wanted: str, text: str) -> KafkaConfigurationError:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a reader.
+    """An option of a reader.
 
     Attributes:
-        name: As Spark's documentation writes it.
-        default: As a user would write it; "" for none.
-        queries: Which queries it is for: `BATCH`, `STREAMING` or `BOTH`.
-        meaning: For the docs; Markdown, one paragraph.
-        convert: From its text to its value.
-        ours: Spark's own connector has none of the kind.
+        name: The name as in Spark's documentation.
+        default: The default as a user would write it; "" for none.
+        queries: The queries it applies to: `BATCH`, `STREAMING` or `BOTH`.
+        meaning: Its documentation; one paragraph of Markdown.
+        convert: Converts its text to its value.
+        ours: True if Spark's own connector has no such option.
     """
 
     name: str
@@ -107,7 +106,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """As Spark gives it to a Python source."""
+        """The name as Spark passes it to a Python data source."""
         return self.name.lower()
 
 
@@ -263,7 +262,7 @@ TABLE: Final = (
         ours=True,
     ),
 )  # fmt: skip
-"""Every option of a reader but `kafka.*`, of which the required one stands for all."""
+"""Every option of a reader; of `kafka.*` only the required one."""
 
 _BY_KEY: Final = {option.key: option for option in TABLE}
 
@@ -271,19 +270,19 @@ _OF_OTHERS: Final = frozenset(
     {name.lower() for name in WRITE_OPTIONS}
     | {"checkpointlocation", "outputmode", "path", "queryname"}
 )
-"""What is said of a query's other end, in jobs that keep one set of options for both."""
+"""Options of the sink, ignored because jobs may pass one set of options to source and sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A reader's options, checked. Durations are seconds; None is for what was not told.
+    """A reader's validated options. Durations are in seconds; None means not set.
 
     Attributes:
-        ending: Of a batch; meaningless in a stream.
-        fetch_attempts: How often offsets are asked for.
-        fetch_pause: Between two such attempts.
-        poll_timeout: How long a task waits for records that should be there.
-        consumer: Arguments of the consumers that read.
+        ending: Where a batch ends; unused in a stream.
+        fetch_attempts: Maximum number of attempts to fetch offsets.
+        fetch_pause: Pause between two attempts.
+        poll_timeout: How long a task waits for records that should exist.
+        consumer: Arguments of the consumers.
     """
 
     selection: Selection
@@ -301,19 +300,19 @@ class ReadOptions:
     fetch_pause: float
     poll_timeout: float
     pushdown: bool
-    consumer: Mapping[str, object] = field(repr=False)  # there is a password in it
+    consumer: Mapping[str, object] = field(repr=False)  # contains passwords
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:
-        """The options of a reader.
+        """Parse and validate the options of a reader.
 
         Args:
-            options: As Spark gives them, names in any case.
-            streaming: Whether a stream is read, or a batch.
+            options: The options from Spark, with names in any case.
+            streaming: True for a stream, False for a batch.
 
         Raises:
-            KafkaConfigurationError: One that is missing, makes no sense, contradicts another or
-                is the misspelt name of one.
+            KafkaConfigurationError: An option is missing, invalid, contradicts another, or looks
+                like a misspelled name.
             SourceStateError: `startingOffsets` and `endingOffsets` contradict each other.
         """
         given = {name.lower(): text for name, text in options.items()}
@@ -369,27 +368,27 @@ class ReadOptions:
 
 
 def check_readable(options: Mapping[str, str]) -> None:
-    """Refuse what no reader could be told, when it is not known yet whether it reads a stream.
+    """Reject options that neither a batch nor a stream accepts, before the query type is known.
 
-    Nothing is warned of: the reader does that itself, when there is one.
+    It logs no warnings: the reader does so later.
 
     Args:
-        options: As Spark gives them, names in any case.
+        options: The options from Spark, with names in any case.
 
     Raises:
-        KafkaConfigurationError, SourceStateError: As of `ReadOptions.parse`.
+        KafkaConfigurationError, SourceStateError: See `ReadOptions.parse`.
     """
     given = {name.lower(): text for name, text in options.items()}
-    # A stream may have all that a batch may have but those, and begin at the latest offset, too.
+    # A stream accepts all options of a batch but these, and may also begin at the latest offset.
     ends = any(_is_of_batches(option) for key, option in _BY_KEY.items() if key in given)
     ReadOptions._parsed(given, streaming=not ends)
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether records have a column of headers: all that the schema depends on.
+    """Return True if records have a headers column; the schema depends on nothing else.
 
     Args:
-        options: As Spark gives them, names in any case.
+        options: The options from Spark, with names in any case.
 
     Raises:
         KafkaConfigurationError: `includeHeaders` is neither true nor false.
@@ -401,7 +400,7 @@ def includes_headers(options: Mapping[str, str]) -> bool:
 
 
 def _check_names(given: Mapping[str, str], streaming: bool) -> None:
-    """Refuse options of the other kind of query, and what can only be a slip of the pen."""
+    """Reject options of the other query type, and misspelled options."""
     for key in given:
         if key.startswith(PREFIX) or key in _OF_OTHERS:
             continue
@@ -409,7 +408,7 @@ def _check_names(given: Mapping[str, str], streaming: bool) -> None:
         if option is None:
             near = get_close_matches(key, _BY_KEY, 1, 0.85)
             if near:
-                # Spark's own connector would read on without it: everything, say, and not a part.
+                # Spark's own connector ignores it and may read everything instead of a part.
                 raise KafkaConfigurationError(
                     f"Kafka source has no option '{key}'; did you mean '{_BY_KEY[near[0]].name}'?"
                 )
@@ -421,7 +420,7 @@ def _check_names(given: Mapping[str, str], streaming: bool) -> None:
 
 
 def _is_of_batches(option: Option) -> bool:
-    """Whether no stream can be told it."""
+    """Return True if streams do not accept the option."""
     return option.queries == BATCH and option.key != "pushdown"
 
 

@@ -1,9 +1,7 @@
-"""The format "kafka_lite": what Spark makes first, to learn the schema and to get readers and
-writers from.
+"""The data source "kafka_lite", which gives Spark its schema, readers and writers.
 
-Spark starts a process for this at every load, at every stream and for each kind of question, so
-what reads and what writes is imported by who asks for it: a stream begins a quarter of a second
-sooner.
+Spark starts a process for it at every load, for every stream and for each kind of query. So
+readers and writers are imported only on use, and a stream starts a quarter of a second sooner.
 """
 
 from __future__ import annotations
@@ -38,17 +36,17 @@ from aiokafka_lite.spark.options import ReadOptions, check_readable, includes_he
 __all__ = ["KafkaLiteDataSource", "record_schema", "register"]
 
 if find_spec("pyarrow") is None:
-    # What reads and what writes imports it; who lacks it is told so before any of that.
+    # Readers and writers import pyarrow; report that it is missing before using them.
     raise ImportError("No module named 'pyarrow'", name="pyarrow")
 
 FORMAT: Final = "kafka_lite"
 
 _IS_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
-"""Spark's name for the condition."""
+"""Spark's error class for an already registered format."""
 
 
 def record_schema(include_headers: bool) -> StructType:
-    """The columns of a record, those of Spark's own `kafka` format."""
+    """Return the columns of a record, those of Spark's own `kafka` format."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -65,10 +63,10 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 class KafkaLiteDataSource(DataSource):
-    """Kafka without a Kafka jar: `spark.read.format("kafka_lite")` and the three others.
+    """The data source of `spark.read.format("kafka_lite")`, `readStream`, `write`, `writeStream`.
 
     Args:
-        options: Those of Spark's own `kafka` format, and a few more; see `options` and
+        options: The options of Spark's own `kafka` format, and a few more; see `options` and
             `write_options`.
     """
 
@@ -80,8 +78,8 @@ class KafkaLiteDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        # Only who reads is asked for it, and at `load()`: earlier than for a reader, which a stream
-        # gets when it starts.
+        # Spark requests the schema only for reads, at `load()`: earlier than the reader, which a
+        # stream requests when it starts.
         check_readable(self.options)
         return self._schema()
 
@@ -120,21 +118,20 @@ class KafkaLiteDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session that did not find it by itself; in one that did, or was
-    told before, nothing changes.
+    """Register the format in a session that did not find it; does nothing if the session has it.
 
-    Logs a warning if the session is local and starts its Python workers with an interpreter that
-    cannot import this package, which is why Spark did not find it.
+    Logs a warning if the session is local and its Python workers use an interpreter that cannot
+    import this package, because then Spark cannot find the format.
 
     Args:
-        spark: Any session; over Spark Connect, the module has to be on the server, too.
+        spark: Any session; with Spark Connect, the server must have the module, too.
 
     Raises:
-        AnalysisException: Spark's refusal, for another reason than that the format is there.
+        AnalysisException: Spark refuses for another reason than an existing registration.
     """
     from aiokafka_lite.spark.notices import warn_of_other_python
 
-    context = getattr(spark, "sparkContext", None)  # none over Connect
+    context = getattr(spark, "sparkContext", None)  # none with Connect
     if context is not None:
         warn_of_other_python(context)
     try:

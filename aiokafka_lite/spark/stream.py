@@ -1,22 +1,22 @@
-"""Reading a stream: how far each micro-batch goes, and which tasks it has.
+"""The stream reader: the end offsets and the tasks of each micro-batch.
 
-One of these lives on the driver for the life of a query, in a process of its own; others are made
-to travel to the tasks, and only read.
+One reader lives on the driver for the life of a query, in its own process. Others are sent to the
+tasks and only read.
 
 Non-obvious:
 
-- Spark keeps the end of each micro-batch, but not where a query begins: when it dies within its
-  first one, the initial offset is asked for again, and "latest" is another by then. So the initial
-  offset is always `NOT_BEGUN`, and the end of the first micro-batch tells its beginning, too.
-- An end without any partition (`{}`: all topics are gone) is not `NOT_BEGUN`: the query goes on,
+- Spark stores the end of each micro-batch, but not the start of a query: if the query dies in its
+  first micro-batch, Spark requests the initial offset again, and "latest" has moved by then. So the
+  initial offset is always `NOT_BEGUN`, and the end of the first micro-batch contains its start.
+- An end without partitions (`{}`: all topics are deleted) is not `NOT_BEGUN`: the query continues,
   and topics that are created later begin at their earliest offset.
-- Which tasks a micro-batch has depends on its two offsets and the options alone.
-- A query without a trigger asks for the latest offset without pause. When there is nothing new, or
-  too little, the answer waits for more, `IDLE_WAIT` at most, so that an idle query costs next to
+- The tasks of a micro-batch depend only on its two offsets and the options.
+- A query without a trigger requests the latest offset continuously. If there are no or too few new
+  records, the answer waits for more, for at most `IDLE_WAIT`, so that an idle query costs almost
   nothing.
 
-Source: KafkaMicroBatchStream of Spark's connector for what a micro-batch takes; KIP-98 for why the
-latest offset is the last stable one with "read_committed".
+Source: KafkaMicroBatchStream of Spark's connector, for the limits of a micro-batch; KIP-98, for
+using the last stable offset as the latest with "read_committed".
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ __all__ = ["StreamReader"]
 logger = logging.getLogger(__name__)
 
 NOT_BEGUN: Final[Journal] = {"": {"not begun": 0}}
-"""Never an end, and in no checkpoint: Spark keeps ends only, and asks for this when it has none."""
+"""The initial offset. It is never an end, so Spark, which stores only ends, never stores it."""
 
 IDLE_WAIT: Final = 0.5
 IDLE_EVERY: Final = 0.05
-"""Seconds. Spark's thread waits as long, and stopping a query with it."""
+"""Seconds. Spark's thread waits this long, and so does stopping a query."""
 
 _AGAIN: Final = (
     "The error could be transient - restart your query, and report if you still see the same issue."
@@ -72,22 +72,22 @@ _AGAIN: Final = (
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads micro-batches.
+    """Plans and reads micro-batches.
 
     Args:
-        options: Of a stream, checked.
+        options: Validated options of a stream.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._settings = settings(options)
         self._planner = Planner(options)
-        self._ends: Offsets = {}  # as last told by the brokers
-        self._until: Offsets | None = None  # what an AvailableNow query goes to, once it is known
+        self._ends: Offsets = {}  # as last returned by the brokers
+        self._until: Offsets | None = None  # the end of an AvailableNow query, once known
         self._available_now = False
-        self._last_batch = -float("inf")  # a monotonic instant
+        self._last_batch = -float("inf")  # monotonic time
 
-    # --- how far
+    # --- offsets
 
     def initialOffset(self) -> Journal:
         return NOT_BEGUN
@@ -112,14 +112,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = from_journal(start)
         self._ends = self._latest(starts, IDLE_WAIT)
         until = self._within(limit, starts)
-        # What says the same must be the same to the letter, or Spark takes it for something new.
+        # Equal offsets must have equal text, or Spark considers them new.
         return start if until == starts else to_journal(until)
 
     def reportLatestOffset(self) -> Journal | None:
         return to_journal(self._ends) or None
 
     def _latest(self, starts: Offsets, wait: float = 0) -> Offsets:
-        """Where the partitions end; if nothing is new, that is waited for, so many seconds."""
+        """Return the partitions' end offsets; wait for new records if there are none."""
         if self._available_now:
             if self._until is None:
                 self._until = call(self._planner.latest(starts))
@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _within(self, limit: ReadLimit, starts: Offsets) -> Offsets:
-        """Where a micro-batch ends that may take what there is."""
+        """Return the end of a micro-batch of the available records, within its limits."""
         ends = self._ends
         if isinstance(limit, ReadAllAvailable):
             return ends
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _is_too_little(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether to wait for `minOffsetsPerTrigger`, which is not for what ends anyhow."""
+        """Return True to wait for `minOffsetsPerTrigger`; never for an AvailableNow query."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._available_now:
             return False
@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch = now
         return False
 
-    # --- which tasks
+    # --- tasks
 
     def partitions(self, start: Journal, end: Journal) -> Sequence[InputPartition]:
         starts = self._starts(start, end)
@@ -165,10 +165,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [KafkaPartition(task) for task in tasks(ranges, self._options)]
 
     def _starts(self, start: Journal, end: Journal) -> Offsets:
-        """Where a micro-batch begins.
+        """Return the start of a micro-batch.
 
         Raises:
-            SourceStateError: It is the first of a checkpoint that another source wrote.
+            SourceStateError: Another source wrote the checkpoint.
         """
         begin = begin_in(end)
         if start == NOT_BEGUN:
@@ -180,15 +180,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             return begin
         if not start and begin is not None:
-            # Planned when `{}` still meant a query that has not begun: it stays as it was planned.
+            # Planned when `{}` still meant a query that has not begun; keep that plan.
             return begin
         return from_journal(start)
 
     def _check_available(self, ends: Offsets, until: Offsets) -> None:
-        """See to it that an AvailableNow query reads what was there when it began, all of it.
+        """Check that an AvailableNow query reads everything that existed when it began.
 
         Raises:
-            SourceStateError: It does not, or partitions were lost meanwhile.
+            SourceStateError: It does not, or partitions were lost in the meantime.
         """
         if ends.keys() != until.keys():
             raise SourceStateError(
@@ -225,13 +225,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._settings)
 
     def commit(self, end: Journal) -> None:
-        """Spark's checkpoint keeps the offsets; nobody else is told."""
+        """Do nothing: only Spark's checkpoint stores the offsets."""
 
     def stop(self) -> None:
-        """Clients close when the process ends, which is what Spark does next."""
+        """Do nothing: Spark ends the process next, which closes the clients."""
 
 
 def _beyond(ends: Offsets, limits: Offsets) -> str:
-    """The partitions that end after their limit, for people to read; "" if there are none."""
+    """Return the partitions that end after their limit, as text; "" if there are none."""
     wrong: list[TopicPartition] = [tp for tp, end in ends.items() if end > limits[tp]]
     return ", ".join(f"{listed([tp])}: {ends[tp]} after {limits[tp]}" for tp in sorted(wrong))

@@ -1,7 +1,7 @@
-"""What a write is told: options and columns of Spark's `kafka` sink, and how sure it is to be.
+"""The options and columns of a write: those of Spark's `kafka` sink, and the delivery guarantee.
 
-Checked on the driver, before a task starts: whatever is wrong is refused by its name. The types of
-the columns are told by their `simpleString()`, so that this module needs no pyspark.
+The driver validates them before a task starts, and errors name the option or column. Column types
+are compared by `simpleString()`, so that this module does not need pyspark.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "is repeated. Each value of the option `topic` counts as a write of its own, so that a fan-out "
     "to several topics may share one name. The default is a new name each time.",
 }
-"""The sink's own options, beside `kafka.*`; for the docs, too."""
+"""The sink's own options besides `kafka.*`; also used for the documentation."""
 
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-"""What Spark itself may hand on to a sink."""
+"""Options that Spark itself may pass to a sink."""
 
 _EXACT_ARGUMENTS: Final[Mapping[str, object]] = {"transaction_timeout_ms": 300_000}
-"""Where `kafka.*` does not say otherwise: a task's transaction is open as long as it writes."""
+"""Defaults under `kafka.*`: a task's transaction is open as long as the task writes."""
 
 _BULK_ARGUMENTS: Final[Mapping[str, object]] = {"max_batch_size": 131_072, "linger_ms": 5}
-"""Likewise: a task writes thousands of rows at a time, so that larger batches cost less and wait
-for nothing; those of the last rows do not linger (they are flushed)."""
+"""More defaults: a task writes thousands of rows at a time, so larger batches are cheaper and fill
+without delay; the last batches do not linger, because they are flushed."""
 
 _HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 
 
 class DataType(Protocol):
-    """What is asked of a type of pyspark's."""
+    """The interface of a pyspark data type."""
 
     def simpleString(self) -> str: ...
 
 
 class Field(Protocol):
-    """What is asked of a `StructField`."""
+    """The interface of a `StructField`."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +63,7 @@ class Field(Protocol):
 
 
 class Schema(Protocol):
-    """What is asked of a `StructType`."""
+    """The interface of a `StructType`."""
 
     @property
     def fields(self) -> Sequence[Field]: ...
@@ -71,12 +71,12 @@ class Schema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Which column is which, by its index; None for one that is not there.
+    """The index of each column; None for a missing column.
 
-    Source: KafkaWriter of Spark's connector, for the columns, their types and the words.
+    Source: KafkaWriter of Spark's connector, for the columns, their types and the messages.
 
     Attributes:
-        constant_topic: The option `topic`, which wins over the column.
+        constant_topic: The option `topic`, which overrides the column.
     """
 
     value: int
@@ -88,17 +88,17 @@ class RowLayout:
 
     @property
     def only_topic(self) -> str | None:
-        """The topic of every row, if nothing else says where a row goes or what it carries."""
+        """The topic of every row, if rows have no topic, partition or headers of their own."""
         if self.partition is None and self.headers is None:
             return self.constant_topic
         return None
 
     @classmethod
     def of(cls, schema: Schema, topic: str | None) -> RowLayout:
-        """The layout of a data frame's rows. Columns of other names are left out, as Spark does.
+        """Return the layout of a DataFrame's rows. Other columns are ignored, as in Spark.
 
         Raises:
-            KafkaConfigurationError: A column is missing, or of a wrong type.
+            KafkaConfigurationError: A column is missing or has the wrong type.
         """
         fields = {field.name: (at, field.dataType) for at, field in enumerate(schema.fields)}
         if topic is None and "topic" not in fields:
@@ -124,7 +124,7 @@ class RowLayout:
 
         value = place("value", "string", "binary")
         if value is None:
-            raise KeyError("value")  # it was found above
+            raise KeyError("value")  # unreachable: found above
         return cls(
             value=value,
             key=place("key", "string", "binary"),
@@ -137,40 +137,40 @@ class RowLayout:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A write, checked.
+    """The validated options of a write.
 
     Attributes:
-        layout: Of its rows.
+        layout: The layout of its rows.
         producer: Arguments of an `AIOKafkaProducer`.
-        exactly_once: One transaction a task, with a mark of the epoch in it.
-        prefix: Of the transactional ids, and of the marks' groups.
-        write_id: Name of a batch write; None for one of its own.
+        exactly_once: One transaction per task, which includes a marker of the epoch.
+        prefix: Prefix of the transactional ids and of the markers' groups.
+        write_id: Name of a batch write; None for a generated one.
     """
 
     layout: RowLayout
-    producer: Mapping[str, object] = field(repr=False)  # its passwords
+    producer: Mapping[str, object] = field(repr=False)  # contains passwords
     exactly_once: bool
     prefix: str
     write_id: str | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str], schema: Schema, *, streaming: bool) -> WriteOptions:
-        """Check what a write was told.
+        """Parse and validate the options of a write.
 
         Args:
-            options: Of the data frame's writer; their names in any case.
-            schema: Of its rows.
-            streaming: Whether it is a stream's.
+            options: The options of the DataFrame's writer, with names in any case.
+            schema: The schema of its rows.
+            streaming: True for a streaming write.
 
         Raises:
-            KafkaConfigurationError: An option that is not known, or cannot be honoured; a column
-                that is missing, or of a wrong type.
+            KafkaConfigurationError: An option is unknown or unsupported, or a column is missing
+                or has the wrong type.
         """
         given = {name.lower(): text for name, text in options.items()}
         for name in given:
             _check_known(name)
         topic = given.get("topic")
-        if topic is not None and not (topic := topic.strip()):  # Spark's own strips it, too
+        if topic is not None and not (topic := topic.strip()):  # as in Spark's own sink
             raise KafkaConfigurationError("the option topic should not be empty")
         guarantee = given.get("deliveryguarantee", AT_LEAST_ONCE).lower()
         if guarantee not in (AT_LEAST_ONCE, EXACTLY_ONCE):
@@ -206,10 +206,10 @@ def _named(given: Mapping[str, str], name: str) -> str | None:
 
 
 def _check_known(name: str) -> None:
-    """Refuse what is no option of a sink.
+    """Reject a name that is not an option of a sink.
 
     Raises:
-        KafkaConfigurationError: It is none; the nearest is named.
+        KafkaConfigurationError: The option is unknown; the message names the closest one.
     """
     known = {each.lower(): each for each in WRITE_OPTIONS}
     if name in known or name in _SPARKS_OWN or name.startswith("kafka."):

@@ -1,1 +1,1 @@
-"""Writing rows of Spark to Kafka: at least once, or exactly once."""
+"""Writes Spark rows to Kafka, at least once or exactly once."""

@@ -1,19 +1,19 @@
-"""One transaction a task, with a mark of its epoch in it: a replayed epoch writes nothing twice.
+"""Exactly-once writes: one transaction per task, which includes a marker of the epoch.
 
-Spark replays a micro-batch under the same query, epoch and task. Each task of a query has a name
-of its own (see `Place.name`): its transactional id, and the group whose committed offset is the
-mark: that of the epoch after the one written last. Rows and mark are committed together, so:
+Spark replays a micro-batch with the same query, epoch and task. Each task of a query has its own
+name (see `Place.name`), which is its transactional id and the group whose committed offset is the
+marker: the epoch after the last written one. Rows and marker are committed together, so:
 
-1. `open` takes the transactional id: any earlier attempt has committed, or is fenced and aborted.
-2. It reads the mark, waiting for transactions that are being ended: who has committed is seen.
-3. Where the mark is of this epoch, the rows are there: they are compared, and not written.
-4. Otherwise rows and mark are written in one transaction.
+1. `open` acquires the transactional id: an earlier attempt has committed, or is fenced and aborted.
+2. It reads the marker, after waiting for transactions that are ending, so it sees every commit.
+3. If the marker is of this epoch, the rows are stored already: they are compared, not written.
+4. Otherwise rows and marker are written in one transaction.
 
-Attempts that fail, run twice, hang, lose their answers or die at any point come down to step 2. No
-transaction outlives a task but by `transaction.timeout.ms`.
+Step 2 handles attempts that fail, run twice, hang, lose responses or die at any point. No
+transaction outlives its task by more than `transaction.timeout.ms`.
 
-What it rests on: the same rows come to the same task when an epoch is replayed. The mark holds the
-number of the rows and a digest of them, so that a breach is told, if after the fact.
+This assumes that a replayed epoch gives the same rows to the same task. The marker contains the
+number of rows and their digest, so that a violation is reported, although after the fact.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ __all__ = [
 ]
 
 MARK_LAYOUT: Final = 2
-"""Layout of the marks that are written. The digest of layout 1 covers keys and values alone; marks
-that hold it may still be there when an epoch is replayed."""
+"""Layout of new markers. The digest of layout 1 covers only keys and values; a replayed epoch may
+still find such markers."""
 
 _AT_ONCE: Final = 32
-"""Groups asked about at a time."""
+"""Number of groups queried concurrently."""
 
 
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.5
-"""Seconds that the brokers may take to tell of their groups, and between two questions."""
+"""Timeout in seconds for listing groups, and the pause between two requests."""
 
 _CLOSE_WITHIN: Final = 10.0
-"""Seconds that an attempt's end may take."""
+"""Timeout in seconds for ending an attempt."""
 
 
 class ReplayError(IllegalStateError):
-    """An epoch that was written before comes again, and is not the same."""
+    """A replayed epoch differs from the one written before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a query a task stands.
+    """The position of a task in a query.
 
     Attributes:
         prefix: The option `transactionalIdPrefix`.
         query: Id of the streaming query, a UUID, the same for the life of its checkpoint; "" for a
-            batch write outside of any query.
-        epoch: The micro-batch; 0 for a batch write outside of any query.
-        task: Its number in the stage.
-        run: Id of the query's run: another after each restart. "" for a batch write, or where
-            Spark does not say: each run counts as another one then.
-        write: Of a batch write its `writeId`, given or drawn; None for a stream's own sink.
-        topic: Of a batch write the option `topic`; None where each row names its own.
+            batch write outside a query.
+        epoch: The micro-batch; 0 for a batch write outside a query.
+        task: Number of the task in its stage.
+        run: Id of the query's run, which changes with each restart. "" for a batch write, or if
+            Spark does not provide it: then each run counts as a different one.
+        write: The `writeId` of a batch write, given or generated; None for a stream's own sink.
+        topic: The option `topic` of a batch write; None if each row names its topic.
     """
 
     prefix: str
@@ -87,23 +87,23 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The transactional id, and the mark's group.
+        """The transactional id, and the group of the marker.
 
         `PREFIX-QUERY-TASK` for a stream, `PREFIX/WRITE/TOPIC/TASK` for a batch write, with
-        `TOPIC@QUERY` within `foreachBatch` and `*` for a topic that each row names. No two places
-        share a name, whatever their prefixes and write ids are: read from its end a name has only
-        one meaning, since the parts behind the prefix hold no "/" and a query's id is a UUID.
+        `TOPIC@QUERY` within `foreachBatch` and `*` if each row names its topic. No two places share
+        a name, whatever their prefixes and write ids: parsed from its end, a name has only one
+        meaning, because the parts after the prefix contain no "/" and a query's id is a UUID.
         """
         return f"{self._family}{self.task}"
 
     def is_of_same_write(self, group: str) -> bool:
-        """True if a group is the mark of one of the tasks of this write, in any of its epochs."""
+        """Return True if a group holds the marker of a task of this write, in any of its epochs."""
         task = group.removeprefix(self._family)
         return task != group and task.isascii() and task.isdigit()
 
     @property
     def _family(self) -> str:
-        """What the names of all tasks of this write begin with."""
+        """The common prefix of the names of all tasks of this write."""
         if self.write is None:
             return f"{self.prefix}-{self.query}-"
         where = "*" if self.topic is None else quote(self.topic, safe="")
@@ -114,15 +114,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a task has written last.
+    """The last write of a task.
 
     Attributes:
         epoch: The micro-batch.
-        rows: How many there were.
-        digest: Of the rows; see `rows.RowDigest`.
-        run: In which run of the query.
-        layout: Of the mark's text, and so of the digest.
-        topic: Where the mark was found; "" for one that is not written yet.
+        rows: Number of rows.
+        digest: Digest of the rows; see `rows.RowDigest`.
+        run: The run of the query that wrote it.
+        layout: Layout of the marker's text, and so of the digest.
+        topic: The topic of the marker; "" for one that is not written yet.
     """
 
     epoch: int
@@ -133,7 +133,7 @@ class Marker:
     topic: str = field(default="", compare=False)
 
     def committed(self) -> OffsetAndMetadata:
-        """As a committed offset: that of the epoch that is next."""
+        """Encode the marker as a committed offset, which is the next epoch."""
         text = json.dumps(
             {
                 "v": self.layout,
@@ -148,10 +148,10 @@ class Marker:
 
     @classmethod
     def read(cls, committed: OffsetAndMetadata, name: str, topic: str = "") -> Marker:
-        """The mark in a committed offset.
+        """Decode the marker in a committed offset.
 
         Raises:
-            ReplayError: It is none: the group is somebody else's.
+            ReplayError: The offset is not a marker: another application uses the group.
         """
         try:
             found: dict[str, Any] = json.loads(committed.metadata)
@@ -170,16 +170,16 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class TaskWritten:
-    """What a task tells the driver.
+    """The result of a task, sent to the driver.
 
     Attributes:
-        place: The task's; None where it is not exactly once.
-        rows: Of the task.
-        digest: Of the rows; 0 where nobody asked.
-        skipped: They were there already.
-        first: It has not written before in this run of the query, as far as it knows.
-        topic: Where its mark is; None without rows.
-        native: Its process runs the compiled modules.
+        place: The task's place; None without exactly-once delivery.
+        rows: Number of rows of the task.
+        digest: Digest of the rows; 0 if not computed.
+        skipped: True if the rows were stored already.
+        first: True if the task knows of no earlier write in this run of the query.
+        topic: The topic of its marker; None without rows.
+        native: True if its process runs the compiled modules.
     """
 
     place: Place | None
@@ -192,12 +192,12 @@ class TaskWritten:
 
 
 class TaskTransaction:
-    """The transaction of one attempt of a task. To be made in the event loop.
+    """The transaction of one attempt of a task. Must be created in the event loop.
 
     Args:
-        place: The task's.
-        topic: One that the task writes to: the mark is an offset of its partition 0.
-        arguments: Of its producer.
+        place: The task's place.
+        topic: A topic that the task writes to: the marker is an offset of its partition 0.
+        arguments: Arguments of its producer.
     """
 
     def __init__(self, place: Place, topic: str, arguments: Mapping[str, Any]) -> None:
@@ -205,18 +205,18 @@ class TaskTransaction:
         self.topic = topic
         self.producer = AIOKafkaProducer(**arguments, transactional_id=place.name)
         self.before: Marker | None = None
-        """The mark that was found."""
+        """The existing marker."""
         self._give_up_after: Final = float(arguments.get("transaction_timeout_ms", 60_000)) / 1000
 
     async def open(self) -> Marker | None:
-        """Fence every earlier attempt, and begin; or tell that the epoch was written.
+        """Fence every earlier attempt; begin a transaction unless the epoch was already written.
 
         Returns:
-            The mark of this epoch; None: it was not written, and a transaction is open.
+            The marker of this epoch; or None if a transaction is open because there was none.
 
         Raises:
-            ReplayError: A later epoch was written already.
-            KafkaError: As of `AIOKafkaProducer.start`, or of reading the mark.
+            ReplayError: A later epoch was already written.
+            KafkaError: `AIOKafkaProducer.start` or reading the marker failed.
         """
         await self.producer.start()
         place = self.place
@@ -233,11 +233,11 @@ class TaskTransaction:
         return None
 
     async def commit(self, rows: int, digest: int) -> None:
-        """Commit what was sent, and the mark of it.
+        """Commit the sent records and their marker.
 
         Raises:
-            KafkaError: It is not committed; or, with a KafkaTimeoutError, nobody knows: the next
-                attempt finds it out.
+            KafkaError: The transaction is not committed. After a KafkaTimeoutError its outcome is
+                unknown; the next attempt determines it.
         """
         place = self.place
         marker = Marker(place.epoch, rows, digest, place.run)
@@ -249,32 +249,32 @@ class TaskTransaction:
             try:
                 await self.producer.commit_transaction()
                 return
-            except KafkaTimeoutError:  # it goes on meanwhile
+            except KafkaTimeoutError:  # the commit continues in the background
                 if loop.time() >= deadline:
                     raise
 
     async def close(self) -> None:
-        """Abort what was not committed, and let go of the cluster. Brokers that do not answer
-        leave that to the next attempt."""
+        """Abort an uncommitted transaction and disconnect. If brokers do not answer, the next
+        attempt aborts it."""
         await self.producer.stop(_CLOSE_WITHIN)
 
 
 async def read_mark(client: AIOKafkaClient, name: str, topic: str | None) -> Marker | None:
-    """The newest mark of a task; None: it never wrote.
+    """Return the latest marker of a task, or None if it never wrote.
 
     Args:
-        topic: Where the mark should be. It is asked for by its partition first: of a first mark
-            whose transaction is being ended a broker says so to that question only. None: only
-            marks of which nobody has told are looked for.
+        topic: The expected topic of the marker. Its partition is queried first: only then does a
+            broker report a first marker whose transaction is still ending. None searches only
+            for markers that no task reported.
 
     Raises:
-        ReplayError: The group has offsets that are none of ours.
-        KafkaError: The group's coordinator did not tell.
+        ReplayError: The group has offsets that are not markers.
+        KafkaError: The group's coordinator did not return the offsets.
     """
     committed: dict[TopicPartition, OffsetAndMetadata] = {}
     if topic is not None:
         committed |= await client.committed_offsets(name, [TopicPartition(topic, 0)])
-    committed |= await client.committed_offsets(name)  # a task may have had another topic first
+    committed |= await client.committed_offsets(name)  # an earlier first topic is possible
     marks = [Marker.read(each, name, tp.topic) for tp, each in committed.items()]
     return max(marks, key=lambda mark: mark.epoch, default=None)
 
@@ -283,19 +283,19 @@ async def read_mark(client: AIOKafkaClient, name: str, topic: str | None) -> Mar
 
 
 async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) -> None:
-    """Compare what the tasks of an epoch tell with what the cluster has.
+    """Compare the results of an epoch's tasks with the markers in the cluster.
 
-    A mark of this epoch that no task tells of is one of an earlier run, which split the epoch into
-    other tasks: its rows are there beside those of now. It is looked for whenever a task has not
-    written before in this run.
+    A marker of this epoch that no task reported comes from an earlier run, which split the epoch
+    into other tasks: its rows are duplicates. The search runs whenever a task has not written
+    before in this run.
 
     Args:
-        client: Connected.
-        written: What the tasks of one epoch told.
+        client: A connected client.
+        written: The results of the tasks of one epoch.
 
     Raises:
         ReplayError: They differ.
-        KafkaError: The cluster did not tell.
+        KafkaError: The cluster did not return the markers.
     """
     places = [each.place for each in written if each.place is not None]
     if not places:
@@ -340,10 +340,10 @@ async def _marks(
 
 
 async def _groups(client: AIOKafkaClient) -> set[str]:
-    """Names of all groups of the cluster, or of those that may be known.
+    """Return the names of all groups in the cluster that the client may list.
 
-    Each broker tells of those that it coordinates: while one is away, its groups move to others,
-    and all have to be asked again.
+    Each broker lists the groups that it coordinates. While a broker is down, its groups move to
+    others, so all brokers must be queried again.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE

@@ -1,6 +1,6 @@
-"""Rows of a task to records: Arrow batches in, every record's outcome awaited.
+"""Sends a task's rows as records: takes Arrow batches and awaits every record's result.
 
-Runs in the event loop of the runtime; what reads the rows from Spark is the task's own thread.
+Runs in the runtime's event loop; the task's own thread reads the rows from Spark.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _Headers = Sequence[tuple[str, bytes | None]]
 _Row = tuple[str | None, bytes | None, bytes | None, int | None, _Headers | None]
 
 _UNSETTLED: Final = 40_000
-"""Records without an outcome that are let stand: more would hold memory for nothing, as the
-producer's own is used up by then."""
+"""Maximum number of unacknowledged records; more would only use memory, because the producer's
+buffer is full by then."""
 
 _BREATH: Final = 1_000
-"""Records after which the event loop may do other things."""
+"""Number of records after which to yield to the event loop."""
 
 _MASK: Final = (1 << 64) - 1
 
 
 class RowDigest:
-    """How many rows there were, and a sum over them that does not depend on their order.
+    """The number of rows and an order-independent digest of them.
 
-    Tells a replayed task whether it has the rows that were written before it: the same keys,
-    values, headers, topics and partitions. It guards against accidents (`rand()`, another number
-    of tasks, another topic), not against forgers.
+    It lets a replayed task check that it has the rows written before: the same keys, values,
+    headers, topics and partitions. It detects accidents (`rand()`, another number of tasks,
+    another topic), not deliberate forgery.
 
     Args:
-        layout: Of the mark that the digest is for.
+        layout: Layout of the marker that contains the digest.
     """
 
     def __init__(self, layout: int = MARK_LAYOUT) -> None:
@@ -54,7 +54,7 @@ class RowDigest:
     def add(
         self, topic: str, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
     ) -> None:
-        """Count in rows of one topic, without partitions or headers."""
+        """Add rows of one topic, without partitions or headers."""
         if not self._whole:
             self._add_values(keys, values)
             return
@@ -68,8 +68,8 @@ class RowDigest:
         self.sum = (self.sum + found * (place | 1)) & _MASK
 
     def add_rows(self, rows: Sequence[_Row]) -> None:
-        """Count in rows that say more about where they go; `add` has the same sum for the same
-        rows."""
+        """Add rows with their own topic, partition or headers; equal rows have the same digest as
+        with `add`."""
         if not self._whole:
             self._add_values([row[2] for row in rows], [row[1] for row in rows])
             return
@@ -81,7 +81,7 @@ class RowDigest:
         self.sum = (self.sum + found) & _MASK
 
     def add_batch(self, batch: pa.RecordBatch, layout: RowLayout) -> None:
-        """Count the rows of a batch in."""
+        """Add the rows of a batch."""
         values = _binary(batch.column(layout.value))
         keys = _keys(batch, layout)
         if not self._whole:
@@ -104,12 +104,12 @@ class RowDigest:
 
 
 def _place_of(topic: str | None, partition: int | None, headers: _Headers | None) -> int:
-    """What of a row's hash does not depend on its key and its value."""
+    """Return the part of a row's hash that does not depend on its key and value."""
     place = crc32((topic or "").encode())
     if partition is not None:
         place = crc32(b"%d" % partition, place) + 1
     if headers is not None:
-        # ascii() writes the same text under every version of Python, repr() does not.
+        # ascii() returns the same text in every Python version, repr() does not.
         place = crc32(ascii(headers).encode(), place) + 2
     return place
 
@@ -123,9 +123,9 @@ class RowSender:
     """Sends the rows of one task.
 
     Args:
-        producer: Started; of this task alone while it runs.
-        layout: Of the rows.
-        digest: Counts the rows in, if anybody asks for it.
+        producer: A started producer; exclusive to this task while it runs.
+        layout: The layout of the rows.
+        digest: Collects the rows' digest, if needed.
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class RowSender:
         self.rows = 0
 
     async def append(self, batch: pa.RecordBatch) -> None:
-        """Send the rows of a batch, in their order.
+        """Send the rows of a batch in order.
 
-        Returns when they are in the producer's memory.
+        Returns when they are in the producer's buffer.
 
         Raises:
-            KafkaError: A record was refused, of these or of those before.
-            IllegalArgumentError: A row has no topic, a partition that is not there, or a header
-                without a name.
-            KafkaTimeoutError: The brokers take nothing any more.
+            KafkaError: One of these or the earlier records failed.
+            IllegalArgumentError: A row has no topic, an unknown partition, or a header without a
+                name.
+            KafkaTimeoutError: The brokers stopped accepting records.
         """
         layout = self._layout
         values = _binary(batch.column(layout.value))
@@ -170,12 +170,12 @@ class RowSender:
             await self._settle_oldest()
 
     async def finish(self) -> None:
-        """Wait for the outcome of every row.
+        """Wait for the result of every row.
 
         Raises:
-            KafkaError: Of the first that was refused.
+            KafkaError: The error of the first failed record.
         """
-        flushing = asyncio.ensure_future(self._producer.flush())  # so that nothing lingers
+        flushing = asyncio.ensure_future(self._producer.flush())  # skips linger_ms
         try:
             while self._acks:
                 await self._settle_oldest()
@@ -188,7 +188,7 @@ class RowSender:
         for ack in acks:
             if not ack.done():
                 await ack
-            # Half the cost of awaiting it, which tells where the record was stored, too.
+            # Half the cost of awaiting it, which also returns the record's metadata.
             elif (error := ack.exception()) is not None:
                 raise error
         self._unsettled -= len(acks)
@@ -224,10 +224,10 @@ def _rows(
 
 
 def topic_of(batch: pa.RecordBatch, layout: RowLayout) -> str:
-    """The topic of the first row.
+    """Return the topic of the first row.
 
     Raises:
-        IllegalArgumentError: It has none.
+        IllegalArgumentError: The row has no topic.
     """
     if layout.constant_topic is not None:
         return layout.constant_topic
@@ -248,12 +248,12 @@ def _keys(batch: pa.RecordBatch, layout: RowLayout) -> list[bytes | None] | None
 
 
 def _binary(column: pa.Array) -> list[bytes | None]:
-    """A column of strings or bytes as bytes."""
+    """Return a column of strings or bytes as bytes."""
     if pa.types.is_string(column.type):
         column = column.cast(pa.binary())
     elif pa.types.is_large_string(column.type):
         column = column.cast(pa.large_binary())
-    # By way of numpy: to_pylist makes a pyarrow scalar of each value first, five times the cost.
+    # Via numpy: to_pylist creates a pyarrow scalar per value, at five times the cost.
     found: list[bytes | None] = column.to_numpy(zero_copy_only=False).tolist()
     return found
 

@@ -1,11 +1,11 @@
-"""Writing to Kafka: what Spark calls on the driver and in each task.
+"""The writers that Spark calls on the driver and in each task.
 
-A writer is made on the driver, pickled, and used in the tasks; a stream's is made anew for each
-epoch, and again to commit it, so that it remembers nothing. A task's rows come as Arrow batches in
-its own thread, and are sent in the event loop of the runtime while the next batch is read.
+A writer is created on the driver, pickled, and used in the tasks. A stream's writer is created
+again for each epoch, and for its commit, so it keeps no state. A task receives its rows as Arrow
+batches in its own thread; the runtime's event loop sends them while the next batch is read.
 
-At least once: every row's outcome is awaited before the task says that it is done; what fails is
-written again by the task's next attempt. Exactly once: see `exactly_once`.
+At least once: the task awaits every row's result before it completes; the task's next attempt
+writes failed rows again. Exactly once: see `exactly_once`.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ _log = logging.getLogger(__name__)
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
 _RUN_ID: Final = "spark.jobGroup.id"
-"""Local properties of a streaming task: MicroBatchExecution and StreamExecution set them, the run's
-id as that of its job group."""
+"""Local properties of a streaming task, set by MicroBatchExecution and StreamExecution; the run id
+is that of its job group."""
 
 
 def writer(
     options: Mapping[str, str], schema: Schema, overwrite: bool = False
 ) -> DataSourceArrowWriter:
-    """What writes a data frame.
+    """Return the writer of a DataFrame.
 
     Args:
-        options: Of its writer.
-        schema: Of its rows.
-        overwrite: Whether what is there should be replaced.
+            options: The writer's options.
+            schema: The schema of its rows.
+            overwrite: True to replace existing data, which is not supported.
 
     Raises:
-        KafkaConfigurationError: An option or a column is not as it should be; or `overwrite`.
+            KafkaConfigurationError: An option or a column is invalid, or `overwrite` is True.
     """
     if overwrite:
         raise KafkaConfigurationError(
@@ -80,23 +80,23 @@ def writer(
 def stream_writer(
     options: Mapping[str, str], schema: Schema, overwrite: bool = False
 ) -> DataSourceStreamArrowWriter:
-    """What writes an epoch of a stream.
+    """Return the writer of an epoch of a stream.
 
     Args:
-        options: Of its writer.
-        schema: Of its rows.
-        overwrite: True with output mode `complete`; rows are appended all the same, as Spark's own
-            sink does.
+            options: The writer's options.
+            schema: The schema of its rows.
+            overwrite: True with output mode `complete`; rows are appended anyway, as in Spark's own
+                sink.
 
     Raises:
-        KafkaConfigurationError: An option or a column is not as it should be.
+            KafkaConfigurationError: An option or a column is invalid.
     """
     return _StreamWriter(_checked(options, schema, streaming=True))
 
 
 def _checked(options: Mapping[str, str], schema: Schema, *, streaming: bool) -> WriteOptions:
-    """The options, with the producer's tried: a value that it would not take is told by the driver
-    at once, not by every task."""
+    """Validate the options, including the producer's, on the driver rather than in every
+    task."""
     found = WriteOptions.parse(_without_readers(options), schema, streaming=streaming)
     runtime.call(_tried(found))
     return found
@@ -110,17 +110,17 @@ async def _tried(options: WriteOptions) -> None:
 
 
 def _without_readers(options: Mapping[str, str]) -> dict[str, str]:
-    """Without those that are for readers only: jobs give one set of options to both, and Spark's
-    own sink passes over the others', too."""
+    """Drop reader-only options: jobs may pass one set of options to both, and Spark's own sink
+    ignores them, too."""
     readers = {option.key for option in TABLE if not option.key.startswith(PREFIX)}
     return {name: text for name, text in options.items() if name.lower() not in readers}
 
 
 class _Message(WriterCommitMessage):
-    """A task's word to the driver.
+    """A task's message to the driver.
 
     Args:
-        written: What it is.
+            written: The result of the task.
     """
 
     def __init__(self, written: TaskWritten) -> None:
@@ -136,7 +136,7 @@ class _BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        # Drawn on the driver: every task, and every attempt of one, has the same.
+        # Generated on the driver, so that all tasks and attempts share it.
         self._write_id = options.write_id or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -150,7 +150,7 @@ class _BatchWriter(DataSourceArrowWriter):
         place = _streaming_place(prefix) if named else None
         if place is None:
             place = Place(prefix, "", 0, _task().partitionId(), "")
-        # Its name and its topic tell it from the other writes of the same micro-batch.
+        # Its name and topic distinguish it from other writes in the same micro-batch.
         return replace(place, write=self._write_id, topic=topic)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -200,7 +200,7 @@ def _write_at_least_once(options: WriteOptions, batches: Iterator[pa.RecordBatch
 
 @contextlib.contextmanager
 def _lent(arguments: Mapping[str, Any]) -> Iterator[AIOKafkaProducer]:
-    """A producer that the worker keeps for its next task, unless this one fails."""
+    """Borrow a producer, which the worker keeps for its next task unless this one fails."""
     lease = runtime.lease("producer", arguments, lambda: AIOKafkaProducer(**arguments))
     producer = runtime.call(lease.__aenter__())
     try:
@@ -217,7 +217,7 @@ def _write_exactly_once(
     runtime.prepare_worker()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
-        # Nothing to commit, and nothing to be found there: the driver looks at the mark.
+        # There is nothing to commit or compare; the driver checks the markers.
         return TaskWritten(place, 0)
     topic = topic_of(first, options.layout)
     transaction = runtime.call(_begun(place, topic, options.producer))
@@ -242,15 +242,15 @@ def _write_exactly_once(
 
 
 async def _begun(place: Place, topic: str, arguments: Mapping[str, Any]) -> TaskTransaction:
-    """In the event loop, where producers are made."""
+    """Open a transaction, in the event loop as producers require."""
     return TaskTransaction(place, topic, arguments)
 
 
 def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) -> None:
-    """Check that the rows of an epoch that is replayed are those that were written.
+    """Check that the rows of a replayed epoch are the stored ones.
 
     Args:
-        topic: The option; None where each row names its own, so that the mark may be of any.
+            topic: The option `topic`; None if each row names its topic, so the marker may have any.
     """
     if topic not in (None, found.topic):
         raise ReplayError(
@@ -272,7 +272,7 @@ def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) 
 
 
 def _send(sender: RowSender, batches: Iterator[pa.RecordBatch]) -> None:
-    """Send all batches: each is put into records while the next one is read from Spark."""
+    """Send all batches, each while the next one is read from Spark."""
     sending: Future[None] | None = None
     try:
         for batch in batches:
@@ -300,7 +300,7 @@ def _task() -> TaskContext:
 
 
 def _place(options: WriteOptions) -> Place:
-    """Of the streaming task that this is."""
+    """Return the place of the current task."""
     place = _streaming_place(options.prefix)
     if place is None:
         raise IllegalStateError(
@@ -311,14 +311,14 @@ def _place(options: WriteOptions) -> Place:
 
 
 def _streaming_place(prefix: str) -> Place | None:
-    """Of this task; None if it belongs to no micro-batch."""
+    """Return the place of the current task, or None outside a micro-batch."""
     context = _task()
     query = context.getLocalProperty(_QUERY_ID)
     epoch = context.getLocalProperty(_BATCH_ID)
     if query is None or epoch is None:
         return None
     run = context.getLocalProperty(_RUN_ID) or ""
-    if not _is_uuid(run):  # `foreachBatch` may have another job group: of every run the same, say
+    if not _is_uuid(run):  # `foreachBatch` may set a job group that is the same in every run
         run = ""
     return Place(prefix, query, int(epoch), context.partitionId(), run)
 
@@ -338,7 +338,7 @@ def _check(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
     written = _written(messages)
     if len(written) != len(messages):
         raise IllegalStateError(f"{len(messages) - len(written)} tasks did not report a result")
-    # A producer is the client that keeps no metadata of topics nobody asked for.
+    # A producer keeps metadata only for topics in use.
     with _lent(options.producer) as producer:
         runtime.call(check_marks(producer.client, written))
 

@@ -28,7 +28,7 @@ BATCHES_REMEMBERED: Final = 5  # as many as a client may have in flight
 LAST_SEQUENCE: Final = 0x7FFFFFFF
 NO_SEQUENCE: Final = -1
 EXPIRY_CHECK_MS: Final = 600_000  # producer.id.expiration.check.interval.ms
-STRICT_MARKERS_SINCE: Final = 2  # transaction.version whose markers have an epoch of their own
+STRICT_MARKERS_SINCE: Final = 2  # transaction.version whose markers carry a new epoch
 
 
 class AppendedBatch(NamedTuple):
