@@ -62,12 +62,12 @@ def writer(
     """Return the writer of a DataFrame.
 
     Args:
-            options: The writer's options.
-            schema: The schema of its rows.
-            overwrite: True to replace existing data, which is not supported.
+        options: The writer's options.
+        schema: The schema of its rows.
+        overwrite: True to replace existing data, which is not supported.
 
     Raises:
-            KafkaConfigurationError: An option or a column is invalid, or `overwrite` is True.
+        KafkaConfigurationError: An option or a column is invalid, or `overwrite` is True.
     """
     if overwrite:
         raise KafkaConfigurationError(
@@ -83,13 +83,13 @@ def stream_writer(
     """Return the writer of an epoch of a stream.
 
     Args:
-            options: The writer's options.
-            schema: The schema of its rows.
-            overwrite: True with output mode `complete`; rows are appended anyway, as in Spark's own
-                sink.
+        options: The writer's options.
+        schema: The schema of its rows.
+        overwrite: True with output mode `complete`; rows are appended anyway, as in Spark's own
+            sink.
 
     Raises:
-            KafkaConfigurationError: An option or a column is invalid.
+        KafkaConfigurationError: An option or a column is invalid.
     """
     return _StreamWriter(_checked(options, schema, streaming=True))
 
@@ -120,7 +120,7 @@ class _Message(WriterCommitMessage):
     """A task's message to the driver.
 
     Args:
-            written: The result of the task.
+        written: The result of the task.
     """
 
     def __init__(self, written: TaskWritten) -> None:
@@ -250,7 +250,7 @@ def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) 
     """Check that the rows of a replayed epoch are the stored ones.
 
     Args:
-            topic: The option `topic`; None if each row names its topic, so the marker may have any.
+        topic: The option `topic`; None if each row names its topic, so the marker may have any.
     """
     if topic not in (None, found.topic):
         raise ReplayError(

@@ -51,8 +51,8 @@ class Views(Face):
             The record's offset.
 
         Raises:
-                ValueError: The topic or partition does not exist.
-                BrokerResponseError: The error that a producer would receive.
+            ValueError: The topic or partition does not exist.
+            BrokerResponseError: The error that a producer would receive.
         """
         from aiokafka_lite.record.batch import BatchBuilder  # keeps startup fast
         from aiokafka_lite.record.murmur2 import murmur2

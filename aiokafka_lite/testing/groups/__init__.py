@@ -1,14 +1,14 @@
-"""Groups of consumers and of others: who is in them, what they share out, what they committed.
+"""Consumer groups and other groups: members, assignments, committed offsets.
 
-- `group`: what all kinds of groups have in common;
-- `registry`: the groups of a cluster;
-- `offsets`: committed offsets, pending ones of transactions too, and their expiry;
-- `classic`: the protocol in which members join, sync and send heartbeats; what it knows of
-  them is in `classic_roster`, the course of a rebalance in `classic_rebalance`;
-- `consumer`: KIP-848's protocol, in which members report and are told; `reconciliation` is one
-  step of a member, `assignors` share out, `regexes` are RE2's;
-- `migration`: members of both protocols in one group, and the way there and back;
-- `reply`: an answer that is not known yet.
+- `base_group`: the common base of all kinds of groups;
+- `group_registry`: the groups of a cluster;
+- `group_offsets`: committed offsets, including pending ones of transactions, and their expiry;
+- `classic`: the protocol with JoinGroup, SyncGroup and Heartbeat; `classic_roster` holds its
+  members, `classic_rebalance` runs a rebalance;
+- `consumer_group_protocol`: KIP-848's protocol; `assignment_step` advances one member,
+  `assignors` compute assignments, `regexes` handles RE2 expressions;
+- `migration`: members of both protocols in one group, and conversion in both directions;
+- `reply`: an answer that may come later.
 
-Nothing here does I/O: time is the cluster's clock, an answer that waits is a `Reply`.
+Nothing here does I/O: time comes from the cluster's clock, a waiting answer is a `Reply`.
 """

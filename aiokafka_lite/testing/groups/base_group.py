@@ -1,7 +1,7 @@
-"""What every kind of group has, and what a client of the classic protocol may ask of any of them.
+"""The base class of all groups, with the requests of the classic protocol.
 
-A group of another kind than asked for answers as Kafka does: its defaults are here, and the kind
-that can do better (a consumer group that classic members join, KIP-848) overrides them.
+A group of another kind answers classic requests as Kafka does. The defaults are here; a consumer
+group, which classic members may join (KIP-848), overrides them.
 """
 
 from abc import ABC, abstractmethod
@@ -27,20 +27,20 @@ __all__ = ["NO_MEMBER", "Group", "GroupKind", "Joiner", "PartitionCheck", "refus
 
 GroupKind: TypeAlias = Literal["classic", "consumer"]
 PartitionCheck: TypeAlias = Callable[[str, int], None]
-"""Told topic and partition, raises what refuses the commit of it."""
+"""Raises an error if the commit of a topic's partition is not allowed."""
 
-NO_MEMBER: Final = ""  # the member id of who has none yet
+NO_MEMBER: Final = ""  # the member id before one is assigned
 
 
 class Joiner:
-    """Who asks to join, as the broker sees the connection.
+    """The client that asks to join, as the broker sees it.
 
     Attributes:
-        client_id: Of the request's header; "" without.
-        client_host: As descriptions show it ("/127.0.0.1").
-        knows_member_id: The client joins again with the id that it is given (JoinGroup v4+,
+        client_id: From the request's header; "" if absent.
+        client_host: As shown in descriptions ("/127.0.0.1").
+        knows_member_id: True if the client rejoins with the id it receives (JoinGroup v4+,
             KIP-394).
-        skips_assignment: The client knows of `skip_assignment` (JoinGroup v9+, KIP-814).
+        skips_assignment: True if the client supports `skip_assignment` (JoinGroup v9+, KIP-814).
     """
 
     __slots__ = ("client_host", "client_id", "knows_member_id", "skips_assignment")
@@ -60,11 +60,12 @@ class Joiner:
 
 
 class Group(ABC):
-    """One group.
+    """A group.
 
     Args:
-        group_id: Its name.
-        offsets: What it committed; `Groups.offsets_of` has it, as it outlives a group's kind.
+        group_id: The group id.
+        offsets: Its committed offsets, owned by `Groups.offsets_of` because they outlive a change
+            of the group's kind.
     """
 
     kind: ClassVar[GroupKind]
@@ -73,26 +74,26 @@ class Group(ABC):
         self.group_id = group_id
         self.offsets = offsets
 
-    # What it is
+    # State
 
     @property
     @abstractmethod
     def state(self) -> str:
-        """As Kafka names it: "Empty", "Stable", "Dead"; "PreparingRebalance" and
-        "CompletingRebalance" of a classic group, "Assigning" and "Reconciling" of a consumer
-        group."""
+        """Kafka's name of the state: "Empty", "Stable", "Dead"; for classic groups also
+        "PreparingRebalance" and "CompletingRebalance", for consumer groups "Assigning" and
+        "Reconciling"."""
 
     @property
     def is_empty(self) -> bool:
-        """It has no members."""
+        """True if the group has no members."""
         return self.state == "Empty"
 
     @abstractmethod
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What its members read; None if that is not known, as of other protocols' groups."""
+        """The members' topics; None if unknown, as in groups of other protocol types."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read a topic, so that its offsets are neither expired nor deleted."""
+        """Return True if members read a topic, which keeps its offsets."""
         return topic in (self.subscribed_topics() or ())
 
     # Offsets
@@ -107,62 +108,63 @@ class Group(ABC):
         transactional: bool,
         version: int = 9,
     ) -> PartitionCheck | None:
-        """Refuse the commit of who is not a member of now.
+        """Check that a commit comes from a current member.
 
         Args:
-            member_id: "" of a client outside of the group.
-            generation_or_epoch: A classic member's generation, another's epoch; -1 outside.
-            instance_id: A static member's name.
-            transactional: It came by TxnOffsetCommit.
-            version: Of the request; before OffsetCommit v9 nobody knows epochs.
+            member_id: "" for a client outside the group.
+            generation_or_epoch: The generation of a classic member, or the epoch of another; -1
+                for a client outside the group.
+            instance_id: The instance id of a static member.
+            transactional: True for TxnOffsetCommit.
+            version: Request version; before OffsetCommit v9, clients do not know epochs.
 
         Returns:
-            A check that has to be passed by each partition beside, if there is one.
+            A further check for each partition, or None.
 
         Raises:
-            BrokerResponseError: What the client is answered.
+            BrokerResponseError: The error for the client.
         """
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse to tell offsets to who is not a member of now; epoch -1: anybody may ask.
+        """Check that an offset fetch comes from a current member; epoch -1 needs no membership.
 
         Raises:
-            BrokerResponseError: What the client is answered.
+            BrokerResponseError: The error for the client.
         """
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> bool:
-        """Forget the offsets that have been kept long enough; True if none is left."""
+        """Delete expired offsets; return True if none remain."""
         return self.offsets.expire(now_ms, retention_ms, self.is_subscribed)
 
     def on_offset_commit(self, member_id: str) -> None:  # noqa: B027 (most need not know)
-        """A member committed, which shows that it lives."""
+        """Renew the session of a member that committed."""
 
-    # What a client of the classic protocol asks
+    # Requests of the classic protocol
 
     def on_join(
         self, request: JoinGroupRequest, joiner: Joiner, reply: Reply[JoinGroupResponse]
     ) -> None:
-        """JoinGroup; `reply` may stay open until the others have joined."""
+        """Handle JoinGroup; `reply` may wait until the other members have joined."""
         reply.send(refused_join(InconsistentGroupProtocolError.errno))
 
     def on_sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
-        """SyncGroup; `reply` may stay open until the leader has shared out."""
+        """Handle SyncGroup; `reply` may wait for the leader's assignment."""
         reply.send(SyncGroupResponse(error_code=UnknownMemberIdError.errno))
 
     def on_heartbeat(self, request: HeartbeatRequest) -> None:
-        """Heartbeat.
+        """Handle Heartbeat.
 
         Raises:
-            BrokerResponseError: What the member is answered.
+            BrokerResponseError: The error for the member.
         """
         raise UnknownMemberIdError(f"group {self.group_id!r} has no classic members")
 
     def on_leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        """LeaveGroup of one member or of several; an answer for each.
+        """Handle LeaveGroup of one or several members; return one response for each.
 
         Raises:
-            BrokerResponseError: What the client is answered for all of it.
+            BrokerResponseError: The error for the whole request.
         """
         return LeaveGroupResponse(
             members=[
@@ -175,18 +177,18 @@ class Group(ABC):
             ]
         )
 
-    # The cluster's life
+    # Coordinator changes and deletion
 
     def on_coordinator_moved(self) -> None:  # noqa: B027 (most hold nothing that waits)
-        """A broker takes the group over: another one, or the first to come back."""
+        """A broker becomes the group's coordinator."""
 
     def on_coordinator_lost(self) -> None:  # noqa: B027 (most hold nothing that waits)
-        """No broker is left to coordinate the group: nothing expires until one takes it over."""
+        """No broker coordinates the group any more: nothing expires until one does."""
 
     def close(self) -> None:  # noqa: B027 (most have no timer)
-        """The group is deleted or replaced: cancel its timers, answer who still waits."""
+        """Cancel the timers and answer waiting members; the group is deleted or replaced."""
 
 
 def refused_join(error_code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
-    """The answer to a join that failed."""
+    """Return the response to a failed join."""
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)

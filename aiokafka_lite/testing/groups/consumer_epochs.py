@@ -1,4 +1,4 @@
-"""Which epoch a consumer group's member may name, in heartbeats and with its offsets. No I/O."""
+"""Checks of a consumer group member's epoch, in heartbeats and offset requests. No I/O."""
 
 from typing import Final
 from uuid import UUID
@@ -25,20 +25,20 @@ EPOCHS_SINCE: Final = 9  # OffsetCommit
 
 
 def check_heartbeat_epoch(member: ConsumerMember, epoch: int, reported: Partitions | None) -> None:
-    """Refuse a member that is not where the group thinks it is.
+    """Check the epoch of a member's heartbeat.
 
     Args:
-        member: As the group has it.
-        epoch: That it names; `JOINING_EPOCH` is always welcome.
-        reported: The partitions that it says it owns.
+        member: The member's state in the group.
+        epoch: The epoch it sent; `JOINING_EPOCH` is always valid.
+        reported: The partitions that it reports to own.
 
     Raises:
-        FencedMemberEpochError: It has to give up everything and join again.
+        FencedMemberEpochError: It must release all partitions and rejoin.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return
-    # The answer with the newer epoch may have been lost; a member that has nothing beyond that
-    # has done no harm.
+    # The response with the newer epoch may have been lost; a member that owns nothing beyond its
+    # assignment is still valid.
     if epoch == member.previous_epoch < member.epoch and _is_within(reported, member):
         return
     relation = "greater" if epoch > member.epoch else "smaller"
@@ -59,10 +59,10 @@ def _is_within(reported: Partitions | None, member: ConsumerMember) -> bool:
 def check_commit_epoch(
     member: ConsumerMember, epoch: int, version: int, *, transactional: bool
 ) -> bool:
-    """Refuse the commit of a member that is ahead, or that does not know epochs.
+    """Check the epoch of a commit.
 
     Returns:
-        Whether `check_assignment_epoch` has to allow each partition, as the epoch is an older.
+        True if the epoch is older, so `check_assignment_epoch` must check each partition.
 
     Raises:
         StaleMemberEpochError: The epoch is one to come.
@@ -82,10 +82,10 @@ def check_commit_epoch(
 def check_assignment_epoch(
     member: ConsumerMember, epoch: int, topic_id: UUID | None, partition: int
 ) -> None:
-    """Allow an older epoch to commit what the member has owned ever since (KIP-1251).
+    """Allow an older epoch to commit a partition owned continuously since (KIP-1251).
 
     Raises:
-        StaleMemberEpochError: It was not the member's in that epoch.
+        StaleMemberEpochError: The member did not own the partition in that epoch.
         IllegalGenerationError: The same, to a member of the classic protocol.
     """
     since = None if topic_id is None else member.assignment_epoch(topic_id, partition)
@@ -94,10 +94,10 @@ def check_assignment_epoch(
 
 
 def check_fetch_epoch(member: ConsumerMember, epoch: int) -> None:
-    """Refuse to tell offsets to a member in another epoch.
+    """Check the epoch of an offset fetch.
 
     Raises:
-        StaleMemberEpochError: It names another.
+        StaleMemberEpochError: The epoch differs.
         IllegalGenerationError: The same, to a member of the classic protocol.
     """
     if epoch != member.epoch:

@@ -1,10 +1,10 @@
-"""A group of the consumer protocol (KIP-848), as Kafka's `GroupMetadataManager` runs it. No I/O.
+"""A group of the consumer protocol (KIP-848), after Kafka's `GroupMetadataManager`. No I/O.
 
-Each change of who is subscribed to what begins a group epoch; a heartbeat that comes when the
-target assignment is older computes a new one; and each heartbeat of a member takes it as far
-towards its target as other members have made way. Nothing waits: members ask again.
+Each change of subscriptions starts a group epoch. A heartbeat that finds an older target
+assignment computes a new one. Each heartbeat moves its member towards its target as far as other
+members have released partitions. Nothing waits: members send heartbeats again.
 
-Members of the classic protocol are `migration`'s.
+`migration` handles members of the classic protocol.
 """
 
 import base64
@@ -42,14 +42,14 @@ __all__ = ["ConsumerGroup", "Sees"]
 T = TypeVar("T")
 
 NOT_TOLD: Final = -1
-LONG_AGO: Final = 0  # ms: no assignment since, so that the next need not wait
+LONG_AGO: Final = 0  # ms: no recent assignment, so the next one need not wait
 
 Sees: TypeAlias = Callable[[str], bool]
-"""Whether the one who asks may describe a topic: nothing else matches its regular expression."""
+"""Returns True if the client may describe a topic; its regular expression matches no others."""
 
 
 class ConsumerGroup(ConsumerRoster):
-    """A group and its heartbeats; owns the timers of its members."""
+    """A consumer group that handles heartbeats; owns the timers of its members."""
 
     def __init__(
         self,
@@ -67,15 +67,15 @@ class ConsumerGroup(ConsumerRoster):
     def on_report(
         self, report: ConsumerGroupHeartbeatRequest, reporter: Joiner, sees: Sees
     ) -> ConsumerGroupHeartbeatResponse:
-        """A member joins, reports, or leaves.
+        """Handle the heartbeat of a member that joins, reports or leaves.
 
         Args:
-            report: ConsumerGroupHeartbeat, checked for what cannot be.
-            reporter: Who sent it.
-            sees: Which topics it may describe.
+            report: A valid ConsumerGroupHeartbeat request.
+            reporter: The client that sent it.
+            sees: The topics it may describe.
 
         Raises:
-            BrokerResponseError: What it is answered; nothing has changed.
+            BrokerResponseError: The error for the member; the group is unchanged.
         """
         if report.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._on_leaving(report)
@@ -119,7 +119,7 @@ class ConsumerGroup(ConsumerRoster):
         )
 
     def new_member_id(self) -> str:
-        """As Kafka's `Uuid` writes it."""
+        """Return a new member id, formatted like Kafka's `Uuid`."""
         encoded = base64.urlsafe_b64encode(self._environment.new_uuid().bytes)
         return encoded.rstrip(b"=").decode()
 
@@ -132,17 +132,17 @@ class ConsumerGroup(ConsumerRoster):
         *,
         replaced: ConsumerMember | None = None,
     ) -> ConsumerMember:
-        """Take in what a member said of itself, and take it towards its target.
+        """Apply a member's report and move the member towards its target.
 
         Args:
-            before: As it stood, or would have.
-            updated: With what it said.
-            reported: The partitions that it says it owns.
-            sees: Which topics it may describe; None to leave regular expressions as they are.
-            replaced: The static member in whose place it steps.
+            before: The member before the report, or a new one.
+            updated: The member with its reported properties.
+            reported: The partitions that it reports to own.
+            sees: The topics it may describe; None does not resolve regular expressions.
+            replaced: The static member that it replaces.
 
         Returns:
-            The member as it stands from now on.
+            The new state of the member.
 
         Raises:
             InvalidRegularExpressionError: Nothing has changed.
@@ -153,7 +153,7 @@ class ConsumerGroup(ConsumerRoster):
         self._assign_if_due()
         after = self.reconciled(updated, reported, _reads_otherwise(before, updated))
         self.members[updated.member_id] = after
-        # In Kafka too this is only done after the answer, whose member reads nothing by it yet.
+        # Kafka also resolves after answering, so this response does not include the new topics.
         if may_resolve and sees is not None and self._subscriptions.need_resolving():
             other_topics = self._subscriptions.resolve(sees)
             if self._subscriptions.observe() or other_topics:
@@ -164,7 +164,7 @@ class ConsumerGroup(ConsumerRoster):
     def take_in(
         self, before: ConsumerMember, updated: ConsumerMember, replaced: ConsumerMember | None
     ) -> bool:
-        """Let a member be as it says, perhaps in the place of another; whether an epoch begins.
+        """Store a member, perhaps in place of another; return True if a new epoch starts.
 
         Raises:
             InvalidRegularExpressionError: Nothing has changed.
@@ -181,7 +181,7 @@ class ConsumerGroup(ConsumerRoster):
         self._subscriptions.forget_unused()
         begins = (
             updated.subscribed_topics != before.subscribed_topics
-            # An unresolved expression will begin an epoch when it is resolved, which is soon.
+            # An unresolved expression starts an epoch when it is resolved, which is soon.
             or (regex_changed and (regex_known or not updated.subscribed_regex))
             or self.assignor != assignor
         )
@@ -190,19 +190,19 @@ class ConsumerGroup(ConsumerRoster):
         return begins
 
     def keep_alive(self, member_id: str, session_timeout_ms: int) -> None:
-        """A member showed that it lives."""
+        """Restart the session timer of a member."""
         self._timers.set(
             member_id, Timeout.SESSION, session_timeout_ms, lambda: self.fence(member_id)
         )
 
     def fence(self, member_id: str) -> None:
-        """A member was late: it is a member no more."""
+        """Remove a member whose timer expired."""
         member = self.members.get(member_id)
         if member is not None:
             self.remove([member])
 
     def remove(self, leaving: Iterable[ConsumerMember]) -> None:
-        """Members are gone, and what they owned is free."""
+        """Remove members and release their partitions."""
         gone = {member.member_id for member in leaving}
         if not gone:
             return
@@ -219,11 +219,11 @@ class ConsumerGroup(ConsumerRoster):
             self._assigned_ms = LONG_AGO
 
     def on_coordinator_lost(self) -> None:
-        """Nobody is there to fence a member."""
+        """Cancel all timers: without a coordinator, no member is fenced."""
         self._timers.close()
 
     def on_coordinator_moved(self) -> None:
-        """All was written down but the timers: every member has its whole time again."""
+        """Restart all timers in full: everything but the timers is persistent."""
         self._timers.close()
         for member in self.members.values():
             timeout = member.classic.session_timeout_ms if member.classic else None
@@ -234,12 +234,12 @@ class ConsumerGroup(ConsumerRoster):
     def close(self) -> None:
         self._timers.close()
 
-    # Inside: members
+    # Internals: members
 
     def _reporting(
         self, member_id: str, report: ConsumerGroupHeartbeatRequest, reported: Partitions | None
     ) -> tuple[ConsumerMember | None, ConsumerMember]:
-        """(the static member that is replaced, the member that reports), if it may."""
+        """Check the member; return (the replaced static member, the reporting member)."""
         joining = report.member_epoch == JOINING_EPOCH
         if report.instance_id is None:
             member = (
@@ -275,7 +275,7 @@ class ConsumerGroup(ConsumerRoster):
         else:
             member = self.member_of_instance(report.instance_id, report.member_id)
         if report.instance_id is not None and report.member_epoch == STATIC_LEAVE_EPOCH:
-            # It keeps its place, and its partitions, until it is back or its session ends.
+            # It keeps its membership and partitions until it returns or its session expires.
             kept = {one: dict.fromkeys(owned, 0) for one, owned in member.assigned.items()}
             self.members[member.member_id] = replace(
                 member,
@@ -289,10 +289,10 @@ class ConsumerGroup(ConsumerRoster):
             member_id=report.member_id, member_epoch=report.member_epoch, assignment=None
         )
 
-    # Inside: assignments
+    # Internals: assignments
 
     def _assign_if_due(self) -> None:
-        """Compute the target assignment of a new epoch, unless the last was a moment ago."""
+        """Compute the target assignment of a new epoch, unless the last one is too recent."""
         now_ms = self._environment.clock.now_ms()
         if self.target_epoch >= self.epoch:
             return
@@ -314,7 +314,7 @@ class ConsumerGroup(ConsumerRoster):
     def reconciled(
         self, member: ConsumerMember, reported: Partitions | None, subscription_changed: bool
     ) -> ConsumerMember:
-        """The member as much nearer to its target as others have made way."""
+        """Return the member, moved towards its target as far as released partitions allow."""
         if not subscription_changed and member.is_reconciled_to(self.target_epoch):
             return member
         owned = self.owned()
@@ -332,7 +332,7 @@ class ConsumerGroup(ConsumerRoster):
         return after
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
-        """A member that has to give up partitions has its rebalance timeout for it."""
+        """Start the rebalance timeout of a member that must revoke partitions."""
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._timers.cancel(member.member_id, Timeout.REBALANCE)
             return
@@ -346,7 +346,7 @@ class ConsumerGroup(ConsumerRoster):
 
 
 def successor(old: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member come back under another id: it has what the old one had."""
+    """Return a static member that rejoined under another id, with the old one's state."""
     return replace(old, member_id=member_id, epoch=0, previous_epoch=0)
 
 

@@ -1,6 +1,6 @@
-"""A member of a consumer group, as it stands between two of its heartbeats. No I/O.
+"""The state of a consumer group's member between two heartbeats. No I/O.
 
-A member is never changed but replaced, so that what a heartbeat changed is a comparison.
+Members are immutable, so comparing two states shows what a heartbeat changed.
 """
 
 from collections.abc import Mapping
@@ -22,24 +22,24 @@ LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 
 OwnedPartitions: TypeAlias = Mapping[UUID, Mapping[int, int]]
-"""partition -> the member epoch in which it was assigned, by topic id; no topic without any."""
+"""By topic id: partition -> member epoch of its assignment; topics are never empty."""
 
 
 class MemberState(Enum):
-    """How far a member is on its way to the target assignment."""
+    """A member's progress towards its target assignment."""
 
     STABLE = auto()
-    UNREVOKED_PARTITIONS = auto()  # it has yet to give up some
-    UNRELEASED_PARTITIONS = auto()  # others have yet to give up some that it shall have
+    UNREVOKED_PARTITIONS = auto()  # it must still revoke some
+    UNRELEASED_PARTITIONS = auto()  # others must still release some of its target
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMembership:
-    """What a member that speaks the classic protocol said when it joined.
+    """The JoinGroup data of a member that uses the classic protocol.
 
     Attributes:
-        session_timeout_ms: Its own, instead of the group's.
-        protocols: Name and subscription of each assignor that it could use, preferred first.
+        session_timeout_ms: Its own session timeout, in place of the group's.
+        protocols: Name and subscription of each assignor that it supports, in preference order.
     """
 
     session_timeout_ms: int
@@ -48,16 +48,17 @@ class ClassicMembership:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member.
+    """A member.
 
     Attributes:
-        epoch: Of its current assignment; `STATIC_LEAVE_EPOCH` while a static member is away.
-        previous_epoch: The one before: a member that never got the last answer still names it.
-        subscribed_regex: "" without one.
-        server_assignor: The assignor that it asks for; None: it does not mind.
-        assigned: What it owns, or was told to.
-        revoking: What it must give up before it gets on.
-        classic: Of a member that speaks the classic protocol.
+        epoch: Epoch of its current assignment; `STATIC_LEAVE_EPOCH` while a static member is
+            away.
+        previous_epoch: The epoch before, which a member that missed the last response sends.
+        subscribed_regex: "" if there is none.
+        server_assignor: The assignor that it requests; None for no preference.
+        assigned: The partitions that it owns or has been assigned.
+        revoking: The partitions that it must revoke before it can advance.
+        classic: Set for a member that uses the classic protocol.
     """
 
     member_id: str
@@ -77,17 +78,17 @@ class ConsumerMember:
     classic: ClassicMembership | None = None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it has all that the target assignment of an epoch gives it."""
+        """Return True if it has its complete target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def in_epoch(self, epoch: int) -> "ConsumerMember":
-        """The member in an epoch, the one before remembered."""
+        """Return the member in a new epoch, with its old one as the previous epoch."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch)
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """The epoch since which it owns a partition; None: it does not.
+        """Return the epoch since which it owns a partition, or None.
 
-        A commit may name any epoch from then on (KIP-1251).
+        A commit may carry any epoch from then on (KIP-1251).
         """
         for owned in (self.assigned, self.revoking):
             if partition in owned.get(topic_id, {}):

@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol write into their metadata and assignments. No I/O.
+"""The metadata and assignments of consumers in the classic protocol. No I/O.
 
-Topics are told by name there, and by id in a consumer group; topics that do not exist (any more)
-are left out on the way.
+They identify topics by name, a consumer group by id; conversion omits topics that do not exist
+(any more).
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,24 +28,24 @@ __all__ = [
 ]
 
 PROTOCOL_TYPE: Final = "consumer"
-NEWEST: Final = ConsumerProtocolSubscription.max_version  # a newer one is read as this
+NEWEST: Final = ConsumerProtocolSubscription.max_version  # newer versions are read as this one
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """What a member subscribes to.
+    """Decode a member's subscription.
 
     Raises:
-        KafkaProtocolError: It is not a consumer's metadata.
+        KafkaProtocolError: The bytes are not a consumer's metadata.
     """
     reader = Reader(metadata)
     return ConsumerProtocolSubscription.decode(reader, _version(reader))
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """What a leader gave a member; nothing of empty bytes.
+    """Decode a member's assignment; empty bytes give an empty one.
 
     Raises:
-        KafkaProtocolError: It is not a consumer's assignment.
+        KafkaProtocolError: The bytes are not a consumer's assignment.
     """
     if not assignment:
         return ConsumerProtocolAssignment()
@@ -56,10 +56,10 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 def write_assignment(
     partitions: Mapping[UUID, Iterable[int]], names: Mapping[UUID, str], metadata: bytes
 ) -> bytes:
-    """An assignment in the version of a member's own metadata.
+    """Encode an assignment in the version of the member's metadata.
 
     Raises:
-        KafkaProtocolError: That has no version.
+        KafkaProtocolError: The metadata has no version.
     """
     version = _version(Reader(metadata))
     out = bytearray(INT16.pack(version))
@@ -76,7 +76,7 @@ def write_assignment(
 def by_topic_id(
     partitions: Iterable[tuple[str, Iterable[int]]], topics: Mapping[str, Topic]
 ) -> Partitions:
-    """Partitions by the ids of their topics."""
+    """Return partitions by topic id."""
     return {
         topics[name].topic_id: frozenset(numbers) for name, numbers in partitions if name in topics
     }

@@ -1,6 +1,7 @@
-"""The members of a consumer group (KIP-848): who is in, what each has and shall have. No I/O.
+"""The members of a consumer group (KIP-848), their assignments and targets. No I/O.
 
-`ConsumerRoster` only keeps and checks; how members come, advance and go is in `consumer`.
+`ConsumerRoster` only stores and checks; `consumer_group_protocol` adds, advances and removes
+members.
 """
 
 from collections.abc import Mapping
@@ -28,23 +29,23 @@ from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 __all__ = ["ConsumerRoster"]
 
 FIRST_EPOCH: Final = 1
-LATEST_COMMIT: Final = 9  # the version since which it knows epochs
+LATEST_COMMIT: Final = 9  # the first version with member epochs
 
 
 class ConsumerRoster(Group):
-    """What a consumer group knows of itself.
+    """The state of a consumer group.
 
     Args:
-        group_id: Its name.
-        offsets: What it committed.
+        group_id: The group id.
+        offsets: Its committed offsets.
         environment: The cluster's time and topics.
-        settings: What it goes by.
+        settings: Its configuration.
 
     Attributes:
-        epoch: Of who is subscribed to what.
-        target_epoch: Of `targets`.
-        members: By id, in the order in which they joined.
-        targets: What each member shall have in the end.
+        epoch: The group epoch, which changes with subscriptions and topics.
+        target_epoch: Epoch of `targets`.
+        members: Members by id, in the order in which they joined.
+        targets: The target assignment of each member.
     """
 
     kind: ClassVar[GroupKind] = "consumer"
@@ -77,7 +78,7 @@ class ConsumerRoster(Group):
 
     @property
     def assignor(self) -> str:
-        """The one that most members ask for, or the default."""
+        """The assignor that most members request, or the default."""
         asked = [one.server_assignor for one in self.members.values() if one.server_assignor]
         return max(asked, key=asked.count) if asked else self.settings.assignors[0]
 
@@ -87,30 +88,30 @@ class ConsumerRoster(Group):
     # Epochs
 
     def begin_epoch(self) -> None:
-        """Somebody came, went or changed what it reads, or the topics changed."""
+        """Start a new group epoch after a change of members, subscriptions or topics."""
         self.epoch += 1
         self.note()
 
     def note(self) -> None:
-        """Have the journal remember what outlives the members."""
+        """Store the state that outlives the members in the journal."""
         remembered = {"kind": self.kind, "epoch": self.epoch}
         self._environment.journal.note("group", (self.group_id,), remembered)
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
-        """Take back what the journal remembers; who is not known any more has to join again."""
+        """Restore the state from the journal; unknown members must rejoin."""
         self.epoch = self.target_epoch = remembered["epoch"]
 
     # Members
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id."""
+        """Return the member with an instance id, if any."""
         for member in self.members.values():
             if instance_id is not None and member.instance_id == instance_id:
                 return member
         return None
 
     def member(self, member_id: str) -> ConsumerMember:
-        """The member of an id.
+        """Return the member with an id.
 
         Raises:
             UnknownMemberIdError: There is none.
@@ -123,15 +124,15 @@ class ConsumerRoster(Group):
         return member
 
     def topic_names(self) -> dict[UUID, str]:
-        """The names of the cluster's topics by their ids."""
+        """The names of the cluster's topics by topic id."""
         return {topic.topic_id: name for name, topic in self._environment.topics.items()}
 
     def member_of_instance(self, instance_id: str, member_id: str) -> ConsumerMember:
-        """The static member of an instance id.
+        """Return the static member with an instance id.
 
         Raises:
             UnknownMemberIdError: There is none.
-            FencedInstanceIdError: Another member has that instance id now.
+            FencedInstanceIdError: Another member now has this instance id.
         """
         member = self.static_member(instance_id)
         if member is None:
@@ -144,10 +145,10 @@ class ConsumerRoster(Group):
         return member
 
     def check_room(self, member_id: str, instance_id: str | None) -> None:
-        """Refuse a new member when the group is full.
+        """Check that the group has room for a new member.
 
         Raises:
-            GroupMaxSizeReachedError: It is.
+            GroupMaxSizeReachedError: The group is full.
         """
         if self.static_member(instance_id) is not None or member_id in self.members:
             return
@@ -158,12 +159,12 @@ class ConsumerRoster(Group):
             )
 
     def observe_topics(self) -> None:
-        """Take the topics as they are now, without beginning an epoch for it."""
+        """Accept the current topics without starting a new epoch."""
         self._subscriptions.observe()
         self._subscriptions.watch()
 
     def owned(self) -> set[tuple[UUID, int]]:
-        """(topic id, partition) of all that any member owns, what it has to give up included."""
+        """(topic id, partition) of all owned partitions, including those being revoked."""
         return {
             (topic_id, partition)
             for member in self.members.values()
@@ -173,7 +174,7 @@ class ConsumerRoster(Group):
         }
 
     def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Whether others still own what the member shall have."""
+        """Return True if others still own partitions of the member's target."""
         owned = self.owned()
         return any(
             (topic_id, partition) in owned

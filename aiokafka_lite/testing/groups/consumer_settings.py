@@ -1,4 +1,4 @@
-"""What a consumer group goes by: its own configurations, or else the brokers'. No I/O."""
+"""The settings of a consumer group: its own configurations, or else the brokers'. No I/O."""
 
 from aiokafka_lite.errors import UnsupportedVersionError
 from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
@@ -9,12 +9,12 @@ __all__ = ["ConsumerSettings", "check_enabled"]
 
 
 class ConsumerSettings:
-    """Looked up at each use, as they may be changed while the group lives.
+    """Settings of a group, looked up at each use because they may change.
 
     Args:
         group_id: The group.
         brokers: The configurations of the brokers.
-        groups: Those of groups that have their own.
+        groups: The configurations of groups.
     """
 
     def __init__(self, group_id: str, brokers: BrokerConfigs, groups: GroupConfigs) -> None:
@@ -24,47 +24,47 @@ class ConsumerSettings:
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long a member may be silent."""
+        """The session timeout of a member."""
         return self._groups.integer(self._group_id, "consumer.session.timeout.ms")
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """How often members are told to report."""
+        """The heartbeat interval of members."""
         return self._groups.integer(self._group_id, "consumer.heartbeat.interval.ms")
 
     @property
     def assignment_interval_ms(self) -> int:
-        """The least time between two target assignments: one takes in several joins (KIP-1263)."""
+        """The minimum time between two target assignments, which batches joins (KIP-1263)."""
         return self._groups.integer(self._group_id, "consumer.assignment.interval.ms")
 
     @property
     def max_size(self) -> int:
-        """The most members of a group."""
+        """The maximum number of members of a group."""
         return self._brokers.integer("group.consumer.max.size")
 
     @property
     def classic_max_size(self) -> int:
-        """The most members of a classic group."""
+        """The maximum number of members of a classic group."""
         return self._brokers.integer("group.max.size")
 
     @property
     def assignors(self) -> list[str]:
-        """Those that members may ask for; the first is the default."""
+        """The assignors that members may request; the first is the default."""
         return self._brokers.members("group.consumer.assignors")
 
     @property
     def may_upgrade(self) -> bool:
-        """A classic group with members may become a consumer group."""
+        """True if a classic group with members may become a consumer group."""
         return self._migration in ("upgrade", "bidirectional")
 
     @property
     def may_downgrade(self) -> bool:
-        """A consumer group whose members are all classic ones may become a classic group."""
+        """True if a consumer group with only classic members may become a classic group."""
         return self._migration in ("downgrade", "bidirectional")
 
     @property
     def may_mix(self) -> bool:
-        """Members of the classic protocol may join a consumer group."""
+        """True if members of the classic protocol may join a consumer group."""
         return self._migration != "disabled"
 
     @property
@@ -73,7 +73,7 @@ class ConsumerSettings:
 
 
 def check_enabled(features: Features, brokers: BrokerConfigs) -> None:
-    """Refuse the protocol where the cluster has not enabled it.
+    """Check that the cluster enables the consumer protocol.
 
     Raises:
         UnsupportedVersionError: `group.version` is at level 0, or the brokers leave it out of

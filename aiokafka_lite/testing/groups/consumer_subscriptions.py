@@ -1,4 +1,4 @@
-"""Which topics the members of a consumer group read, by name and by expression. No I/O."""
+"""The topics that a consumer group's members read, by name and by regex. No I/O."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
@@ -17,14 +17,14 @@ _Look: TypeAlias = tuple[str, UUID, int]  # name, id and partitions of a topic
 
 
 class ConsumerSubscriptions:
-    """Of one group.
+    """The subscriptions of one group.
 
-    Expressions are resolved to topics again when there is a new expression or a new topic, but not
-    more often than every ten seconds.
+    Regular expressions are resolved again when there is a new expression or a new topic, but at
+    most every ten seconds.
 
     Args:
         environment: The cluster's time and topics.
-        members: The group's, as they change.
+        members: A live view of the group's members.
     """
 
     def __init__(self, environment: Environment, members: Mapping[str, ConsumerMember]) -> None:
@@ -37,33 +37,33 @@ class ConsumerSubscriptions:
         self._topic_ids_seen: frozenset[UUID] = frozenset()
 
     def topics(self) -> frozenset[str]:
-        """All that anybody reads, there or not."""
+        """Return all subscribed topics, existing or not."""
         return frozenset[str]().union(*(self.topics_of(one) for one in self._members.values()))
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """What one member reads."""
+        """Return the topics of one member."""
         return member.subscribed_topics | self._resolved.get(member.subscribed_regex, frozenset())
 
     def topic_ids_of(self, member: ConsumerMember) -> frozenset[UUID]:
-        """Of what one member reads, what there is."""
+        """Return the existing topics of one member."""
         topics = self._environment.topics
         return frozenset(topics[name].topic_id for name in self.topics_of(member) & topics.keys())
 
     def partition_counts(self) -> dict[UUID, int]:
-        """Of all that anybody reads and that there is, in the order of the names."""
+        """The existing subscribed topics, ordered by name."""
         return {topic_id: count for _, topic_id, count in sorted(self._now())}
 
     @property
     def have_topics_changed(self) -> bool:
-        """Whether any topic that was read when `watch` was called came, went or grew since."""
+        """Return True if a topic subscribed at the last `watch` was created, deleted or grew."""
         return any(self._look_at(name) != seen for name, seen in self._watched.items())
 
     def watch(self) -> None:
-        """Watch what is read now."""
+        """Watch the currently subscribed topics."""
         self._watched = {name: self._look_at(name) for name in self.topics()}
 
     def observe(self) -> bool:
-        """Whether there is anything else to share out than at the last call."""
+        """Return True if the topics to assign have changed since the last call."""
         now = self._now()
         changed = now != self._known
         self._known = now
@@ -72,22 +72,22 @@ class ConsumerSubscriptions:
     # Regular expressions
 
     def is_resolved(self, regex: str) -> bool:
-        """Whether the topics of an expression are known."""
+        """Return True if an expression is resolved."""
         return regex in self._resolved
 
     def forget_unused(self) -> None:
-        """Forget the expressions that nobody is subscribed to any more."""
+        """Forget expressions without subscribers."""
         used = self._regexes()
         self._resolved = {one: names for one, names in self._resolved.items() if one in used}
 
     @property
     def were_just_resolved(self) -> bool:
-        """Too recently for expressions to be resolved again."""
+        """True if the last resolution is too recent for another."""
         now_ms = self._environment.clock.now_ms()
         return bool(self._resolved) and now_ms <= self._resolved_ms + LEAST_INTERVAL_MS
 
     def need_resolving(self) -> bool:
-        """Whether there are new expressions, or new topics, or it was long ago."""
+        """Return True if there are new expressions or topics, or the last resolution is old."""
         used = self._regexes()
         return bool(used) and (
             used != self._resolved.keys()
@@ -96,10 +96,10 @@ class ConsumerSubscriptions:
         )
 
     def resolve(self, sees: Callable[[str], bool]) -> bool:
-        """Look the expressions up; whether any of them means other topics than before.
+        """Resolve the expressions; return True if any of them matches other topics than before.
 
         Args:
-            sees: Whether the member that is heard now may describe a topic.
+            sees: Returns True if the member being handled may describe a topic.
         """
         visible = [name for name in self._environment.topics if sees(name)]
         before = self._resolved

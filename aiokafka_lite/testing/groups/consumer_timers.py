@@ -1,4 +1,4 @@
-"""The timers of a consumer group's members: each runs out once, unless it is set again. No I/O."""
+"""The timers of a consumer group's members; each fires once unless set again. No I/O."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -9,19 +9,19 @@ __all__ = ["MemberTimers", "Timeout"]
 
 
 class Timeout(Enum):
-    """What a member may be late with."""
+    """The kinds of timeouts of a member."""
 
-    SESSION = auto()  # any sign of life
-    REBALANCE = auto()  # to give up partitions
-    JOIN = auto()  # to join again, of a classic member that was told to
-    SYNC = auto()  # to fetch its assignment, of a classic member that joined
+    SESSION = auto()  # to send any request
+    REBALANCE = auto()  # to revoke partitions
+    JOIN = auto()  # to rejoin, for a classic member during a rebalance
+    SYNC = auto()  # to send SyncGroup, for a classic member that joined
 
 
 class MemberTimers:
-    """At most one of each kind for a member.
+    """Timers of members, at most one of each kind per member.
 
     Args:
-        clock: What they go by.
+        clock: The cluster's clock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,7 +31,7 @@ class MemberTimers:
     def set(
         self, member_id: str, kind: Timeout, delay_ms: int, callback: Callable[[], None]
     ) -> None:
-        """Call back in so many milliseconds; what was set before does not happen."""
+        """Set a timer in milliseconds, replacing an earlier one of its kind."""
         self.cancel(member_id, kind)
 
         def on_time() -> None:
@@ -41,21 +41,21 @@ class MemberTimers:
         self._timers[member_id, kind] = self._clock.call_later(delay_ms / 1000, on_time)
 
     def is_set(self, member_id: str, kind: Timeout) -> bool:
-        """Whether it runs."""
+        """Return True if the timer is set."""
         return (member_id, kind) in self._timers
 
     def cancel(self, member_id: str, kind: Timeout) -> None:
-        """Let it not happen."""
+        """Cancel a timer."""
         timer = self._timers.pop((member_id, kind), None)
         if timer is not None:
             timer.cancel()
 
     def cancel_member(self, member_id: str) -> None:
-        """Of a member that is gone."""
+        """Cancel all timers of a removed member."""
         for kind in Timeout:
             self.cancel(member_id, kind)
 
     def close(self) -> None:
-        """Cancel them all."""
+        """Cancel all timers."""
         for member_id, kind in list(self._timers):
             self.cancel(member_id, kind)

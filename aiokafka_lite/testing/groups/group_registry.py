@@ -25,11 +25,11 @@ NO_PRODUCER: Final = -1
 
 
 class Groups:
-    """All groups by id. Owns the timer that expires offsets, which runs while there are groups.
+    """All groups by id. Owns the offset expiry timer, which runs while there are groups.
 
     Args:
-        environment: What groups live in.
-        coordinators: Which broker coordinates which group.
+        environment: The environment of the groups.
+        coordinators: Maps each group to its coordinator.
     """
 
     def __init__(self, environment: Environment, coordinators: Coordinators) -> None:
@@ -37,32 +37,32 @@ class Groups:
         self._coordinators = coordinators
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
-        self._node_ids: dict[str, int] = {}  # of the coordinators
+        self._node_ids: dict[str, int] = {}  # node ids of the coordinators
         self._expiry: Timer | None = None
         coordinators.watchers.add(self._on_coordinators_moved)
         self._restore()
 
     def get(self, group_id: str) -> Group | None:
-        """The group of an id."""
-        if self._node_ids.get(group_id) == NO_BROKER:  # whoever asks has found one again
+        """Return the group with an id."""
+        if self._node_ids.get(group_id) == NO_BROKER:  # the request proves that there is one again
             self._node_ids[group_id] = self._node_of(group_id)
         return self._groups.get(group_id)
 
     def all(self) -> Iterable[Group]:
-        """Every group, as of now."""
+        """Return all current groups."""
         return list(self._groups.values())
 
     def offsets_of(self, group_id: str) -> GroupOffsets:
-        """The offsets that belong to an id, whatever kind of group it is or becomes."""
+        """Return the offsets of a group id, whatever kind the group is or becomes."""
         if group_id not in self._offsets:
             self._offsets[group_id] = GroupOffsets(group_id, self.environment.journal)
         return self._offsets[group_id]
 
     def classic(self, group_id: str) -> "ClassicGroup":
-        """The classic group of an id; made if there is none, or an empty one of another kind.
+        """Return a classic group; create it if it does not exist or is empty and of another kind.
 
         Raises:
-            GroupIdNotFound: It is a group of another kind, and has members.
+            GroupIdNotFound: The group is of another kind and has members.
         """
         from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 
@@ -81,13 +81,13 @@ class Groups:
         generation_or_epoch: int,
         unknown: type[BrokerResponseError] = IllegalGenerationError,
     ) -> Group:
-        """The group that a commit is for.
+        """Return the group of a commit.
 
-        Who is in no group may commit all the same, with generation -1: an empty classic group
-        that only keeps offsets is made for it.
+        A client outside the group may commit with generation -1: this creates an empty classic
+        group that only stores offsets.
 
         Raises:
-            BrokerResponseError: `unknown`; the member's group does not exist.
+            BrokerResponseError: `unknown`, if the member's group does not exist.
         """
         group = self.get(group_id)
         if group is None and generation_or_epoch >= 0:
@@ -95,7 +95,7 @@ class Groups:
         return self.classic(group_id) if group is None else group
 
     def put(self, group: Group) -> None:
-        """Keep a group under its id, in the place of one that was there; offsets stay."""
+        """Store a group under its id, replacing an earlier one; offsets stay."""
         replaced = self._groups.get(group.group_id)
         if replaced is not None and replaced is not group:
             replaced.close()
@@ -105,7 +105,7 @@ class Groups:
             self._schedule_expiry()
 
     def delete(self, group_id: str) -> None:
-        """Forget a group and its offsets; nothing if there is none."""
+        """Delete a group and its offsets; does nothing if it does not exist."""
         group = self._groups.pop(group_id, None)
         if group is not None:
             group.close()
@@ -117,7 +117,7 @@ class Groups:
     # Offsets
 
     def expire_offsets(self) -> None:
-        """Forget the offsets that nobody needs any more, and the empty groups that have none."""
+        """Delete expired offsets, and empty groups without offsets."""
         now_ms = self.environment.clock.now_ms()
         retention_ms = self.environment.config("offsets.retention.minutes") * 60_000
         for group in self.all():
@@ -125,7 +125,7 @@ class Groups:
                 self.delete(group.group_id)
 
     def on_topic_deleted(self, topic: str) -> None:
-        """Forget what was committed for a topic that is no more."""
+        """Delete the committed offsets of a deleted topic."""
         for offsets in self._offsets.values():
             offsets.delete_topic(topic)
 

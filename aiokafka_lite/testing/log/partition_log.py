@@ -170,7 +170,7 @@ class PartitionLog:
                 removed as a whole, because replicas store whole batches.
 
         Returns:
-                The new log end offset.
+            The new log end offset.
         """
         if to_offset >= self.end_offset:
             return self.end_offset

@@ -1,11 +1,11 @@
 """A group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. No I/O.
 
-What is asked is checked here and set going; `classic_rebalance` has the course that it takes.
-Answers that wait are `Reply`s.
+This module checks and starts requests; `classic_rebalance` runs the rebalance. Waiting answers
+are `Reply`s.
 
-Non-obvious, and as in Kafka: whoever closes the connection while its join waits is still in the
-group, because a broker does not look at a connection that waits for an answer. A new member is
-then dropped after five minutes, another by its session.
+Non-obvious, and as in Kafka: a member that disconnects while its join waits stays in the group,
+because a broker does not read a connection that waits for a response. A new member is removed
+after five minutes, any other when its session expires.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ NEW_MEMBER_TIMEOUT: Final = 300.0  # seconds that a first join may wait
 
 
 class ClassicGroup(ClassicRebalance):
-    """A group as its members see it."""
+    """A classic group and its request handlers."""
 
     # JoinGroup
 
@@ -86,7 +86,7 @@ class ClassicGroup(ClassicRebalance):
         member = self.members.get(member_id)
         if self._state == EMPTY:
             return True
-        if self._state == PREPARING_REBALANCE:  # those who join late are left out
+        if self._state == PREPARING_REBALANCE:  # members that join later are not included
             joining = [each for each in self.members.values() if each.joining is not None]
             return member in joining or len(joining) < limit
         return member is not None or len(self.members) < limit
@@ -143,7 +143,7 @@ class ClassicGroup(ClassicRebalance):
         if self._state == PREPARING_REBALANCE or changed or leads_anew:
             self._update(member, request, reply)
             self._rebalance()
-        else:  # it may have missed the answer to its join
+        else:  # it may have missed the response to its join
             reply.send(self._joined(member))
 
     def _update(
@@ -162,8 +162,8 @@ class ClassicGroup(ClassicRebalance):
         joiner: Joiner,
         reply: Reply[JoinGroupResponse],
     ) -> None:
-        """A static member is back, after a restart perhaps: whoever still uses its old id is
-        fenced, and nobody rebalances if all can stay as it is."""
+        """Handle the rejoin of a static member: fence its old member id, and avoid a
+        rebalance if nothing has to change."""
         led_before = self.leader
         member = self.members[old_member_id]
         fenced = FencedInstanceIdError.errno
@@ -171,7 +171,7 @@ class ClassicGroup(ClassicRebalance):
         self._answer_sync(member, SyncGroupResponse(error_code=fenced))
         self.rename_static(member, member_id)
         member.is_new = False
-        self._expect(member)  # still for the timeout of before, as in Kafka
+        self._expect(member)  # still with the old timeout, as in Kafka
         self._update(member, request, reply)
         if self._state == STABLE:
             if self.select_protocol() != self.protocol_name:
@@ -182,12 +182,12 @@ class ClassicGroup(ClassicRebalance):
             answer = self._joined(member)
             if joiner.skips_assignment:
                 answer.skip_assignment = leads
-            else:  # by the old leader's id it sees that it must not share out
+            else:  # the old leader's id shows that it must not assign
                 answer.leader = led_before or ""
                 answer.members = []
             self._answer_join(member, answer)
         elif self._state == COMPLETING_REBALANCE:
-            self._prepare_rebalance()  # the leader may be sharing out to the old id
+            self._prepare_rebalance()  # the leader may be assigning to the old id
         else:
             self._maybe_complete_join()
 
@@ -226,7 +226,7 @@ class ClassicGroup(ClassicRebalance):
             raise RebalanceInProgressError("join again")
         return member
 
-    # Heartbeat, and what else shows that a member lives
+    # Heartbeat and other session renewals
 
     def on_heartbeat(self, request: HeartbeatRequest) -> None:
         if self._state == DEAD:
@@ -263,7 +263,7 @@ class ClassicGroup(ClassicRebalance):
         return LeaveGroupResponse(members=answers)
 
     def _leave(self, leaving: MemberIdentity) -> int:
-        """Take out one member; the error code to answer for it."""
+        """Remove one member; return its error code."""
         if leaving.member_id in self.pending_members:
             self.remove(leaving.member_id)
             return 0
@@ -280,10 +280,10 @@ class ClassicGroup(ClassicRebalance):
         self._drop(member)
         return 0
 
-    # From and to a consumer group (KIP-848); `migration` decides when
+    # Conversion from and to a consumer group (KIP-848), started by `migration`
 
     def begin_with(self, generation: int, members: Iterable[ClassicMember]) -> None:
-        """Go on where a consumer group was whose members are all of this protocol."""
+        """Continue a consumer group whose members all use the classic protocol."""
         for member in members:
             self.add(member)
             self._expect(member)
@@ -294,14 +294,14 @@ class ClassicGroup(ClassicRebalance):
         self._persist()
 
     def rebalance(self) -> None:
-        """Have all members join again."""
+        """Make all members rejoin."""
         self._rebalance()
 
     def make_way(self) -> None:
-        """A consumer group takes this one's place: who waits for an answer joins that."""
+        """Replace this group by a consumer group; waiting members rejoin there."""
         self._end(RebalanceInProgressError.errno)
 
-    # The cluster's life
+    # Coordinator changes and deletion
 
     def on_coordinator_lost(self) -> None:
         self._end(NotCoordinatorForGroupError.errno)
