@@ -1,4 +1,4 @@
-"""Pipelines on Spark from one specification: a source, steps, a sink.
+"""Spark pipelines from a specification: a source, steps and a sink.
 
     from aiokafka_lite.spark.pipeline import load, run
 
@@ -13,8 +13,8 @@ The same in Python, without a file::
         sink=Sink("parquet", {"path": "orders"}, checkpoint="checkpoints/orders"),
     )
 
-On the command line: `python -m aiokafka_lite pipeline run orders.toml`. Nothing here imports
-pyspark before a pipeline is run.
+On the command line: `python -m aiokafka_lite pipeline run orders.toml`. pyspark is imported only
+when a pipeline runs.
 """
 
 from aiokafka_lite.spark.pipeline.fields import SpecError

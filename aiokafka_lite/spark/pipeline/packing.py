@@ -1,11 +1,11 @@
-"""Packs aiokafka_lite and what it needs into one archive for Spark's executors.
+"""Packs aiokafka_lite and its dependencies into one archive for Spark's executors.
 
-Spark unpacks it beside each executor (`spark.archives`), and its folder goes on PYTHONPATH: so
-native modules can be loaded, which no zip given by `--py-files` allows. The archive fits machines
-like the one it was made on: the same Python minor version, operating system and processor.
+Spark unpacks it beside each executor (`spark.archives`) and its folder is added to PYTHONPATH. So
+native modules can be loaded, which `--py-files` does not allow. The archive fits machines like the
+one that made it: the same Python minor version, operating system and processor architecture.
 
-pyspark comes with the cluster; pyarrow and pandas are a hundred megabytes and belong into the
-cluster's Python, too, but `with_distributions` may name them.
+The cluster provides pyspark. It should also provide pyarrow and pandas, which take a hundred
+megabytes, but `with_distributions` may add them.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def pack(
     """Write the archive.
 
     Args:
-        target: A .tar.gz or .tgz file; one that is there is replaced.
-        with_modules: Modules or packages of your own, by import name: a pipeline's functions.
-        with_distributions: Installed distributions, by the name pip knows, with what they need.
+        target: A .tar.gz or .tgz file; an existing file is replaced.
+        with_modules: Further modules or packages, by import name, for a pipeline's functions.
+        with_distributions: Installed distributions to add with their dependencies, by pip name.
 
     Raises:
-        ValueError: The target's name is of another kind, or something named is not installed.
+        ValueError: The target has another suffix, or a module or distribution is missing.
     """
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"the archive is a .tar.gz file, not {target.name}")
     distributions = list(_needed([*_requirements("aiokafka_lite"), *with_distributions]))
-    # All are looked for before the first is written: what is missing leaves no half archive.
+    # Find all files before writing, so that a missing one leaves no partial archive.
     files = list(
         chain(
             _own_files(),
@@ -65,7 +65,7 @@ def pack(
         )
     )
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The archive that is there stays until the new one is whole.
+    # An existing archive stays until the new one is complete.
     half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with tarfile.open(half, "w:gz", compresslevel=3) as archive:
@@ -79,9 +79,9 @@ def pack(
 
 
 def _own_files() -> Iterator[tuple[Path, str]]:
-    """The package, and beside it the module by which Spark finds the format.
+    """Yield the package's files and the module by which Spark finds the format.
 
-    An editable installation of before that module was added does not know it; it is there.
+    An older editable installation may not list that module, although the file exists.
     """
     yield from _module_files("aiokafka_lite")
     beside = Path(aiokafka_lite.__file__).parents[1] / FINDER
@@ -93,7 +93,7 @@ def _own_files() -> Iterator[tuple[Path, str]]:
 def _module_files(module: str) -> Iterator[tuple[Path, str]]:
     try:
         spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # not even the package that it is in
+    except ModuleNotFoundError:  # its package does not exist either
         spec = None
     if spec is None or spec.origin is None:
         raise ValueError(f"{module} cannot be imported here, so it cannot be packed")
@@ -108,7 +108,7 @@ def _module_files(module: str) -> Iterator[tuple[Path, str]]:
 
 
 def _requirements(distribution: str) -> list[str]:
-    """What it needs always; the extras' needs are not among them."""
+    """Return its unconditional requirements, without those of extras."""
     found = []
     for line in importlib.metadata.requires(distribution) or ():
         match = _REQUIREMENT.match(line)
@@ -118,7 +118,7 @@ def _requirements(distribution: str) -> list[str]:
 
 
 def _needed(names: Sequence[str]) -> Iterator[str]:
-    """The distributions of these names, and those that they need here."""
+    """Yield these distributions and their dependencies on this platform."""
     for name in names:
         if not _is_installed(name):
             raise ValueError(f"{name} is not installed here, so it cannot be packed")
@@ -126,7 +126,7 @@ def _needed(names: Sequence[str]) -> Iterator[str]:
     while waiting:
         name = waiting.pop(0)
         plain = re.sub(r"[-_.]+", "-", name).lower()
-        # What pip did not install beside it is for another Python or system.
+        # A dependency that pip did not install is for another Python version or platform.
         if plain in seen or not _is_installed(name):
             continue
         seen.add(plain)
@@ -145,7 +145,7 @@ def _is_installed(name: str) -> bool:
 def _distribution_files(name: str) -> Iterator[tuple[Path, str]]:
     distribution = importlib.metadata.distribution(name)
     for file in distribution.files or ():
-        # Scripts lie outside of the packages' folder.
+        # Scripts lie outside the packages' folder.
         if file.parts[0] == ".." or not NAMELESS.isdisjoint(file.parts):
             continue
         path = Path(str(distribution.locate_file(file)))

@@ -1,7 +1,7 @@
 """The steps between a pipeline's source and its sink, as plain data.
 
-Each says what it does by one name: `sql`, `python`, `decode`, `window` or `session`,
-`deduplicate`, `encode`. What Spark makes of them is in `transforms`.
+One key names the kind of a step: `sql`, `python`, `decode`, `window` or `session`, `deduplicate`,
+`encode`. `transforms` applies them with Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ON_ERROR = ("fail", "drop", "null")
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A query over the view `records`, which holds what the step before gave."""
+    """A query on the view `records`, which contains the previous step's result."""
 
     query: str
 
@@ -38,8 +38,8 @@ class PythonFunction:
     """A function from DataFrame to DataFrame.
 
     Args:
-        path: `package.module:function`; modules beside the specification are found, too.
-        arguments: Given to it by keyword; one may be a password, so `repr` does not show them.
+        path: `package.module:function`; modules beside the specification can be imported, too.
+        arguments: Keyword arguments; `repr` omits them because they may contain passwords.
     """
 
     path: str
@@ -53,16 +53,16 @@ class PythonFunction:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Columns out of one column's text.
+    """Decodes the text of one column into columns.
 
     Args:
         codec: `json` or `csv`.
         schema: The columns as DDL: `order_id STRING, price DOUBLE`.
-        column: What is decoded.
-        keep: Columns of the row that stay beside the new ones; expressions like
+        column: The column to decode.
+        keep: Columns of the row to keep beside the new ones; expressions like
             `timestamp AS sent_at` rename them.
-        on_error: A text that is not of that schema fails the pipeline (`fail`), is left out
-            (`drop`), or leaves its columns null (`null`).
+        on_error: Text that does not match the schema fails the pipeline (`fail`), drops the row
+            (`drop`), or sets its columns to null (`null`).
     """
 
     codec: str
@@ -74,18 +74,18 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows grouped by time (and by more), each group one row.
+    """Groups rows by time (and by other columns) and aggregates each group to one row.
 
     The result has `window_start`, `window_end`, the columns of `by` and the aggregates.
 
     Args:
-        time: The column that tells when a row happened; text is cast to a timestamp.
+        time: The column with a row's event time; text is cast to a timestamp.
         aggregates: Name and SQL expression of each: `revenue = "sum(price)"`.
-        length: Of a window: `1 minute`. None for sessions.
-        slide: From one window's begin to the next; the length without it.
-        gap: A session ends when nothing came for this long. None for windows.
-        by: Further columns or expressions that make groups.
-        watermark: How late a row may come; a window is over that long after its end.
+        length: Length of a window: `1 minute`. None for sessions.
+        slide: Time between the starts of two windows; by default the length.
+        gap: A session ends after this long without rows. None for windows.
+        by: Further columns or expressions to group by.
+        watermark: How late a row may arrive; a window closes this long after its end.
     """
 
     time: str
@@ -105,12 +105,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Deduplicate:
-    """Each row once, by its columns, within the watermark.
+    """Drops duplicate rows within the watermark.
 
     Args:
-        columns: What makes two rows the same.
-        time: The column that tells when a row happened.
-        watermark: How far apart two of them may come.
+        columns: The columns that identify duplicates.
+        time: The column with a row's event time.
+        watermark: How far apart duplicates may arrive.
     """
 
     columns: tuple[str, ...]
@@ -120,14 +120,14 @@ class Deduplicate:
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """A row for a Kafka sink: `value` out of the columns, and what Kafka needs beside it.
+    """Encodes a row for a Kafka sink: the columns become `value`, with optional Kafka columns.
 
     Args:
         codec: `json` or `csv`.
-        key: SQL expression of the record's key; without it records have none.
-        columns: Those that go into the value; all without it.
-        topic: SQL expression of the topic, where the sink's option does not name one.
-        partition: SQL expression of the partition; the partitioner chooses without it.
+        key: SQL expression of the record's key; by default records have no key.
+        columns: The columns to encode into the value; by default all.
+        topic: SQL expression of the topic, if the sink's option does not name one.
+        partition: SQL expression of the partition; by default the partitioner chooses it.
         headers: SQL expression of the headers, an array of (key, value).
     """
 
@@ -143,10 +143,10 @@ Step = Sql | PythonFunction | Decode | Window | Deduplicate | Encode
 
 
 def parse_step(table: object, where: str) -> Step:
-    """One step out of a specification's table.
+    """Parse one step of a specification.
 
     Raises:
-        SpecError: Naming the place, and what is wrong there.
+        SpecError: The step is invalid; the message names the place and the problem.
     """
     fields = Fields(table, where)
     named = [name for name in _PARSERS if name in fields]

@@ -1,4 +1,4 @@
-"""What a running pipeline prints: a line that lives on a terminal, lines elsewhere, a summary."""
+"""The output of a running pipeline: a live line on a terminal, else plain lines; a summary."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from aiokafka_lite.spark.progress import Progress
 
 __all__ = ["ProgressLine", "Summary", "Tally"]
 
-PLAIN_INTERVAL = 5.0  # seconds between two lines where there is no terminal
+PLAIN_INTERVAL = 5.0  # seconds between two lines without a terminal
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's end, in figures.
+    """The summary of a run.
 
     Args:
-        name: Of the pipeline.
-        ended: Why it did: `stopped`, `all read`, ...
-        rows: Read from its source; None where nobody counted.
-        batches: That had rows.
-        seconds: From the query's start to its end.
-        last: The last batch's progress; None where there was none.
+        name: Name of the pipeline.
+        ended: Why it ended: `stopped`, `all read`, ...
+        rows: Rows read from its source; None if not counted.
+        batches: Number of batches with rows.
+        seconds: Duration of the query.
+        last: The last batch's progress; None if there was none.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Summary:
 
 @dataclass(slots=True)
 class Tally:
-    """Adds up a run's batches, each once however often it is told of.
+    """Totals a run's batches, counting each once however often it is reported.
 
-    Spark tells of a batch by an event that may come late, even after the query's end; so what the
-    query itself remembers is told here, too, when it has ended.
+    Spark's event for a batch may arrive late, even after the query's end. So the progress that the
+    query itself keeps is also added after it has ended.
     """
 
     began: float = field(default_factory=time.monotonic)
@@ -60,7 +60,7 @@ class Tally:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, progress: Progress) -> bool:
-        """Take a batch; False for one that was told before."""
+        """Add a batch; return False if it was added before."""
         with self._lock:
             if progress.batch_id in self._rows:
                 return False
@@ -82,11 +82,12 @@ class Tally:
 
 
 class ProgressLine:
-    """Shows progress: rewritten in place on a terminal, else a line now and then.
+    """Shows progress: rewritten in place on a terminal, else as a line at intervals.
 
     Args:
-        out: Where it goes; standard error without, as the rows of a console sink go to the other.
-        clock: Seconds; for tests.
+        out: The output stream; by default standard error, because a console sink uses standard
+            output.
+        clock: Returns the time in seconds; for tests.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class ProgressLine:
             self._kept = progress
 
     def close(self) -> None:
-        """Leave the last line where it is."""
+        """Keep the last line on the terminal."""
         if self._live and self._width:
             self._out.write("\n")
         elif self._kept is not None:

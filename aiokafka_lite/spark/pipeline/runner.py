@@ -1,7 +1,7 @@
-"""Runs a pipeline: until it is told to end, until all is read, or as one bounded batch.
+"""Runs a pipeline: until it is stopped, until everything is read, or as one bounded batch.
 
-Invariants: a stream that is told to end does so after the batch that runs; a session that was
-opened here is stopped here, one that was given, or that was there before, is left running.
+Invariants: a stopped stream ends after the current batch. A session that this module opened is
+stopped; a session passed in, or one that existed before, keeps running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "start"]
 
-LOOK = 1  # seconds between two looks whether to end
+LOOK = 1  # seconds between two checks whether to end
 
 logger = logging.getLogger(__name__)
 
@@ -49,22 +49,22 @@ def run(
 
     Args:
         pipeline: What to run.
-        spark: The session to run in. Without it one is opened, and stopped again; or, where this
-            process has one already, that one is taken, with the pipeline's settings.
-        once: A stream reads what is there now, and ends.
-        master, remote, archive: For the session, where one is opened; see `open_session`.
-        stop: Once it is set, from any thread or signal handler, the stream ends after the batch
-            that runs. A bounded pipeline is one batch.
-        hurry: Once it is set, that batch is not waited for. A bounded pipeline fails then: it is
-            not all written.
-        report: Given every batch's progress once; mostly on another thread.
+        spark: The session to run in. By default the existing session of this process with the
+            pipeline's settings, or else a new one that is stopped at the end.
+        once: True to read the available records of a stream, then end.
+        master, remote, archive: Settings of a new session; see `open_session`.
+        stop: Once set, from any thread or signal handler, the stream ends after the current
+            batch. A bounded pipeline is one batch.
+        hurry: Once set, that batch is interrupted. A bounded pipeline then fails, because it is
+            incomplete.
+        report: Called once with every batch's progress, usually in another thread.
 
     Returns:
-        What was read, in how long, and why it ended.
+        A summary of the run: rows, duration and why it ended.
 
     Raises:
         SpecError: The pipeline does not fit its data.
-        StreamingQueryException, AnalysisException: Spark's own words for what failed.
+        StreamingQueryException, AnalysisException: Spark failed.
     """
     stop = stop or threading.Event()
     own = spark is None and not is_running()
@@ -80,7 +80,7 @@ def run(
 
 
 def start(pipeline: Pipeline, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-    """Start a stream in a session, a notebook's say, and leave it running.
+    """Start a stream in a session, such as a notebook's, and leave it running.
 
     Raises:
         SpecError: The pipeline does not fit its data, or its source is bounded.
@@ -103,7 +103,7 @@ def _run_stream(
     tally = Tally()
 
     def told(progress: Progress) -> None:
-        # Of a run before, Spark may still tell when this one has begun.
+        # Spark may still report a previous run.
         if progress.run_id == str(query.runId) and tally.add(progress) and report is not None:
             report(progress)
 
@@ -121,7 +121,7 @@ def _run_stream(
         if query.isActive:
             query.stop()
         session.streams.removeListener(listener)
-        # The last batches' events may still be on their way.
+        # The events of the last batches may arrive later.
         for progress in query.recentProgress:
             told(Progress.parse(json.loads(progress.json)))
     return tally.summary(pipeline.name, ended)
@@ -129,12 +129,12 @@ def _run_stream(
 
 @contextmanager
 def _interrupted_by(hurry: threading.Event | None, session: SparkSession) -> Iterator[None]:
-    """Once `hurry` is set, what Spark does for the block fails."""
+    """Interrupt the Spark jobs of the block once `hurry` is set."""
     if hurry is None:
         yield
         return
     tag = f"pipeline-{uuid.uuid4().hex}"
-    # A classic session knows its tags by the thread that they were added in; its context does not.
+    # A classic session's tags belong to the thread that added them; its context's do not.
     context = session.sparkContext if hasattr(session, "_jsparkSession") else None
     add, remove, interrupt = (
         (session.addTag, session.removeTag, session.interruptTag)
@@ -145,10 +145,10 @@ def _interrupted_by(hurry: threading.Event | None, session: SparkSession) -> Ite
 
     def watch() -> None:
         while not done.wait(LOOK):
-            if hurry.is_set():  # again and again: another job may begin behind this one
+            if hurry.is_set():  # repeatedly: another job may start after this one
                 try:
                     interrupt(tag)
-                except Exception as error:  # of a JVM that is gone: who waits for it is told
+                except Exception as error:  # the JVM ended; its waiting caller gets the error
                     logger.debug("what runs cannot be interrupted: %s", error)
 
     watching = threading.Thread(target=watch, name="pipeline in a hurry", daemon=True)

@@ -1,4 +1,4 @@
-"""The Spark session that a pipeline runs in, where none was given."""
+"""Opens the Spark session of a pipeline if none is given."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = [
 ]
 
 ARCHIVE_FOLDER = "aiokafka_lite_packed"
-"""Where executors find what `packing` packed, under their working folder."""
+"""Folder of the unpacked archive of `packing`, in the executors' working directory."""
 
 _TASKS_VARY: Final = "spark.sql.adaptive.streaming.stateless.enabled"
-"""Whether a replayed batch may have its rows in other tasks (SPARK-53941); by default it may."""
+"""If true (the default), a replayed batch may have its rows in other tasks (SPARK-53941)."""
 
 
 class SparkMissing(RuntimeError):
-    """pyspark, or what it needs of Python's, is not installed; the message says what to do."""
+    """pyspark or one of its Python dependencies is missing; the message says what to install."""
 
 
 def need_spark(*, remote: bool = False) -> None:
-    """Make sure that a session can be opened at all.
+    """Check that a session can be opened.
 
     Raises:
-        SparkMissing: Something of Python's is not installed.
-        JavaMissing: There is no Java for Spark; a remote session needs none here.
+        SparkMissing: A Python package is not installed.
+        JavaMissing: There is no Java for Spark; a remote session does not need it here.
     """
     if not remote:
         find_java()
@@ -61,9 +61,9 @@ def need_spark(*, remote: bool = False) -> None:
 
 
 def is_running() -> bool:
-    """Whether this process has a session already, a notebook's say: `open_session` takes it, and to
-    stop it would be to stop its owner's."""
-    # By the modules that are there: Connect's own client has no classic Spark in it.
+    """Return True if this process already has a session, such as a notebook's. `open_session`
+    returns that session, which only its owner may stop."""
+    # Check the loaded modules: Connect's own client does not contain classic Spark.
     classic = sys.modules.get("pyspark.core.context")
     if classic is not None and classic.SparkContext._active_spark_context is not None:
         return True
@@ -81,20 +81,20 @@ def open_session(
     remote: str | None = None,
     archive: str | None = None,
 ) -> SparkSession:
-    """A session as a pipeline wants it.
+    """Open a session for a pipeline.
 
-    What the pipeline itself configures stands above everything chosen here.
+    The pipeline's own configuration overrides the settings chosen here.
 
     Args:
-        pipeline: Gives the name, the configuration, and the master where none is given.
+        pipeline: Provides the name, the configuration, and the default master.
         master: `local[4]`, `spark://host:7077`, ...
-        remote: `sc://host:15002`: the session is that of a Connect server.
-        archive: What `pipeline pack` made, for executors that have no aiokafka_lite.
+        remote: URL of a Connect server: `sc://host:15002`.
+        archive: An archive from `pipeline pack`, for executors without aiokafka_lite.
 
     Raises:
-        SparkMissing: Something of Python's is not installed.
+        SparkMissing: A Python package is not installed.
         JavaMissing: There is no Java for Spark.
-        ValueError: A Connect server's session is asked for and a master, or an archive, too.
+        ValueError: `remote` is combined with `master` or `archive`.
     """
     if remote is not None and (master is not None or archive is not None):
         raise ValueError(
@@ -105,16 +105,16 @@ def open_session(
     from pyspark.sql import SparkSession
 
     if remote is not None:
-        # Settings of the session alone can be made there; the others are the server's.
+        # Only session settings apply here; the others belong to the server.
         builder = SparkSession.builder.remote(remote)
         for name, value in {**_chosen(pipeline, ""), **pipeline.conf}.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
-    # Under spark-submit the master is in spark-submit's own configuration.
+    # Under spark-submit, its configuration contains the master.
     submitted = "SPARK_ENV_LOADED" in os.environ
     where = master or pipeline.master or ("" if submitted else "local[*]")
     if where.startswith("local"):
-        # Spark would start "python3", whichever that is, not the Python of this environment.
+        # By default Spark starts any "python3", not the Python of this environment.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {**_chosen(pipeline, where), **_shipped(archive), **pipeline.conf}
     if where:
@@ -123,10 +123,10 @@ def open_session(
 
 
 def know_format(session: SparkSession) -> None:
-    """Make sure that the session knows `kafka_lite`.
+    """Ensure that the session knows the format `kafka_lite`.
 
-    Spark finds it by itself where aiokafka_lite stands in a folder on Python's path; what an import
-    hook finds (as some tools make editable installations) it does not see.
+    Spark finds aiokafka_lite in a folder on Python's path, but not through an import hook (as some
+    editable installations use).
     """
     from aiokafka_lite.spark import register
 
@@ -135,10 +135,10 @@ def know_format(session: SparkSession) -> None:
 
 @contextmanager
 def same_tasks(pipeline: Pipeline, session: SparkSession) -> Iterator[None]:
-    """A stream that is started within has the rows of a replayed batch in the same tasks, where its
-    sink writes exactly once: in a session that was not opened for it, too.
+    """Give a replayed batch the same rows per task in streams started in this context, if the sink
+    writes exactly once; works in any session.
 
-    The session is as it was behind that: a stream runs on a copy of its settings.
+    The session's setting is restored at exit: a stream runs with a copy of its settings.
     """
     if not pipeline.sink.exactly_once:
         yield
@@ -148,7 +148,7 @@ def same_tasks(pipeline: Pipeline, session: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:  # a Spark that does not know it
+        if before is None:  # this Spark version does not have the setting
             session.conf.unset(_TASKS_VARY)
         else:
             session.conf.set(_TASKS_VARY, before)
@@ -161,8 +161,8 @@ def _classic(settings: Mapping[str, str]) -> SparkSession:
 
     conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._active_spark_context is None:
-        # Out of reach of signals to this process's group (Ctrl-C, timeout): it is for this process
-        # to say when the JVM ends, after the batch that runs.
+        # Protect the JVM from signals to this process group (Ctrl-C, timeout): this process
+        # ends the JVM after the current batch.
         launch: Callable[..., JavaGateway] = launch_gateway
         SparkContext(conf=conf, gateway=launch(conf, {"start_new_session": True}))
     return SparkSession.builder.config(conf=conf).getOrCreate()
@@ -170,7 +170,7 @@ def _classic(settings: Mapping[str, str]) -> SparkSession:
 
 def _chosen(pipeline: Pipeline, master: str) -> dict[str, str]:
     conf = {
-        # A day of the archive is a day in UTC wherever the driver stands.
+        # A day of the archive is a UTC day, whatever the driver's time zone.
         "spark.sql.session.timeZone": "UTC",
     }
     if pipeline.sink.exactly_once:
@@ -178,10 +178,10 @@ def _chosen(pipeline: Pipeline, master: str) -> dict[str, str]:
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
     if local:
         cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
-        # 200 tasks for every shuffle are Spark's default; here each would cost more than its work.
+        # Spark's default is 200 tasks per shuffle, which cost more than their work here.
         conf["spark.sql.shuffle.partitions"] = str(max(2, cores))
     if master:
-        # The progress line has the terminal for itself.
+        # Only the progress line uses the terminal.
         conf["spark.ui.showConsoleProgress"] = "false"
         conf["spark.log.level"] = "ERROR"
     return conf

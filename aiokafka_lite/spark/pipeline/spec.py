@@ -1,8 +1,8 @@
-"""What a pipeline is: a source, steps, a sink. Plain data, made from a file or in Python.
+"""The specification of a pipeline: a source, steps and a sink, as plain data.
 
-Nothing here needs Spark. `Pipeline.parse` reads the mapping that a TOML or YAML file holds; every
-class can be made directly, too, with the same names. Options and configuration, which may hold a
-password, do not show in what `repr` makes of them.
+This module does not need Spark. `Pipeline.parse` reads the mapping in a TOML or YAML file; every
+class can also be created directly, with the same names. `repr` omits options and configuration,
+because they may contain passwords.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from aiokafka_lite.spark.pipeline.pipeline_steps import Step, Window, parse_step
 __all__ = ["KAFKA_FORMATS", "Pipeline", "Sink", "Source", "SpecError"]
 
 KAFKA_FORMATS = ("kafka_lite", "kafka")
-"""Formats that are given the options of the specification's `[kafka]` table."""
+"""Formats that receive the options of the specification's `[kafka]` table."""
 
 OUTPUT_MODES = ("append", "update", "complete")
 WITHOUT_CHECKPOINT = ("console", "memory", "noop")
-"""Sinks for looking at: they keep nothing, so there is nothing to go on from."""
+"""Sinks for inspection: they store nothing, so a stream cannot resume from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from: any format that Spark can read.
+    """The source of rows, in any format that Spark can read.
 
     Args:
         format: `kafka_lite`, `parquet`, `json`, `rate`, ...
         options: The format's options by Spark's names.
-        schema: The columns as DDL (`id LONG, name STRING`), for file formats that have none
-            of their own. Parquet's is read from its files.
-        bounded: Read what is there once, as one batch, and end; a stream otherwise.
+        schema: The columns as DDL (`id LONG, name STRING`), for file formats without a schema.
+            Parquet files contain theirs.
+        bounded: True to read the available rows as one batch and end; False for a stream.
     """
 
     format: str
@@ -56,16 +56,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where rows go: any format that Spark can write.
+    """The sink for rows, in any format that Spark can write.
 
     Args:
         format: `kafka_lite`, `parquet`, `console`, ...
         options: The format's options by Spark's names.
-        mode: `append`, `update` or `complete`, as Spark's output modes.
-        checkpoint: The folder from which a stream goes on after it was ended, by whatever.
-        trigger: Seconds between two batches as Spark writes them (`10 seconds`),
-            `available_now`, or None for one batch after the other.
-        partition_by: Columns that name the folders of a file sink.
+        mode: Spark's output mode: `append`, `update` or `complete`.
+        checkpoint: The folder from which a stream resumes after it ended for any reason.
+        trigger: Interval between two batches in Spark's notation (`10 seconds`),
+            `available_now`, or None to start each batch immediately.
+        partition_by: Columns that partition a file sink into folders.
     """
 
     format: str
@@ -92,7 +92,7 @@ class Sink:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether the sink was asked to write each row once (`deliveryGuarantee`)."""
+        """True if the sink writes each row exactly once (`deliveryGuarantee`)."""
         return any(
             name.lower() == "deliveryguarantee" and value.lower() == "exactly_once"
             for name, value in self.options.items()
@@ -101,19 +101,19 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline, ready to be run by `aiokafka_lite.spark.pipeline.run`.
+    """A pipeline that `aiokafka_lite.spark.pipeline.run` can run.
 
     Args:
-        name: The query's name in Spark, and in what is printed.
-        source: Where rows come from.
-        sink: Where they go.
-        steps: What happens in between, in this order.
-        tables: Further sources, read whole, that SQL steps may join with, by their names.
+        name: The query's name in Spark and in the output.
+        source: The source of rows.
+        sink: The sink for rows.
+        steps: The steps between source and sink, in order.
+        tables: Further sources by name, read as a whole, that SQL steps may join.
         conf: Configuration of the Spark session, by Spark's names.
-        master: Spark's master, where none is given when it is run; `local[*]` without.
+        master: The default Spark master of a run; `local[*]` if not set.
 
     Raises:
-        SpecError: Parts that do not go together.
+        SpecError: Some parts contradict each other.
     """
 
     name: str
@@ -154,21 +154,21 @@ class Pipeline:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Everything that it reads from."""
+        """The source and the tables."""
         return (self.source, *self.tables.values())
 
     @classmethod
     def parse(cls, mapping: Mapping[str, object]) -> Pipeline:
-        """A pipeline out of what a specification's file holds.
+        """Create a pipeline from the contents of a specification file.
 
         Raises:
-            SpecError: Naming the place, and what is wrong there.
+            SpecError: The specification is invalid; the message names the place and the problem.
         """
         fields = Fields(mapping, "")
         kafka = {f"kafka.{name}": value for name, value in fields.options("kafka").items()}
         spark = Fields(fields.mapping("spark"), "spark")
         name = fields.text("name", "pipeline")
-        fields.text_or_none("about")  # for its readers
+        fields.text_or_none("about")  # for human readers only
         if "source" not in fields or "sink" not in fields:
             raise SpecError("a pipeline has a [source] and a [sink]")
         pipeline = cls(

@@ -1,16 +1,16 @@
-"""Ending a stream after the batch that runs, not in the middle of it.
+"""Ends a stream after the current batch, not in the middle of it.
 
-`StreamingQuery.stop()` interrupts: a batch half written is written again at the next start, and
-an at-least-once sink has those rows twice. So the query's own loop is told to end, as Spark itself
-does when an `AvailableNow` query has no more to read: its state becomes TERMINATED, which the
-loop looks at between two batches.
+`StreamingQuery.stop()` interrupts the batch: the next start writes a partial batch again, and an
+at-least-once sink gets those rows twice. So this module ends the query's own loop, as Spark itself
+does when an `AvailableNow` query has read everything: it sets the query's state to TERMINATED,
+which the loop checks between two batches.
 
-The loop looks at it once more, right before a batch is written, and then interrupts itself and
-leaves the batch's job running: so the state is set while that job runs, which is behind that look.
-Where nothing runs (between two triggers, or while a source waits for data) `stop()` is right.
+The loop also checks the state right before it writes a batch; it would then interrupt itself and
+leave the batch's job running. So the state is set while that job runs, after this check. If no job
+runs (between two triggers, or while a source waits for data), `stop()` is correct.
 
-State and job are reached through the JVM. Spark Connect gives neither: there the query is stopped
-when it waits, or in the moment that a batch has ended.
+State and job are accessible only through the JVM. Spark Connect provides neither: there the query
+is stopped while it waits, or right after a batch ends.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 __all__ = ["end_after_batch"]
 
 POLL = 0.05  # seconds
-WAITING = 10  # looks in a row that find no batch: it is no gap between two of them
+WAITING = 10  # consecutive checks without a batch: not just a gap between two
 
 logger = logging.getLogger(__name__)
 
 
 def end_after_batch(query: StreamingQuery, hurry: threading.Event | None = None) -> None:
-    """End the query when the batch that runs, if any, is done and committed.
+    """End the query after the current batch, if any, is complete and committed.
 
     Args:
-        query: A streaming query of a classic or of a Connect session.
-        hurry: Once it is set, the batch is not waited for any longer.
+        query: A streaming query of a classic or a Connect session.
+        hurry: Once set, do not wait for the batch any longer.
 
     Raises:
-        StreamingQueryException: What that last batch failed with.
+        StreamingQueryException: The last batch failed.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -55,7 +55,7 @@ def end_after_batch(query: StreamingQuery, hurry: threading.Event | None = None)
         if reachable and not asked and busy and _writes(query):
             reachable = asked = _ask_loop_to_end(query)
         elif not reachable and not asked and _last_batch(query) != batch:
-            break  # the next one has hardly begun
+            break  # the next batch has just started
         time.sleep(POLL)
     query.stop()
     failure = query.exception()
@@ -64,7 +64,7 @@ def end_after_batch(query: StreamingQuery, hurry: threading.Event | None = None)
 
 
 def _writes(query: StreamingQuery) -> bool:
-    """Whether a job of the query's batch runs."""
+    """Return True if a job of the query's batch runs."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -77,17 +77,17 @@ def _writes(query: StreamingQuery) -> bool:
 
 
 def _ask_loop_to_end(query: StreamingQuery) -> bool:
-    """Set the state that the query's loop looks at; False where it cannot be reached."""
+    """Set the state that the query's loop checks; return False if it is not accessible."""
     from py4j.protocol import Py4JError
 
     try:
         state = query._jsq.streamingQuery().state()
-        # The object TERMINATED lives beside the states that are there before it.
+        # The object TERMINATED is defined beside the other states.
         active = state.get().getClass()
         name = f"{active.getPackageName()}.TERMINATED$"
         state.set(active.getClassLoader().loadClass(name).getField("MODULE$").get(None))
     except Py4JError as error:
-        # Not Spark's promise to keep: a release may have it elsewhere.
+        # This is not a public Spark API, so a release may move it.
         logger.debug("the query's state cannot be reached: %s", error)
         return False
     return True

@@ -1,4 +1,4 @@
-"""What Spark makes of a pipeline's steps: each takes a DataFrame and gives one."""
+"""Applies a pipeline's steps in Spark: each takes a DataFrame and returns one."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _DECODED = "_decoded"
 
 
 def apply_step(step: Step, records: DataFrame, spark: SparkSession, where: str) -> DataFrame:
-    """One step's result.
+    """Apply one step.
 
     Raises:
-        SpecError: The step does not fit the rows, with its place.
+        SpecError: The step does not fit the rows; the message names its place.
     """
     from pyspark.errors import PySparkException
 
@@ -58,8 +58,8 @@ def apply_step(step: Step, records: DataFrame, spark: SparkSession, where: str) 
 
 
 def _sql(step: Sql, records: DataFrame, spark: SparkSession) -> DataFrame:
-    # Each step has a view of its own below the name that it is written with: Spark Connect looks a
-    # view up when the query is analysed, and a second step would find itself under one name.
+    # Each step has its own view name: Spark Connect resolves a view when it analyses the query,
+    # so with a shared name a second step would find itself.
     view = f"_records_{uuid.uuid4().hex}"
     records.createOrReplaceTempView(view)
     first = f"records AS (SELECT * FROM {view})"
@@ -93,9 +93,9 @@ def _call(step: PythonFunction, records: DataFrame, spark: SparkSession) -> Data
 
 
 def _ship(module_name: str, spark: SparkSession) -> None:
-    """Give workers the module, which its functions (UDFs, say) are found by.
+    """Send the module to the workers, which need it to load its functions (such as UDFs).
 
-    Only a lone file needs that: packages are installed where Spark runs, or packed.
+    Only a single file needs this: packages are installed where Spark runs, or packed.
     """
     module = sys.modules[module_name]
     file = getattr(module, "__file__", None)
@@ -120,7 +120,7 @@ def _decode(step: Decode, records: DataFrame) -> DataFrame:
         decode(text, schema, options).alias(_DECODED), *(F.expr(kept) for kept in step.keep)
     )
     if step.on_error == "drop":
-        # Nothing comes of no text (a tombstone): that is not of the schema either.
+        # A null text (a tombstone) decodes to null, so it does not match the schema either.
         decoded = decoded.where(
             F.col(_DECODED).isNotNull() & F.col(f"{_DECODED}.{_NOT_DECODED}").isNull()
         )
