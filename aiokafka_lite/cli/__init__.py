@@ -1,7 +1,7 @@
 """The command line: `python -m aiokafka_lite COMMAND`.
 
 Each command is a module of this package with `add_arguments(parser)` and `run(args) -> int`,
-imported only when it is asked for.
+imported only when it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status: 0 when it did its work, 1 when not, 2 for bad usage."""
+    """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=ABOUT)
     parser.add_argument(
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     wanted = argv[0] if argv else ""
     if wanted not in COMMANDS:
-        parser.parse_args(argv)  # prints the help, or what is wrong, and leaves
+        parser.parse_args(argv)  # prints the help or an error, and exits
     module = importlib.import_module(f"aiokafka_lite.cli.{wanted}")
     module.add_arguments(parsers[wanted])
     status: int = module.run(parser.parse_args(argv))

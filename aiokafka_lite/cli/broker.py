@@ -1,7 +1,7 @@
-"""The embedded broker on its own: `python -m aiokafka_lite broker --listen 127.0.0.1:9092`.
+"""The standalone embedded broker: `python -m aiokafka_lite broker --listen 127.0.0.1:9092`.
 
-Prints one line when it is ready, and runs until SIGINT or SIGTERM; a second one is not needed, and
-changes nothing. With `--data-dir` the next start goes on where this one ended, whatever ended it.
+It prints one line when ready, and runs until SIGINT or SIGTERM; a second signal has no effect.
+With `--data-dir`, the next start resumes where this one ended, for whatever reason.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal comes: 0; 1 if it could not begin, 2 for senseless arguments."""
+    """Serve until a signal; return 0, 1 if the start failed, or 2 for invalid arguments."""
     logging.basicConfig(
         level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -155,14 +155,14 @@ async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
         await asyncio.wait([cleaner])
         await cluster.stop()
     if not cleaner.cancelled():
-        cleaner.result()  # raises: it never ends by itself
+        cleaner.result()  # raises, because the task never ends by itself
     if cluster.failures:
         print(f"broker: {len(cluster.failures)} failures inside, logged above", file=sys.stderr)
     return 1 if cluster.failures else 0
 
 
 async def _clean_up(cluster: FakeCluster, interval: float = CLEANING_INTERVAL) -> None:
-    """Delete and compact now and then, as a broker does by itself and tests do by call."""
+    """Apply retention and compaction periodically, as a broker does; tests call them directly."""
     while True:
         await asyncio.sleep(interval)
         cluster.apply_retention()

@@ -1,9 +1,9 @@
-"""The main job, shown and checked: many coroutines produce, one task reads back, nothing is lost.
+"""The demo: many coroutines produce, one task reads back and checks that nothing is lost.
 
 1,000 coroutines send 200 keyed records each through `AIOKafkaProducer.send`, while a second task
-reads the topic with `async for`. A value is a function of its key and its number, so the reader
-knows what must come next for every key: each record once, in order, byte for byte. Without
-`--bootstrap` the broker is the embedded one, on loopback; with it, any real Kafka.
+reads the topic with `async for`. A value is a function of its key and number, so the reader knows
+the next record of every key and checks that each arrives once, in order, byte for byte. The broker
+is the embedded one on loopback, or any real Kafka with `--bootstrap`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiokafka_lite.cli.topic import created_topic
 from aiokafka_lite.testing import FakeCluster
 
 PARTITIONS = 6
-WINDOW = 20  # records a coroutine has under way before it waits for their acknowledgements
+WINDOW = 20  # unacknowledged records per coroutine before it waits
 PATIENCE = 20.0  # seconds without a new record after which the reader gives up
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The demo's exit status: 0 when every record came back once, in order, unchanged; else 1."""
+    """Run the demo; return 0 if every record came back once, in order and unchanged, else 1."""
     if args.records < 1 or args.tasks < 1 or args.size < 32:
         print("demo: --records and --tasks are at least 1, --size at least 32", file=sys.stderr)
         return 2
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Ledger:
-    """What the reader expects next for every key, and everything that was not as expected."""
+    """The next expected record of every key, and all deviations from it."""
 
     def __init__(self, records: int, tasks: int, size: int) -> None:
         self.counts = [records // tasks + (n < records % tasks) for n in range(tasks)]
@@ -70,7 +70,7 @@ class Ledger:
         return head.ljust(self.size, b"%c" % (97 + number % 26))
 
     def check(self, key: bytes | None, value: bytes | None) -> None:
-        """Take one record that came back."""
+        """Check one record."""
         expected = self._next.get(key) if key is not None else None
         if key is None or expected is None:
             self._problem(f"a record with a key that was never sent: {key!r}")
@@ -113,7 +113,7 @@ async def _demo(args: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _kafka(bootstrap: str | None) -> AsyncIterator[tuple[str, str, str]]:
-    """(bootstrap, topic, description) of the broker the demo runs against."""
+    """Yield (bootstrap, topic, description) of the broker under test."""
     if bootstrap is not None:
         topic = f"aiokafka-lite-demo-{uuid.uuid4().hex[:8]}"
         async with created_topic(bootstrap, topic, PARTITIONS):
@@ -163,7 +163,7 @@ async def _read(
                 if progress.read >= progress.total:
                     break
             progress.read_in = time.perf_counter() - progress.began
-            if progress.read >= progress.total:  # else the watch gave up
+            if progress.read >= progress.total:  # else the reader timed out
                 await produced.wait()
                 await _read_the_rest(consumer, ledger, progress)
         finally:
@@ -174,7 +174,7 @@ async def _read(
 async def _read_the_rest(
     consumer: AIOKafkaConsumer, ledger: Ledger, progress: display.Progress
 ) -> None:
-    """Read on to where the topic ends now that all is sent: nothing more may be there."""
+    """Read to the end of the topic after sending; there must be no more records."""
     ends = await consumer.end_offsets(consumer.assignment())
     while any([await consumer.position(tp) < end for tp, end in ends.items()]):
         for records in (await consumer.getmany(timeout_ms=500)).values():
@@ -184,7 +184,7 @@ async def _read_the_rest(
 
 
 async def _stop_when_silent(consumer: AIOKafkaConsumer, progress: display.Progress) -> None:
-    """End the reader's `async for` when nothing has come for `PATIENCE` seconds."""
+    """Stop the reader's `async for` after `PATIENCE` seconds without records."""
     last, since = -1, time.perf_counter()
     while time.perf_counter() - since < PATIENCE:
         if progress.read != last:

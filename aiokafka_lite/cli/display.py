@@ -1,4 +1,4 @@
-"""How the demo shows itself: live bars on a terminal with rich, else plain lines."""
+"""The demo's display: live progress bars on a terminal with rich, else plain lines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-REFRESH = 0.1  # seconds between two pictures
-PLAIN_REFRESH = 1.0  # seconds between two lines where there is no terminal
-RECENT = 20_000  # records whose latencies a picture shows
+REFRESH = 0.1  # seconds between two updates
+PLAIN_REFRESH = 1.0  # seconds between two lines without a terminal
+RECENT = 20_000  # records whose latencies an update shows
 
 
 @dataclass(slots=True)
 class Progress:
-    """What has happened so far; written by the demo's two sides, read by the display.
+    """The progress of the demo; written by its producer and consumer, read by the display.
 
     `latencies` are seconds from a record's `send` to its acknowledgement.
     """
@@ -29,7 +29,7 @@ class Progress:
     acked: int = 0
     read: int = 0
     began: float = field(default_factory=time.perf_counter)
-    produced_in: float | None = None  # seconds, once everything is acknowledged
+    produced_in: float | None = None  # seconds, once all records are acknowledged
     read_in: float | None = None
     latencies: list[float] = field(default_factory=list)
 
@@ -40,7 +40,7 @@ class Progress:
         return self.read / max(1e-9, self.read_in or time.perf_counter() - self.began)
 
     def percentiles(self, *shares: float, newest: int | None = None) -> list[float]:
-        """Send-to-ack milliseconds at each of `shares` (0..1), over the `newest` or all."""
+        """Return the send-to-ack latency in ms at each of `shares` (0..1), over `newest` or all."""
         window = sorted(self.latencies[-newest:] if newest else self.latencies) or [0.0]
         return [window[min(len(window) - 1, int(len(window) * share))] * 1e3 for share in shares]
 
@@ -55,7 +55,7 @@ class Progress:
 
 @asynccontextmanager
 async def live(progress: Progress) -> AsyncIterator[None]:
-    """Show `progress` while the body runs; the last picture stays."""
+    """Show `progress` while the body runs; the last update stays."""
     try:
         import rich  # noqa: F401 - only to learn whether it is there
 

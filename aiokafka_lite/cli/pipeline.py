@@ -13,5 +13,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The command's exit status: 0, 1 when it failed, 2 when it was asked for wrongly."""
+    """Run the command; return 0 for success, 1 for failure, 2 for bad usage."""
     return commands.execute(args)

@@ -1,9 +1,9 @@
-"""A pipeline shown and checked: orders by the minute, from Kafka through Spark and back to Kafka.
+"""The pipeline demo: counts orders per minute, from Kafka through Spark and back to Kafka.
 
-A producer sends orders, a little out of their order, to the embedded broker; the ready pipeline
-`window` runs on Spark as a process of its own, and counts them by minute and item; what it writes
-is read back by the asyncio consumer, and every window must be there once, with the right sums.
-Then the pipeline is ended by SIGTERM, as a service would be.
+A producer sends slightly unordered orders to the embedded broker. The bundled pipeline `window`
+runs on Spark in its own process and counts them by minute and item. The asyncio consumer reads
+its output and checks that every window appears once, with the right sums. Then SIGTERM ends the
+pipeline, as for a service.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PARTITIONS = 6
 ITEMS = ("tea", "coffee", "cake", "bread", "soup")
 MINUTES = 10  # of orders, sent in `SENDING` seconds
 SENDING = 12.0
-LATE = 20.0  # seconds at most that an order comes after younger ones; the watermark waits 30
+LATE = 20.0  # seconds that an order may be late; the watermark is 30
 PATIENCE = 180.0  # seconds for all windows after the last order; a cold JVM starts meanwhile
-ENDING = 30.0  # seconds that the pipeline may take to end
+ENDING = 30.0  # seconds for the pipeline to end
 QUICK = {
-    # A JVM that lives for a minute never earns back what its optimizing compiler costs.
+    # The optimizing compiler does not pay off in a JVM that lives for a minute.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
@@ -49,7 +49,7 @@ BEGIN = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
 class Group(NamedTuple):
-    """What the pipeline groups by."""
+    """The group key of the pipeline."""
 
     minute: datetime
     item: str
@@ -62,7 +62,7 @@ class Sums(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """The sums that must come, kept while the orders go out."""
+    """The expected sums, updated while orders are sent."""
 
     expected: dict[Group, Sums] = field(default_factory=dict)
     found: dict[Group, list[Sums]] = field(default_factory=lambda: defaultdict(list))
@@ -103,7 +103,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _demo(orders: int, master: str) -> int:
-    # Spark's process is not left alone.
+    # The Spark process must not outlive the demo.
     demo = asyncio.current_task()
     if demo is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, demo.cancel)
@@ -148,7 +148,7 @@ async def _start(bootstrap: str, master: str, checkpoint: str) -> asyncio.subpro
     for name, value in QUICK.items():
         settings += ["--conf", f"{name}={value}"]
     command = ["-m", "aiokafka_lite", "pipeline", "run", "window", "--master", master, *settings]
-    # As the broker, Spark listens to this machine alone; without being told it asks for its name.
+    # Like the broker, Spark listens only on loopback; by default it resolves the host name.
     environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
     return await asyncio.create_subprocess_exec(sys.executable, *command, env=environment)
 
@@ -186,7 +186,7 @@ async def _produce(bootstrap: str, orders: int, ledger: Ledger) -> None:
 
 
 async def _read(bootstrap: str, ledger: Ledger, pipeline: asyncio.subprocess.Process) -> None:
-    """Read until every window has come, the pipeline has ended, or patience has."""
+    """Read until every window has arrived, the pipeline has ended, or `PATIENCE` has expired."""
     consumer = AIOKafkaConsumer(RESULTS, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     async with consumer:
         with suppress(TimeoutError):

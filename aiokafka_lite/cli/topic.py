@@ -1,4 +1,4 @@
-"""A topic of one's own for as long as a command runs."""
+"""A temporary topic for the duration of a command."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PATIENCE = 30.0  # seconds for the creation, and again for the deletion
 
 @asynccontextmanager
 async def created_topic(bootstrap: str, name: str, partitions: int) -> AsyncIterator[None]:
-    """Create a topic with the broker's default replication; delete it when the body is left.
+    """Create a topic with the broker's default replication factor; delete it on exit.
 
     Raises:
-        KafkaError: What the controller refused it with, or that it could not be reached.
+        KafkaError: The controller rejects the topic or is unreachable.
     """
     cluster = Cluster(bootstrap, ConnectionOptions())
     loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ async def _create(cluster: Cluster, name: str, partitions: int) -> None:
     def check(response: CreateTopicsResponse) -> None:
         for topic in response.topics:
             error = for_code(topic.error_code)
-            # A repeated request finds the topic of the first one, whose answer was lost.
+            # A retry finds the topic of the first request, whose response was lost.
             if topic.error_code and error is not TopicAlreadyExistsError:
                 raise error(topic.error_message or f"creating topic {topic.name}")
 

@@ -1,7 +1,7 @@
-"""Where a query begins and ends, as its options tell it: not yet offsets, which brokers know.
+"""The limits of a query from its options, before brokers resolve them to offsets.
 
-An end of the log, an offset or a time for each partition, or one time for all. Where several
-options tell it, the most specific kind wins as in Spark: one time, then times, then offsets.
+A limit is an end of the log, an offset or a time for each partition, or one time for all. If
+several options are set, the same order as in Spark applies: one time, then times, then offsets.
 
 Source: KafkaSourceProvider.getKafkaOffsetRangeLimit and checkOffsetLimitValidity of Spark's
 connector.
@@ -49,18 +49,18 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """Offsets as they were written."""
+    """Offsets as written in the option."""
 
     offsets: SpecificOffsets
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record of each partition that is at least as late as its time.
+    """The first record of each partition at or after a time.
 
     Attributes:
         times: Milliseconds since the epoch.
-        or_latest: A partition without such a record begins at its end; else that is an error.
+        or_latest: True to begin at the end of a partition without such a record; else an error.
     """
 
     times: Mapping[TopicPartition, int]
@@ -69,7 +69,7 @@ class AtTimes:
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The same with one time for all partitions."""
+    """Like `AtTimes`, with one time for all partitions."""
 
     time: int
     or_latest: bool
@@ -79,15 +79,15 @@ Limit: TypeAlias = AtEnd | AtOffsets | AtTimes | AtTime
 
 
 def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
-    """Where a query begins, or ends.
+    """Return the start or end limit of a query.
 
     Args:
-        options: By name in lower case.
+        options: The options by lower-case name.
         side: "starting" or "ending".
         default: `EARLIEST` or `LATEST`.
 
     Raises:
-        KafkaConfigurationError: An option that says nothing of the kind.
+        KafkaConfigurationError: An option is invalid.
     """
     strategy = options.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in _STRATEGIES:
@@ -114,7 +114,7 @@ def limit(options: Mapping[str, str], side: str, default: int) -> Limit:
 
 
 def is_earliest(limit: Limit, tp: TopicPartition) -> bool:
-    """Whether a partition begins at its first record, whichever that is."""
+    """Return True if a partition begins at its first record."""
     match limit:
         case AtEnd(which):
             return which == EARLIEST
@@ -124,11 +124,11 @@ def is_earliest(limit: Limit, tp: TopicPartition) -> bool:
 
 
 def check_limits(starting: Limit, ending: Limit) -> None:
-    """Refuse limits of a batch that no batch can have.
+    """Check the limits of a batch.
 
     Raises:
         KafkaConfigurationError: It begins at the latest offset, or ends at the earliest.
-        SourceStateError: It ends before it begins, or tells the two of different partitions.
+        SourceStateError: It ends before it begins, or start and end are of different partitions.
     """
     if starting == AtEnd(LATEST):
         raise KafkaConfigurationError(
@@ -172,10 +172,10 @@ def _check_order(
 def check_same_partitions(
     starts: Collection[TopicPartition], ends: Collection[TopicPartition]
 ) -> None:
-    """Refuse a start and an end that are of different partitions.
+    """Check that start and end are of the same partitions.
 
     Raises:
-        SourceStateError: They are.
+        SourceStateError: The partitions differ.
     """
     if set(starts) != set(ends):
         raise SourceStateError(

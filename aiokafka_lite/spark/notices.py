@@ -1,8 +1,8 @@
-"""Warnings about where Spark runs the package: with which build, and with which Python.
+"""Warnings about the build and the Python interpreter with which Spark runs the package.
 
-Both make a job slow or make it fail in ways that nothing else explains. A Python data source cannot
-report metrics to Spark, so they go to the log: a task's to its executor's, the planner's and the
-sink's to the driver's.
+Both can make a job slow or fail without an obvious cause. A Python data source cannot report
+metrics to Spark, so the warnings are logged: a task's in its executor's log, the planner's and
+the sink's in the driver's log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Context", "warn_of_other_python", "warn_of_pure_build", "warn_of_pur
 
 logger = logging.getLogger(__name__)
 
-_LOOK: Final = 20.0  # seconds that an interpreter may take to say what it can import
+_LOOK: Final = 20.0  # timeout in seconds for an interpreter's import check
 
 _FIND: Final = (
     "import sys; from importlib.util import find_spec; "
@@ -36,11 +36,11 @@ _REMEDY: Final = (
 )
 
 _said: dict[str, int] = {}
-"""By the kind of warning, the process that logged it: a fork of it logs its own."""
+"""By kind of warning, the process that logged it, because a fork logs its own."""
 
 
 class Context(Protocol):
-    """What is asked of a `SparkContext`."""
+    """The interface of a `SparkContext`."""
 
     @property
     def master(self) -> str: ...
@@ -50,10 +50,10 @@ class Context(Protocol):
 
 
 def warn_of_pure_build(where: str) -> None:
-    """Log, once per process, that this one runs the pure-Python twins of the native modules.
+    """Log once per process that it runs the pure-Python twins of the native modules.
 
     Args:
-        where: What the process is to Spark.
+        where: The role of the process in Spark.
     """
     if NATIVE or not _is_first("build"):
         return
@@ -72,8 +72,8 @@ def warn_of_pure_tasks(pure: int, tasks: int) -> None:
     """Log, once per process, on the driver, that tasks of a sink ran the pure-Python twins.
 
     Args:
-        pure: How many tasks did.
-        tasks: How many there were.
+        pure: Number of tasks that did.
+        tasks: Number of all tasks.
     """
     if not pure or not _is_first("tasks"):
         return
@@ -97,7 +97,7 @@ def _is_first(kind: str) -> bool:
 def warn_of_other_python(context: Context) -> None:
     """Log that a local session starts its workers with a Python that lacks the package.
 
-    A session on a cluster is left alone: its executors have a Python of their own.
+    Ignores a session on a cluster, because its executors have their own Python.
     """
     if not context.master.startswith("local"):
         return

@@ -1,12 +1,12 @@
-"""From what a user wrote to ranges of offsets: the questions, and what their answers mean.
+"""Resolves a query's options to offset ranges by querying the brokers.
 
-Each method asks brokers, on the runtime's loop. What fails is asked again as
-`fetchOffset.numRetries` says, by a new client. Brokers that were there before and cannot be
-reached are waited for, whatever that says: a query must outlive a restart of its cluster, while
-one that is told a wrong address fails at once.
+Each method queries brokers in the runtime's loop. A failed query is retried with a new client,
+according to `fetchOffset.numRetries`. If brokers that were reachable before become unreachable,
+the planner waits regardless of that option: a query must survive a restart of its cluster, while
+one with a wrong address fails immediately.
 
-Source: KafkaOffsetReaderAdmin of Spark's connector for which offsets are meant, and which of them
-mean that records are lost.
+Source: KafkaOffsetReaderAdmin of Spark's connector, for the meaning of offsets and the detection
+of lost records.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _LASTING = (AuthenticationFailedError, KafkaConfigurationError, TopicAuthorizationFailedError)
-"""What asking again would not change."""
+"""Errors that are not retriable."""
 
 BACK_WITHIN: Final = 60.0
-"""Seconds that brokers are waited for: Java's `default.api.timeout.ms`."""
+"""Seconds to wait for unreachable brokers: Java's `default.api.timeout.ms`."""
 
 
 class Planner:
-    """Finds out what a query reads.
+    """Plans the offset ranges of a query.
 
     Args:
-        options: The reader's.
+        options: The reader's options.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._were_there = False  # brokers, at any time
+        self._were_there = False  # True once brokers were reachable
 
     # --- a batch
 
     async def batch_ranges(self) -> list[OffsetRange]:
-        """All that a batch reads.
+        """Return all ranges of a batch.
 
         Raises:
-            SourceStateError: The options do not tell offsets of the partitions there are, or a
+            SourceStateError: The options' offsets do not match the existing partitions, or a
                 partition ends before it begins.
-            KafkaConfigurationError: No record of a partition is as late as asked for.
-            KafkaError: Brokers did not tell.
+            KafkaConfigurationError: A partition has no record at or after the requested time.
+            KafkaError: The brokers did not return the offsets.
         """
         starts, ends = await self._asking(self._both_ends)
         starting = self._options.starting
@@ -93,8 +93,8 @@ class Planner:
     async def from_time(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """The first offset of a time or later, in milliseconds since the epoch; None where there
-        is no such record.
+        """Return the first offset at or after a time, in milliseconds since the epoch; None if
+        there is no such record.
 
         Raises:
             KafkaError: Brokers did not tell.
@@ -110,10 +110,10 @@ class Planner:
     # --- a stream
 
     async def initial(self) -> dict[TopicPartition, int]:
-        """Where a new query begins.
+        """Return the start offsets of a new query.
 
         Raises:
-            SourceStateError, KafkaConfigurationError, KafkaError: As of `batch_ranges`.
+            SourceStateError, KafkaConfigurationError, KafkaError: See `batch_ranges`.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -123,13 +123,13 @@ class Planner:
         return await self._asking(ask)
 
     async def latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """The ends of all partitions, new ones included.
+        """Return the end offsets of all partitions, including new ones.
 
         Args:
-            known: Where the query is. An end before that is not believed at once: a broker that
-                has just become the leader may not know better (KAFKA-7703). Nor is it that a
-                partition is gone: the broker that was asked may not know of it yet, and who went on
-                without it would read it again from its beginning.
+            known: The query's offsets. An end before them is checked again, because a new leader
+                may return an old one (KAFKA-7703). A missing partition is checked again, too: the
+                queried broker may not know it yet, and a query that dropped it would later read it
+                again from its beginning.
 
         Raises:
             KafkaError: Brokers did not tell.
@@ -151,14 +151,14 @@ class Planner:
         return await self._asking(ask)
 
     async def wait_for_more(self, than: Offsets, seconds: float, every: float) -> bool:
-        """Wait until one of the partitions ends elsewhere, for some seconds at most.
+        """Wait until the end offset of a partition changes, up to a timeout in seconds.
 
         Args:
-            every: Seconds between two questions.
+            every: Seconds between two queries.
 
         Returns:
-            Whether one does, or cannot be asked about any more. Partitions that were added are not
-            looked for.
+            True if an end has changed or can no longer be queried. New partitions are not
+            detected.
         """
         if not than:
             await asyncio.sleep(seconds)
@@ -174,14 +174,14 @@ class Planner:
             except TimeoutError:
                 return False
             except KafkaError as error:
-                # Its topic was deleted, say. Who asks for everything anew is told what is wrong.
+                # Its topic may be deleted. The next full query raises the error.
                 logger.info("It is not known whether there is more: %s", error)
                 return True
 
         return await self._asking(ask)
 
     async def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets of those partitions that (still) exist.
+        """Return the first offsets of the partitions that (still) exist.
 
         Raises:
             KafkaError: Brokers did not tell.
@@ -196,14 +196,14 @@ class Planner:
         return await self._asking(ask)
 
     async def ranges(self, starts: Offsets, ends: Offsets) -> list[OffsetRange]:
-        """What a micro-batch reads.
+        """Return the ranges of a micro-batch.
 
         Args:
-            starts: Where the query is. Partitions that are missing begin at their first record.
-            ends: Where the micro-batch ends. Partitions that are missing are gone.
+            starts: Offsets of the query. Missing partitions begin at their first record.
+            ends: End offsets of the micro-batch. Missing partitions are deleted.
 
         Raises:
-            DataLossError: Records are gone, and `failOnDataLoss` is on.
+            DataLossError: Records are lost and `failOnDataLoss` is true.
             KafkaError: Brokers did not tell.
         """
         fail = self._options.fail_on_data_loss
@@ -240,10 +240,10 @@ class Planner:
                 )
         return [each for each in ranges if each.size > 0]
 
-    # --- asking
+    # --- queries
 
     async def _asking(self, ask: Callable[[ClusterView], Awaitable[_T]]) -> _T:
-        """Ask with a client; again, with another one, if that fails."""
+        """Run a query with a client; on failure, retry with a new one."""
         options = self._options
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + (BACK_WITHIN if self._were_there else 0)
@@ -278,7 +278,7 @@ class Planner:
     async def _resolved(
         self, view: ClusterView, limit: Limit, chosen: Collection[TopicPartition], position: str
     ) -> dict[TopicPartition, int]:
-        """The offsets that a limit means."""
+        """Resolve a limit to offsets."""
         match limit:
             case AtEnd(which):
                 offsets = dict.fromkeys(chosen, which)
@@ -318,10 +318,10 @@ async def _found(
 def _expanded(
     told: SpecificOffsets, chosen: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Offsets of exactly the partitions there are.
+    """Return the offsets of exactly the existing partitions.
 
     Raises:
-        SourceStateError: The user told those of others.
+        SourceStateError: The option's offsets are of other partitions.
     """
     by_topic = {tp: told.topics[tp.topic] for tp in chosen if tp.topic in told.topics}
     offsets = {**by_topic, **told.partitions}
@@ -338,10 +338,10 @@ def _expanded(
 
 
 def tasks(ranges: Collection[OffsetRange], options: ReadOptions) -> list[tuple[OffsetRange, ...]]:
-    """The tasks that read ranges: as many as the options want.
+    """Split ranges into the number of tasks that the options request.
 
     Returns:
-        What depends on the ranges and the options alone.
+        Tasks that depend only on the ranges and the options.
     """
     pieces = split(
         ranges,

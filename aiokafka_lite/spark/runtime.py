@@ -1,21 +1,19 @@
-"""One event loop a process, in a thread of its own, and the clients that live on it.
+"""One event loop per process, in its own thread, and the clients in it.
 
-Spark calls a Python data source in threads that know nothing of asyncio: `call` runs a coroutine
-of ours on the loop and waits for it. Spark uses its Python workers again, so the clients stay, with
-their connections and metadata, from task to task: `lease` lends one that was made with the same
-arguments, or makes one.
+Spark calls a Python data source in threads without asyncio: `call` runs a coroutine in the loop
+and waits for it. Spark reuses its Python workers, so clients stay from task to task, with their
+connections and metadata: `lease` lends an idle client with the same arguments, or creates one.
 
 Non-obvious:
 
-- Nothing is made at import, and nothing survives a fork: a child that finds itself with its
-  parent's loop leaves that alone (its selector and its sockets are the parent's, too) and makes
-  its own at the first call.
-- A client that is lent belongs to one borrower. It goes back when the borrower's block is left in
-  order; after an exception it is closed, since nobody can tell in which state it was left.
-- Idle clients are closed after `IDLE_SECONDS`, all of them at the exit of the process. A worker
-  that Spark kills closes nothing: its sockets do that.
-- Spark's worker loop has the collector walk all objects after every task. `prepare_worker` takes
-  those that stay, modules and classes for the most part, out of its sight: 40 ms of CPU a task.
+- Importing creates nothing, and nothing survives a fork: a child process ignores its parent's loop
+  (it shares the selector and the sockets) and creates its own at the first call.
+- A lent client belongs to one borrower. It returns to the pool when the borrower's block ends
+  normally; after an exception it is closed, because its state is unknown.
+- Idle clients are closed after `IDLE_SECONDS`, and all of them at process exit. If Spark kills a
+  worker, only the operating system closes its sockets.
+- Spark's worker loop runs a full garbage collection after every task. `prepare_worker` freezes the
+  permanent objects, mostly modules and classes, which saves 40 ms of CPU per task.
 """
 
 from __future__ import annotations
@@ -42,20 +40,20 @@ __all__ = ["call", "client_key", "close_idle", "lease", "prepare_worker", "submi
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 60.0
-"""For which an unused client is kept: micro-batches come more often, and a query that triggers less
-often does not miss the milliseconds that connecting takes."""
+"""Seconds to keep an unused client: micro-batches are usually more frequent, and for rarer ones
+the milliseconds to connect do not matter."""
 
 MOST_IDLE: Final = 8
-"""Clients kept unused; the one used longest ago goes first."""
+"""Maximum number of idle clients; the least recently used one is closed first."""
 
 CLOSE_WITHIN: Final = 3.0
-"""Seconds that the exit of the process waits for clients to say good-bye."""
+"""Seconds that process exit waits for clients to close."""
 
 _T = TypeVar("_T")
 
 
 class Client(Protocol):
-    """What can be lent: a consumer or a producer."""
+    """A client that can be lent: a consumer or a producer."""
 
     async def start(self) -> Any:
         """Connect."""
@@ -69,15 +67,15 @@ _C = TypeVar("_C", bound=Client)
 
 @dataclass
 class _Idle:
-    """Clients made with the same arguments that nobody uses, the one used last at the end."""
+    """Idle clients with the same arguments, the most recently used one last."""
 
     clients: list[tuple[Client, asyncio.TimerHandle]] = field(default_factory=list)
 
 
 class _Runtime:
-    """The loop of this process, its thread, and the clients on it.
+    """The loop of this process, its thread and its clients.
 
-    All but `submit` and `close` runs in the thread of the loop.
+    All methods but `submit` and `close` run in the loop's thread.
     """
 
     def __init__(self) -> None:
@@ -101,7 +99,7 @@ class _Runtime:
     # --- clients
 
     def take(self, key: Hashable) -> Client | None:
-        """The client with this key that was used last, if one is idle."""
+        """Return the most recently used idle client with this key, if any."""
         idle = self._idle.get(key)
         if idle is None:
             return None
@@ -112,7 +110,7 @@ class _Runtime:
         return client
 
     def give_back(self, key: Hashable, client: Client) -> None:
-        """Keep a client for the next one who wants such a one."""
+        """Keep a client for the next borrower with the same key."""
         timer = self.loop.call_later(IDLE_SECONDS, self._on_idle_for_long, key, client)
         self._idle.setdefault(key, _Idle()).clients.append((client, timer))
         self._idle.move_to_end(key)
@@ -137,12 +135,12 @@ class _Runtime:
         self._closings.add(task)
         task.add_done_callback(self._closings.discard)
 
-    # --- the end
+    # --- closing
 
     def close(self) -> None:
-        """Close the clients, for `CLOSE_WITHIN` at most, and end the thread. From another one."""
+        """Close the clients within `CLOSE_WITHIN` and end the thread. Call from another thread."""
         if self._thread.is_alive():
-            with contextlib.suppress(TimeoutError):  # brokers that do not answer: so be it
+            with contextlib.suppress(TimeoutError):  # do not wait longer for brokers
                 self.submit(self.close_idle()).result(CLOSE_WITHIN)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(CLOSE_WITHIN)
@@ -150,7 +148,7 @@ class _Runtime:
             self.loop.close()
 
     async def close_idle(self) -> None:
-        """Close the clients that nobody uses now."""
+        """Close the idle clients."""
         for key in list(self._idle):
             while (client := self.take(key)) is not None:
                 self.discard(client)
@@ -167,10 +165,10 @@ async def _stop(client: Client) -> None:
 
 _current: _Runtime | None = None
 _making = threading.Lock()
-_frozen_in: int | None = None  # the process that did
+_frozen_in: int | None = None  # pid of the process that called gc.freeze()
 _left_to_parent: list[_Runtime] = []
-"""Runtimes of the process that this one was forked from. They are kept, or the finalizers of
-their loops and clients would close what belongs to the parent."""
+"""Runtimes of the parent process. They are kept, because the finalizers of their loops and clients
+would close the parent's sockets."""
 
 
 def _runtime() -> _Runtime:
@@ -183,7 +181,7 @@ def _runtime() -> _Runtime:
 
 def _after_fork() -> None:
     global _current, _making
-    _making = threading.Lock()  # the parent may have been in there
+    _making = threading.Lock()  # the parent may have held the lock
     if _current is not None:
         _left_to_parent.append(_current)
         _current = None
@@ -204,20 +202,20 @@ def submit(coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
     """Start a coroutine on the loop of this process; cancelling the future cancels it.
 
     Raises:
-        IllegalStateError: Called on that loop, which would wait for itself.
+        IllegalStateError: Called in that loop, which would wait for itself.
     """
     return _runtime().submit(coroutine)
 
 
 def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
-    """Run a coroutine on the loop of this process and wait for what it returns.
+    """Run a coroutine in the loop of this process and return its result.
 
     Args:
-        coroutine: Closed unrun where it cannot be started.
-        timeout: Seconds to wait at most; None for as long as it takes.
+        coroutine: Closed without running if it cannot be started.
+        timeout: Maximum wait in seconds; None for no limit.
 
     Raises:
-        KafkaTimeoutError: It was not done in time, and is cancelled.
+        KafkaTimeoutError: The coroutine timed out and is cancelled.
         Exception: What the coroutine raises.
         IllegalStateError: Called on that loop.
 
@@ -237,7 +235,7 @@ def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T
 
 
 def close_idle() -> None:
-    """Close the clients of this process that nobody uses now, and wait for that."""
+    """Close the idle clients of this process and wait until they are closed."""
     if _current is not None:
         call(_current.close_idle())
 
@@ -246,15 +244,15 @@ def close_idle() -> None:
 async def lease(
     kind: str, arguments: Mapping[str, object], make: Callable[[], _C]
 ) -> AsyncIterator[_C]:
-    """Borrow a started client, for the block; on the loop of this process only.
+    """Borrow a started client for the block; only in the loop of this process.
 
     Args:
-        kind: What `make` makes: clients of one kind and the same arguments replace one another.
-        arguments: Those that `make` uses.
-        make: Makes one, not started, where none is idle.
+        kind: The kind of client: clients of one kind with the same arguments are equivalent.
+        arguments: The arguments that `make` uses.
+        make: Creates an unstarted client if none is idle.
 
     Raises:
-        KafkaError: A new one does not start.
+        KafkaError: A new client does not start.
 
     Cancellation: the client is closed.
     """
@@ -279,10 +277,10 @@ async def lease(
 
 
 def client_key(arguments: Mapping[str, object]) -> Hashable:
-    """What two mappings of arguments have in common if they make the same client.
+    """Return a key that is equal for arguments of equivalent clients.
 
-    Values that cannot be hashed are told apart by their text, others by equality: a TLS context
-    is the same only if it is one object.
+    Unhashable values are compared by their text, others by equality: a TLS context equals only
+    itself.
     """
     return frozenset((name, _hashable(value)) for name, value in arguments.items())
 

@@ -1,4 +1,4 @@
-"""Which topics and partitions a query reads: `subscribe`, `subscribePattern` or `assign`."""
+"""The topics and partitions of a query: `subscribe`, `subscribePattern` or `assign`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read; exactly one of the three is told.
+    """The selected topics or partitions; exactly one of the attributes is set.
 
     Attributes:
-        topics: All partitions of these.
-        pattern: All partitions of the topics in whose names this is found.
-        partitions: These alone.
+        topics: Reads all partitions of these topics.
+        pattern: Reads all partitions of topics whose names contain a match.
+        partitions: Reads only these partitions.
     """
 
     topics: tuple[str, ...] = ()
@@ -33,16 +33,16 @@ class Selection:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The topics to ask brokers about; None for all there are."""
+        """The topics to request metadata for; None for all."""
         if self.pattern is not None:
             return None
         return self.topics or tuple(sorted({tp.topic for tp in self.partitions}))
 
     def chosen(self, topics: Mapping[str, Collection[int]]) -> list[TopicPartition]:
-        """The partitions to read, of those that exist; in order.
+        """Return the existing partitions to read, in order.
 
         Args:
-            topics: Numbers of the partitions by topic.
+            topics: Partition numbers by topic.
         """
         there = (TopicPartition(topic, number) for topic in topics for number in topics[topic])
         return sorted(self._among(there))
@@ -64,13 +64,13 @@ class Selection:
 
 
 def selection(options: Mapping[str, str]) -> Selection:
-    """The selection of a reader's options.
+    """Return the selection in a reader's options.
 
     Args:
-        options: By name in lower case.
+        options: The options by lower-case name.
 
     Raises:
-        KafkaConfigurationError: None of the three options, several, or one that says nothing.
+        KafkaConfigurationError: None or several of the three options are set, or one is invalid.
     """
     given = [name for name in STRATEGIES if name.lower() in options]
     if len(given) != 1:
@@ -109,7 +109,7 @@ _JAVA: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|$)|\(\?<(?P<group>[a-zA-Z])
 
 
 def java_pattern(text: str) -> re.Pattern[str]:
-    """A pattern of Java's, to be searched for in topics' names.
+    """Translate a Java pattern, to search for in topic names.
 
     Raises:
         KafkaConfigurationError: It is none, or has something that Python's `re` lacks (such as
