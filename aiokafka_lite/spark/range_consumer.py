@@ -1,15 +1,15 @@
-"""A consumer that reads ranges of offsets: all that is in them, and nothing else.
+"""A consumer that reads exactly the records of given offset ranges.
 
-It is the project's own consumer, with its fetches, its memory budget and its retries, told where
-to stop: a partition is asked for up to the end of its range and not further, so that no fetch of
-one task waits at a broker when the next one comes.
+It is the project's own consumer, with its fetches, memory budget and retries, and an end for each
+partition: it fetches a partition only up to the end of its range, so that no fetch of one task
+waits at a broker when the next task starts.
 
 Non-obvious:
 
-- A range is over when the position has passed its end, whether or not a record came: control
-  records, aborted transactions and what compaction removed move the position only.
-- When nothing comes for `QUIET_SECONDS` the brokers are asked why. That tells a slow broker, for
-  which to wait, from offsets that hold nothing (any more), and from a log that ends too early.
+- A range is complete when the position has passed its end, with or without a record: control
+  records, aborted transactions and compacted records only move the position.
+- After `QUIET_SECONDS` without records, the consumer queries the brokers. This distinguishes a slow
+  broker, which it waits for, from offsets without records and from a log that ends too early.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ __all__ = ["RangeConsumer", "Rows"]
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS: Final = 1.0
-"""Without any record before the brokers are asked: twice as long as a fetch waits by default."""
+"""Seconds without records before querying the brokers: twice a fetch's default wait."""
 
 SURE_SECONDS: Final = 5.0
-"""After which offsets that no broker has, or for which none has a record, are believed to be so: a
-new leader may be behind for a moment, and a remote storage late."""
+"""Seconds before missing offsets or records count as missing: a new leader may lag for a moment,
+and remote storage may be slow."""
 
 ANSWER_SECONDS: Final = 5.0
-"""For an answer about a partition; without one it is asked again."""
+"""Timeout in seconds of a partition query; it is retried afterwards."""
 
 LEAST_FETCH: Final = 64 * 1024
 LIKELY_RECORD: Final = 4 * 1024
-"""Bytes to ask for of a partition: no more than a short range is likely to need. A micro-batch of
-a few records would else receive a megabyte of each partition, and throw it away."""
+"""Fetch size in bytes per record: no more than a short range is likely to need. Otherwise a
+micro-batch of a few records would fetch a megabyte of each partition and discard it."""
 
 _LOST: Final = "COULD_NOT_READ_OFFSET_RANGE"
 
 
 class Rows(NamedTuple):
-    """Rows of one partition, all of them in the range.
+    """Rows of one partition, all within the range.
 
     Attributes:
-        columns: Where they are.
-        stop: The first of the columns' rows that is not meant.
+        columns: The columns that contain the rows.
+        stop: The first row in the columns that is not included.
     """
 
     columns: Columns
@@ -70,10 +70,10 @@ class Rows(NamedTuple):
 
 
 class RangeConsumer(AIOKafkaConsumer):
-    """Reads ranges, one task after the other.
+    """Reads the ranges of one task after another.
 
     Args:
-        **arguments: `AIOKafkaConsumer`'s; those that decide where to read are its own business.
+        **arguments: Arguments of `AIOKafkaConsumer`, except those that select what to read.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -87,9 +87,9 @@ class RangeConsumer(AIOKafkaConsumer):
             }
         )
         self._core.buffer.in_place = True
-        self._ranges: dict[TopicPartition, OffsetRange] = {}  # which are read now
+        self._ranges: dict[TopicPartition, OffsetRange] = {}  # the ranges being read
         self._later: dict[TopicPartition, deque[OffsetRange]] = {}
-        self._given: set[TopicPartition] = set()  # of which the task has rows
+        self._given: set[TopicPartition] = set()  # partitions with rows delivered to the task
         self._fail_on_data_loss = True
         self._limit = 1
         self._patience = 0.0
@@ -98,12 +98,12 @@ class RangeConsumer(AIOKafkaConsumer):
     def begin(
         self, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, patience: float
     ) -> None:
-        """Read these ranges now, and nothing of what was read before.
+        """Replace the current ranges with these.
 
         Args:
-            ranges: Several of one partition are read one after the other.
-            fail_on_data_loss: Whether offsets that are gone are an error, or a warning.
-            patience: Seconds to wait for records that should be there.
+            ranges: Ranges of the same partition are read in order.
+            fail_on_data_loss: True to raise an error for lost offsets, False to log a warning.
+            patience: Seconds to wait for records that should exist.
         """
         self._fail_on_data_loss = fail_on_data_loss
         self._patience = patience
@@ -119,7 +119,7 @@ class RangeConsumer(AIOKafkaConsumer):
             self._go_on(tp)
 
     def leave(self) -> None:
-        """Read nothing more, and hold nothing. The partitions stay known for the next task."""
+        """Stop reading and drop all records. The partitions stay known for the next task."""
         self._ranges.clear()
         self._later.clear()
         for state in list(self._core.positions):
@@ -127,7 +127,7 @@ class RangeConsumer(AIOKafkaConsumer):
             self._core.seek(state, 0)
 
     def where(self) -> str:
-        """What is left to read, for messages."""
+        """Return the remaining ranges as text, for messages."""
         left = [
             f"{tp.topic}-{tp.partition} at offset {self._position(tp)} of [{at.start}, {at.end})"
             for tp, at in self._ranges.items()
@@ -136,15 +136,15 @@ class RangeConsumer(AIOKafkaConsumer):
         return ", ".join(left[:5]) + more
 
     async def next_rows(self, limit: int) -> Rows | None:
-        """The next rows of any of the ranges; None when all of them are read.
+        """Return the next rows of any range, or None when all ranges are complete.
 
         Args:
-            limit: Most rows.
+            limit: Maximum number of rows.
 
         Raises:
-            DataLossError: Offsets are gone, where that is an error.
-            KafkaTimeoutError: What should be there did not come.
-            KafkaError: As of `AIOKafkaConsumer.getone`.
+            DataLossError: Offsets are lost and `fail_on_data_loss` is set.
+            KafkaTimeoutError: Records that should exist did not arrive.
+            KafkaError: See `AIOKafkaConsumer.getone`.
 
         Cancellation: safe; nothing is lost.
         """
@@ -187,7 +187,7 @@ class RangeConsumer(AIOKafkaConsumer):
     # --- ranges
 
     def _go_on(self, tp: TopicPartition) -> None:
-        """Begin the next range of a partition, if there is one."""
+        """Start the next range of a partition, if any."""
         waiting = self._later[tp]
         if waiting:
             self._ranges[tp] = reading = waiting.popleft()
@@ -206,21 +206,21 @@ class RangeConsumer(AIOKafkaConsumer):
             self._end(tp)
 
     def _end(self, tp: TopicPartition) -> None:
-        # The seek drops what was fetched beyond, and any answer about it.
+        # The seek drops records fetched beyond the end, and pending responses.
         self._core.seek(self._core.positions.state(tp), self._ranges[tp].end)
         self._go_on(tp)
 
     def _position(self, tp: TopicPartition) -> int | None:
         return self._core.positions.state(tp).position
 
-    # --- what does not come
+    # --- missing records
 
     async def _ask_why(self) -> None:
-        """Nothing came for a while: see what the brokers say of each range.
+        """Query the brokers about each range after a while without records.
 
         Raises:
-            DataLossError: Offsets are not there, where that is an error.
-            KafkaTimeoutError: They say that there is something, for as long as patience goes.
+            DataLossError: Offsets do not exist and `fail_on_data_loss` is set.
+            KafkaTimeoutError: Records exist but did not arrive within the patience.
         """
         quiet = self._quiet()
         for tp in [tp for tp in self._ranges if self._is_gone(tp)]:
@@ -230,7 +230,7 @@ class RangeConsumer(AIOKafkaConsumer):
         for tp, (earliest, latest) in (await self._ends_of(before)).items():
             position = self._position(tp)
             if position is None or position != before[tp] or tp not in self._ranges:
-                continue  # it has moved meanwhile
+                continue  # the position moved in the meantime
             if position < earliest:
                 self._skip_to(tp, position, earliest)
             elif quiet < SURE_SECONDS:
@@ -242,7 +242,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._check_patience()
 
     async def _pass_over_nothing(self, tp: TopicPartition, position: int, latest: int) -> None:
-        """There are offsets from the position on: see whether they hold anything."""
+        """Skip the offsets from the position on if they contain no records."""
         end = self._ranges[tp].end
         try:
             empty_until = await holds_nothing(
@@ -264,11 +264,11 @@ class RangeConsumer(AIOKafkaConsumer):
             self._core.seek(self._core.positions.state(tp), latest)  # and what is behind that?
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
-        """The log begins later, or ends earlier, than where it is to be read.
+        """Handle a position outside the log.
 
         Raises:
-            DataLossError: It does, where that is an error.
-            KafkaTimeoutError: No broker told, for as long as patience goes.
+            DataLossError: Offsets are lost and `fail_on_data_loss` is set.
+            KafkaTimeoutError: No broker answered within the patience.
         """
         if isinstance(error, LogTruncationError):
             at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}
@@ -276,7 +276,7 @@ class RangeConsumer(AIOKafkaConsumer):
             at = dict(error.args[0])
         self._quiet()
         for tp in at.keys() - self._ranges.keys():
-            # Of a range that is over: the seek takes the error away, which would be raised again.
+            # The range is complete: the seek clears the error, which would be raised again.
             self._core.seek(self._core.positions.state(tp), at[tp])
         ends = await self._ends_of([tp for tp in at if tp in self._ranges])
         for tp, (earliest, latest) in ends.items():
@@ -316,7 +316,7 @@ class RangeConsumer(AIOKafkaConsumer):
         return {tp: (earliest[tp], latest[tp]) for tp in partitions}
 
     def _quiet(self) -> float:
-        """Seconds since rows last came, as far as that was noticed."""
+        """Return the seconds since rows last arrived, as far as observed."""
         now = self._core.loop.time()
         if self._quiet_since is None:
             self._quiet_since = now - QUIET_SECONDS
@@ -329,15 +329,15 @@ class RangeConsumer(AIOKafkaConsumer):
             )
 
     def _is_gone(self, tp: TopicPartition) -> bool:
-        """Whether the brokers say that there is no such partition (one without a leader is)."""
+        """Return True if the partition does not exist; one without a leader does."""
         topic = self._core.cluster.metadata.topics.get(tp.topic)
         if topic is None or topic.error is not None:
             return topic is not None and topic.error is UnknownTopicOrPartitionError
         return tp.partition not in topic.partitions
 
     def _is_held_back(self, tp: TopicPartition, position: int) -> bool:
-        """Whether there are records that an open transaction hides: they are not lost, and will be
-        seen (or passed over) when it ends."""
+        """Return True if an open transaction hides records: they are not lost, and are delivered or
+        skipped when it ends."""
         highwater = self._core.positions.state(tp).highwater
         return (
             self._core.options.isolation_level is IsolationLevel.READ_COMMITTED

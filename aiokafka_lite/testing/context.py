@@ -1,7 +1,7 @@
-"""What an API's `handle` gets beside its request, and the ways it may answer.
+"""The context of an API's `handle` function, and its possible results.
 
-An answer is a response message, `None` (there is no response: Produce with acks=0), a
-`Delayed` that becomes a response later, or `CloseConnection` raised.
+A result is a response message, `None` (no response: Produce with acks=0), a `Delayed` that
+becomes a response later, or a raised `CloseConnection`.
 """
 
 from abc import ABC, abstractmethod
@@ -33,28 +33,28 @@ __all__ = [
 FAREWELL_DELAY: Final = 0.1  # seconds
 
 ApiRanges: TypeAlias = dict[int, tuple[int, int]]
-"""Versions offered, first and last, by api key."""
+"""First and last offered version, by API key."""
 
 InjectedError: TypeAlias = Callable[[str | None, int | None], int]
-"""(topic, partition) -> the error code a fault puts there, 0 for none."""
+"""(topic, partition) -> the error code that a fault injects, 0 for none."""
 
 
 class CloseConnection(Exception):
-    """The broker ends the connection instead of answering, as Kafka does on a request it cannot
-    make sense of. The text tells why; the client only sees the end."""
+    """The broker closes the connection instead of answering, as Kafka does for an invalid
+    request. The message gives the reason; the client only sees the connection close."""
 
 
 class Delayed(ABC):
-    """A response that waits for something to happen (Kafka's purgatory).
+    """A response that waits for an event (Kafka's purgatory).
 
-    The connection asks for `take_if_ready` whenever one of `watched` changes and, after
-    `timeout`, for `take_now`; until then it answers nothing else. `cancel` is called instead
-    when the connection ends before that.
+    The connection calls `take_if_ready` whenever one of `watched` changes and, after `timeout`,
+    `take_now`; until then it answers no other request. It calls `cancel` instead if the
+    connection closes first.
 
     Attributes:
-        timeout: Seconds that it may wait; None for as long as `take_if_ready` gives nothing.
-        watched: What can make it ready.
-        ends_connection: Whether the response is the last that the client gets.
+        timeout: Maximum wait in seconds; None to wait until `take_if_ready` returns a response.
+        watched: The objects whose changes can make it ready.
+        ends_connection: True if the connection closes after the response.
     """
 
     timeout: float | None
@@ -63,21 +63,20 @@ class Delayed(ABC):
 
     @abstractmethod
     def take_if_ready(self) -> Response | None:
-        """The response, if what was waited for is there."""
+        """Return the response if it is ready, else None."""
 
     @abstractmethod
     def take_now(self) -> Response:
-        """The response as things are: time is up."""
+        """Return the response for the current state, at the timeout."""
 
     def cancel(self) -> None:  # noqa: B027 (most have nothing to undo)
-        """The client is gone: undo what only this request wanted."""
+        """Release the request's resources after the client disconnected."""
 
 
 class Farewell(Delayed):
-    """The last response of a connection, to a client that did not prove who it is.
+    """The last response of a connection, after failed authentication.
 
-    It comes a moment later, so that guessing takes time
-    (`connection.failed.authentication.delay.ms`).
+    It is delayed to slow down password guessing (`connection.failed.authentication.delay.ms`).
 
     Args:
         response: What it is told.

@@ -1,6 +1,6 @@
-"""What all brokers of a cluster share: the nodes, the topics, who leads what. No I/O.
+"""The state that all brokers of a cluster share: nodes, topics, leaders. No I/O.
 
-It is the controller and the metadata cache in one: a change is known to every broker at once.
+It is controller and metadata cache in one: every broker sees a change immediately.
 """
 
 import base64
@@ -51,18 +51,18 @@ class ClusterState:
     """Nodes, topics and counters of one cluster.
 
     Args:
-        nodes: Every broker, dead or alive.
-        clock: The time, and timers.
-        random: Where ids come from; the same seed gives the same ids.
-        default_partitions: Partitions of a topic that does not say (`num.partitions`).
-        auto_create_topics: Create a topic that metadata is asked for
+        nodes: Every broker, running or killed.
+        clock: The source of time and timers.
+        random: The source of ids; the same seed gives the same ids.
+        default_partitions: Partition count of a topic created without one (`num.partitions`).
+        auto_create_topics: Create unknown topics on Metadata requests
             (`auto.create.topics.enable`).
-        check_records: Decode every batch that is produced and refuse what is wrong in it.
-        journal: What remembers over a restart; by default nothing does.
-        storage: What keeps topics and records over a restart, and has the journal.
-        version: The Kafka release that it poses as; None for the newest.
-        features: Finalized levels that differ from those of a fresh cluster.
-        broker_configs: What the brokers are started with, by Kafka's names.
+        check_records: Decode every produced batch and reject invalid records.
+        journal: Stores state across restarts; by default nothing does.
+        storage: Stores topics and records across restarts, and contains the journal.
+        version: The Kafka release to emulate; None for the latest.
+        features: Finalized feature levels that differ from those of a new cluster.
+        broker_configs: Static broker configurations, by Kafka's names.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class ClusterState:
 
     @property
     def alive(self) -> list[Node]:
-        """The brokers that are up, by node id."""
+        """The running brokers, by node id."""
         return [node for node in self.nodes.values() if node.alive]
 
     @property
     def controller_id(self) -> int:
-        """The first broker that is up; -1 when none is."""
+        """The first running broker; -1 if there is none."""
         return next((node.node_id for node in self.alive), -1)
 
     @cached_property
@@ -183,7 +183,7 @@ class ClusterState:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic, its partitions' leaders going round the brokers from the first one on.
+        """Create a topic; its partitions' leaders rotate from the first broker on.
 
         Args:
             name: Its name.
@@ -191,10 +191,10 @@ class ClusterState:
             replication_factor: Replicas of each; -1 for the default, and with `assignments`.
             assignments: Partition -> node ids of its replicas, the leader first.
             configs: The topic's own configurations.
-            validate_only: Check only; what is returned is not part of the cluster.
+            validate_only: Only check; the returned topic is not part of the cluster.
 
         Raises:
-            BrokerResponseError: The error to answer with; nothing was created.
+            BrokerResponseError: The error for the client; nothing was created.
         """
         check_topic_name(name)
         if name in self.topics:
@@ -228,7 +228,7 @@ class ClusterState:
                 topic.configure(topic.configs)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; fetches that wait for it are answered."""
+        """Delete a topic and answer fetches that wait for it."""
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
         for partition in topic.partitions:
@@ -245,13 +245,13 @@ class ClusterState:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Let a topic grow to `total` partitions.
+        """Increase a topic's partition count to `total`.
 
         Args:
-            name: Of the topic.
-            total: How many it shall have.
-            replicas: Node ids for each new partition, the leader first; None: go on round.
-            validate_only: Check only.
+            name: The topic's name.
+            total: The new partition count.
+            replicas: Node ids for each new partition, the leader first; None for round-robin.
+            validate_only: Only check.
 
         Raises:
             InvalidPartitionsError, InvalidReplicationAssignmentError, PolicyViolationError
@@ -265,7 +265,7 @@ class ClusterState:
             self._keep(topic)
 
     def check_replicas(self, nodes: Sequence[int]) -> None:
-        """Refuse node ids that no partition may be given.
+        """Check the node ids of a partition's replicas.
 
         Raises:
             InvalidReplicationAssignmentError
@@ -286,7 +286,7 @@ class ClusterState:
         partition.watchers.notify()  # more replicas may be in sync now
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
-        """The topic of an id, or without one of a name.
+        """Return the topic with an id, or without an id the one with a name.
 
         Raises:
             UnknownTopicIdError, UnknownTopicOrPartitionError: There is none.
@@ -304,17 +304,17 @@ class ClusterState:
     def led_partition(
         self, node_id: int, topic: Topic, index: int, leader_epoch: int = ANY_EPOCH
     ) -> Partition:
-        """A partition, for a request to the broker that should lead it.
+        """Return a partition for a request to its leader.
 
         Args:
-            node_id: The broker that was asked.
-            topic: Its topic.
-            index: Its number.
-            leader_epoch: The epoch that the client knows (KIP-320); -1 for any.
+            node_id: The broker that received the request.
+            topic: The partition's topic.
+            index: The partition's number.
+            leader_epoch: The leader epoch that the client sent (KIP-320); -1 for any.
 
         Raises:
             UnknownTopicOrPartitionError: The topic has no such partition.
-            NotLeaderForPartitionError: Another broker leads it, or none does.
+            NotLeaderForPartitionError: This broker is not the leader.
             FencedLeaderEpochError, UnknownLeaderEpochError: The client's epoch is older, or newer.
         """
         partition = topic.partition(index)
@@ -325,7 +325,7 @@ class ClusterState:
         return partition
 
     def apply_retention(self) -> None:
-        """Delete what is older or more than its topic keeps, where the topic deletes at all."""
+        """Apply retention to all topics whose cleanup policy includes delete."""
         for topic in self.topics.values():
             if "delete" in topic.config("cleanup.policy").split(","):
                 for partition in topic.partitions:
@@ -335,8 +335,8 @@ class ClusterState:
         """Compact every partition of a topic, as a broker's log cleaner does.
 
         Raises:
-            UnknownTopicOrPartitionError: There is no such topic.
-            ValueError: Its `cleanup.policy` is another.
+            UnknownTopicOrPartitionError: The topic does not exist.
+            ValueError: Its `cleanup.policy` does not include compact.
         """
         topic = self.topic(name)
         if not topic.is_compacted:
@@ -347,7 +347,7 @@ class ClusterState:
     # Nodes
 
     def on_node_up(self, node_id: int) -> None:
-        """A broker listens (again)."""
+        """Register a broker that has started or restarted."""
         self.nodes[node_id].alive = self.nodes[node_id].registered = True
         alive = [node.node_id for node in self.alive]
         for partition in self._partitions_on(node_id):
@@ -357,7 +357,7 @@ class ClusterState:
             self.transactions.resume()
 
     def on_node_down(self, node_id: int) -> None:
-        """A broker was killed."""
+        """Handle a killed broker."""
         self.nodes[node_id].alive = False
         self.fetch_sessions[node_id].clear()
         for partition in self._partitions_on(node_id):
