@@ -1,8 +1,8 @@
-"""Which broker coordinates which group, transactional id or share group. No I/O.
+"""Maps groups, transactional ids and share groups to their coordinators. No I/O.
 
-As in Kafka, a key belongs to one of the 50 partitions of an internal topic, by its Java hash, and
-whoever leads that partition coordinates it. The topics themselves are not kept: what they would
-hold is the state of the cluster.
+As in Kafka, a key belongs by its Java hash to one of the 50 partitions of an internal topic, whose
+leader is the coordinator. The topics themselves do not exist: the cluster state replaces their
+records.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class CoordinatorType(IntEnum):
 
 
 def slot_of(key: str) -> int:
-    """The partition of the internal topic that a key belongs to (Java's `String.hashCode`)."""
+    """Return the internal topic's partition of a key (Java's `String.hashCode`)."""
     code = 0
     encoded = key.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(encoded), 2):
@@ -37,14 +37,14 @@ def slot_of(key: str) -> int:
 
 
 class Coordinators:
-    """Assigns keys to brokers: sticky while the broker lives, elsewhere after it died.
+    """Assigns keys to brokers; an assignment stays until the broker is killed.
 
     Args:
-        nodes: Every broker of the cluster, dead or alive, by node id.
+        nodes: Every broker of the cluster, running or killed, by node id.
 
     Attributes:
-        watchers: Told after every move; an answer that waits in the old coordinator must be
-            given up with NOT_COORDINATOR.
+        watchers: Notified after every move; an answer that waits in the old coordinator must
+            fail with NOT_COORDINATOR.
     """
 
     def __init__(self, nodes: Mapping[int, Node]) -> None:
@@ -53,7 +53,7 @@ class Coordinators:
         self.watchers = Watchers()
 
     def node_of(self, kind: CoordinatorType, key: str) -> Node:
-        """The broker that coordinates a key.
+        """Return the coordinator of a key.
 
         Raises:
             GroupCoordinatorNotAvailableError: No broker is up.
@@ -66,20 +66,20 @@ class Coordinators:
         return self._nodes[node_id]
 
     def check(self, node_id: int, kind: CoordinatorType, key: str) -> None:
-        """Refuse what was asked of a broker that does not coordinate the key.
+        """Check that a broker is the coordinator of a key.
 
         Raises:
-            NotCoordinatorForGroupError: Another broker does.
+            NotCoordinatorForGroupError: Another broker is the coordinator.
             GroupCoordinatorNotAvailableError: No broker is up.
         """
         if self.node_of(kind, key).node_id != node_id:
             raise NotCoordinatorForGroupError(f"broker {node_id} does not coordinate {key!r}")
 
     def move(self, kind: CoordinatorType, key: str, node_id: int) -> None:
-        """Let another broker coordinate a key, and those of its slot.
+        """Make another broker the coordinator of a key and its slot.
 
         Raises:
-            ValueError: There is no such broker, or it is not up.
+            ValueError: The broker does not exist or is not running.
         """
         node = self._nodes.get(node_id)
         if node is None or not node.alive:

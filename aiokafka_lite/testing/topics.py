@@ -1,7 +1,7 @@
-"""A topic and its partitions: who leads, in which epoch, who is in sync, and the log itself.
+"""A topic and its partitions: leader, leader epoch, ISR and log.
 
-Replicas are names only: there is one log a partition, and every broker that becomes its leader
-serves that. So nothing acknowledged is lost when a broker is killed.
+Replicas are only names: each partition has one log, which every leader of it serves. So killing a
+broker loses no acknowledged records.
 """
 
 import re
@@ -68,10 +68,10 @@ class Partition:
 
     Attributes:
         leader: Node id, or `NO_LEADER` while every replica is down.
-        leader_epoch: Grows by one at every change of leader, and never falls.
+        leader_epoch: Grows by one at every leader change and never decreases.
         replicas: Node ids, the preferred leader first.
-        isr: Those of the replicas that are in sync.
-        watchers: Told after every append and every change of leader.
+        isr: Node ids of the in-sync replicas.
+        watchers: Notified after every append and every leader change.
     """
 
     __slots__ = (
@@ -290,13 +290,13 @@ class Partition:
         transactions.aborted = left.aborted
 
     def truncate(self, to_offset: int) -> int:
-        """Lose the end of the log in an unclean leader election: a new epoch begins there.
+        """Truncate the log, as an unclean leader election does, and start a new leader epoch.
 
         Args:
-            to_offset: What is at or after it is gone, and the batch that it is in the midst of.
+            to_offset: Removes the batch that contains this offset, and everything after it.
 
         Returns:
-            Where the log ends now.
+            The new log end offset.
         """
         end = self.log.truncate(to_offset)
         self.restore_producers()
@@ -304,10 +304,10 @@ class Partition:
         return end
 
     def shrink_isr(self, nodes: Collection[int]) -> None:
-        """Let these nodes fall behind; acks=all is refused below `min.insync.replicas`.
+        """Remove nodes from the ISR; acks=all fails below `min.insync.replicas`.
 
         Raises:
-            ValueError: The leader is always in sync.
+            ValueError: The leader is among the nodes.
         """
         if self.leader in nodes:
             raise ValueError(f"{self.leader} leads {self}, so it cannot fall behind")
@@ -315,12 +315,12 @@ class Partition:
         self.watchers.notify()
 
     def expand_isr(self, nodes: Collection[int]) -> None:
-        """Let these nodes, as far as they are replicas, catch up."""
+        """Return nodes to the ISR if they are replicas."""
         self.isr = [node for node in self.replicas if node in self.isr or node in nodes]
         self.watchers.notify()
 
     def lead(self, leader: int) -> None:
-        """Make a node (or `NO_LEADER`) the leader of a new epoch."""
+        """Make a node (or `NO_LEADER`) the leader in a new epoch."""
         self.leader = leader
         self.leader_epoch += 1
         if leader != NO_LEADER:
@@ -348,16 +348,16 @@ class Partition:
 
 
 class Topic:
-    """A topic; deleted and created again it is another one, with another id.
+    """A topic. A topic created again after deletion is a new one, with another id.
 
     Args:
-        name: Checked before.
-        topic_id: No other topic's.
-        configs: Its own configurations, checked before.
-        check_records: Decode every batch that is appended and refuse what is wrong in it.
-        defaults: What its configurations are where it says nothing.
-        caps_min_insync_replicas: Whether a partition never needs more replicas in sync than it
-            has, as in Kafka since 3.7.
+        name: A valid name.
+        topic_id: A unique id.
+        configs: Its own configurations, already validated.
+        check_records: Decode every appended batch and reject invalid records.
+        defaults: The defaults of its configurations.
+        caps_min_insync_replicas: True if a partition never needs more in-sync replicas than it
+            has replicas, as in Kafka since 3.7.
     """
 
     __slots__ = (
