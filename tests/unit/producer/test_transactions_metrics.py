@@ -1,7 +1,11 @@
 """What a transactional producer tells about its transactions."""
 
+import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
@@ -12,7 +16,13 @@ NAMES = {
 }
 
 
-async def test_times_that_the_application_waited(make_producer: Callable[..., Any]) -> None:
+async def test_times_that_the_application_waited(
+    make_producer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, ticks = asyncio.get_running_loop(), itertools.count()
+    clock = loop.time
+    # A begin, and the abort of nothing, may take no time at all by a coarse clock.
+    monkeypatch.setattr(loop, "time", lambda: clock() + next(ticks) * 1e-8)
     async with FakeCluster(topics={"orders": 1}) as cluster:
         plain = make_producer(cluster)
         await plain.start()
