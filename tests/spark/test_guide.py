@@ -54,7 +54,7 @@ def test_the_notebook(spark: "SparkSession", servers: str, capsys: pytest.Captur
 
 
 def test_readmes_stream(spark: "SparkSession", servers: str):
-    (cell,) = cells("README.md", "In Spark, without a Kafka jar")
+    (cell,) = cells("README.md", "In Spark")
     book: dict[str, Any] = {"spark": spark}
     exec(cell.replace(SERVERS, servers), book)
     assert book["orders"].isStreaming
