@@ -38,7 +38,7 @@ cdef class Sent:
     cdef Ack ack
 
     def __init__(self, *_, **__):
-        raise TypeError("`send` makes it")
+        raise TypeError("`send` creates it")
 
     def __await__(self):
         return self
@@ -83,7 +83,7 @@ cdef class Stored:
     cdef Wait _wait
 
     def __init__(self, *_, **__):
-        raise TypeError("`send_and_wait` makes it")
+        raise TypeError("`send_and_wait` creates it")
 
     cdef Wait _waiting(self):
         if self._wait is None:
@@ -132,16 +132,16 @@ cdef class Sends:
     cdef readonly object _append
     cdef AppendCore _core  # None where another `append` stands before its own
     cdef object _home
-    cdef bint _home_tells  # asyncio's own loops tell in which thread they run
+    cdef bint _home_has_thread  # asyncio's own loops have an attribute `_thread_id`
 
     def __init__(self, AppendCore core not None, append=None):
         self._core = core if append is None else None
         self._append = core.append if append is None else append
         self._home = core.loop
-        self._home_tells = hasattr(core.loop, "_thread_id")
+        self._home_has_thread = hasattr(core.loop, "_thread_id")
 
     cdef inline bint _here(self) except -1:
-        if self._home_tells:  # one attribute in place of a call; it is None unless the loop runs
+        if self._home_has_thread:  # one attribute in place of a call; it is None unless the loop runs
             thread = self._home._thread_id
             return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
         return running_loop() is self._home

@@ -56,7 +56,7 @@ def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
     """
     if producer_id < 0 or epoch < 0:
         raise KafkaProtocolError(
-            f"The broker assigns an impossible producer id {producer_id} with epoch {epoch}"
+            f"The broker returned an invalid producer id: {producer_id}, epoch {epoch}"
         )
     return producer_id, epoch
 
@@ -134,7 +134,9 @@ class TransactionalIdentity(ProducerIdentity):
 
     def renew(self) -> None:
         """Raise, because only the coordinator can renew the id."""
-        raise IllegalStateError("a transactional producer keeps its id until it is given another")
+        raise IllegalStateError(
+            "only the transaction coordinator renews the id of a transactional producer"
+        )
 
 
 class Sequences:

@@ -34,10 +34,10 @@ def why_memory_is_short(obstacles: Iterable[Obstacle | None]) -> str:
             blocked += 1
             found[str(obstacle)] = None
     if not blocked:
-        return "records are sent faster than the brokers take them"
-    told = "; ".join(list(found)[:_MOST])
+        return "records are produced faster than the brokers accept them"
+    listed = "; ".join(list(found)[:_MOST])
     if len(found) > _MOST:
-        told += f"; and {len(found) - _MOST} more"
+        listed += f"; and {len(found) - _MOST} more"
     if blocked == partitions:
-        return f"nothing can be sent: {told}"
-    return f"{blocked} of {partitions} partitions that hold records cannot be sent to: {told}"
+        return f"nothing can be sent: {listed}"
+    return f"{blocked} of {partitions} partitions with waiting records cannot be sent to: {listed}"

@@ -86,7 +86,7 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
     return Verdict.RETRY if error.retriable else Verdict.FAIL
 
 
-_MAYBE: Final = "they MAY have been written: an attempt had no clear answer"
+_MAYBE: Final = "they MAY have been written: the outcome of an attempt is unknown"
 
 
 def explain(
@@ -102,7 +102,7 @@ def explain(
     text = str(error.args[0]) if error.args else ""
     if isinstance(error, MessageSizeTooLargeError):
         what = "record" if count == 1 else "batch"
-        text = f"the broker refuses a {what} of this size (message.max.bytes, max.message.bytes)"
+        text = f"the broker rejected a {what} of this size (message.max.bytes, max.message.bytes)"
     if may_be_stored:
         where += f"; {_MAYBE}"
     explained = type(error)(f"{text}: {where}" if text else where)
@@ -159,7 +159,7 @@ def left_behind(
         may_be_stored: True if an attempt has no clear answer.
     """
     text = f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} "
-    text += "are not sent any more: " if may_be_stored else "were not sent: "
+    text += "will not be sent again: " if may_be_stored else "were not sent: "
     text += (
         "their transaction was aborted first"
         if error is None
@@ -167,7 +167,7 @@ def left_behind(
     )
     if may_be_stored:
         text += f"; {_MAYBE}"
-    told = TransactionAbortedError(text) if error is None else type(error)(text)
-    told.ambiguous = may_be_stored
-    told.__cause__ = error
-    return told
+    left = TransactionAbortedError(text) if error is None else type(error)(text)
+    left.ambiguous = may_be_stored
+    left.__cause__ = error
+    return left

@@ -186,9 +186,9 @@ class AIOKafkaProducer(Records, TransactionCalls):
         _arguments.check_api_version(api_version)
         self._loop = _arguments.running_loop(AIOKafkaProducer.__name__) if loop is None else loop
         if loop is not None:
-            _deprecated("The `loop` argument is deprecated: make the producer inside its loop")
+            _deprecated("The `loop` argument is deprecated: create the producer in its event loop")
         if api_version is not None:
-            _deprecated("The `api_version` argument is deprecated: brokers are asked")
+            _deprecated("The `api_version` argument is deprecated: brokers report their versions")
         timeout = milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
         if acks is None:
             acks = "all"
@@ -307,9 +307,9 @@ class AIOKafkaProducer(Records, TransactionCalls):
         if self._closed:
             raise ProducerClosed("a producer that was stopped cannot be started again")
         if self._cluster.closed:
-            raise IllegalStateError("this producer has failed: make a new one")
+            raise IllegalStateError("this producer has failed: create a new one")
         if self._starting:
-            raise IllegalStateError("the producer is started already")
+            raise IllegalStateError("the producer is already started")
         self._starting, self._entered_in_vain = True, False
         wait = self._bootstrap_timeout
         try:

@@ -22,12 +22,17 @@ class Interceptors:
     Args:
         chain: The application's interceptors, in the order of their calls.
         append: Takes the record at the end of the chain.
+        name: The producer's name, for log lines.
     """
 
     def __init__(
-        self, chain: Sequence[ProducerInterceptor], append: Callable[..., Ack | Blocked]
+        self,
+        chain: Sequence[ProducerInterceptor],
+        append: Callable[..., Ack | Blocked],
+        name: str,
     ) -> None:
         self._chain = tuple(chain)
+        self._name = name
         self._append = append
         self._on_done = _OnDone(self)
 
@@ -49,11 +54,16 @@ class Interceptors:
                     raise TypeError(f"on_send() should return a ProducerRecord, not {changed!r}")
                 record = changed
             except Exception:
-                log.exception("on_send() of %r failed; the record is sent unchanged", interceptor)
+                log.exception(
+                    "%s: on_send() of %r failed; its record to topic %r is sent unchanged",
+                    self._name,
+                    interceptor,
+                    record.topic,
+                )
         try:
             result = self._append(*record)
         except BaseException as error:
-            self.tell(None, error)
+            self.report(None, error)
             raise
         if isinstance(result, Ack):
             self.follow(result)
@@ -63,13 +73,13 @@ class Interceptors:
         """Report the outcome of a batched record to the chain, once it is known."""
         ack.add_done_callback(self._on_done)
 
-    def tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+    def report(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         """Report a record's outcome to the chain."""
         for interceptor in self._chain:
             try:
                 interceptor.on_acknowledgement(metadata, error)
             except Exception:
-                log.exception("on_acknowledgement() of %r failed", interceptor)
+                log.exception("%s: on_acknowledgement() of %r failed", self._name, interceptor)
 
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""
@@ -77,7 +87,7 @@ class Interceptors:
             try:
                 interceptor.close()
             except Exception:
-                log.exception("close() of %r failed", interceptor)
+                log.exception("%s: close() of %r failed", self._name, interceptor)
 
 
 class _OnDone:
@@ -93,4 +103,4 @@ class _OnDone:
         if ack.cancelled():
             return  # the application stopped waiting; the outcome is unknown
         error = ack.exception()
-        self._interceptors.tell(ack.result() if error is None else None, error)
+        self._interceptors.report(ack.result() if error is None else None, error)

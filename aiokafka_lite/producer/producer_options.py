@@ -103,7 +103,7 @@ class ProducerOptions:
                 raise KafkaConfigurationError("`transactional_id` should not be empty")
             if enable_idempotence is False:
                 raise KafkaConfigurationError(
-                    "`transactional_id` needs idempotence, and enable_idempotence=False"
+                    "`transactional_id` requires idempotence, but enable_idempotence=False"
                 )
             enable_idempotence = True
         in_flight = size(

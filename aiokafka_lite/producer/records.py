@@ -32,10 +32,10 @@ __all__ = ["Records"]
 _T = TypeVar("_T")
 
 _REMEDY: Final = (
-    "call send_threadsafe() from there, or make a producer in the event loop that uses it"
+    "call send_threadsafe() from there, or create a producer in the event loop that uses it"
 )
 
-_BREATH: Final = 1000
+_YIELD_EVERY: Final = 1000
 """Records after which `send_many` yields to the event loop: well under a millisecond."""
 
 
@@ -50,6 +50,7 @@ class Records(Sends):
     _closed: bool | None
     _forked: IllegalStateError | None = None  # in a forked child: raised by every call
     _cluster: Cluster
+    _name: str
     _loop: asyncio.AbstractEventLoop
     _options: ProducerOptions
 
@@ -58,7 +59,7 @@ class Records(Sends):
         self._accumulator = accumulator = sender.accumulator
         self._interceptors: Interceptors | None = None
         if interceptors:
-            self._interceptors = Interceptors(interceptors, accumulator.append)
+            self._interceptors = Interceptors(interceptors, accumulator.append, self._name)
             super().__init__(accumulator, self._interceptors.append)
         else:
             super().__init__(accumulator)
@@ -93,7 +94,7 @@ class Records(Sends):
             return self._send_blocked_now(result)
         except Exception as error:
             if self._interceptors is not None:
-                self._interceptors.tell(None, error)
+                self._interceptors.report(None, error)
             raise
 
     def _send_blocked_now(self, result: Blocked) -> Ack:
@@ -112,12 +113,14 @@ class Records(Sends):
         if result.queue is not None:
             accumulator.hurry()
             raise BufferExhaustedError(
-                f"no memory is free for a record to topic {topic!r} (buffer_memory): "
+                f"no buffer_memory is free for a record to topic {topic!r}: "
                 f"{self._sender.why_memory_is_short()}"
             )
         self._cluster.add_topic(_arguments.topic_name(topic))
         self._cluster.request_update()
-        raise KafkaTimeoutError(f"topic {topic!r}, or its partition, is not known yet")
+        raise KafkaTimeoutError(
+            f"topic {topic!r} or its partition is not in the metadata yet: try again"
+        )
 
     async def send_many(
         self,
@@ -153,16 +156,16 @@ class Records(Sends):
         acks: list[Ack] = []
         append = self._append
         pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
-        breath = _BREATH
+        budget = _YIELD_EVERY
         try:
             for value, key in pairs:
                 result = append(topic, value, key, partition, timestamp_ms, headers)
                 if not isinstance(result, Ack):
                     result = await self._send_blocked(result)
                 acks.append(result)
-                breath -= 1
-                if not breath:
-                    breath = _BREATH
+                budget -= 1
+                if not budget:
+                    budget = _YIELD_EVERY
                     await asyncio.sleep(0)
         except BaseException as error:
             error.sent = acks  # type: ignore[attr-defined]  # documented above
@@ -301,7 +304,7 @@ class Records(Sends):
         try:
             ack = await self._until_appended(blocked)
         except BaseException as error:
-            interceptors.tell(None, error)
+            interceptors.report(None, error)
             raise
         interceptors.follow(ack)
         return ack
@@ -363,7 +366,8 @@ class Records(Sends):
             partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
             if partition not in partitions:
                 raise IllegalArgumentError(
-                    f"Unrecognized partition {partition}: topic {topic!r} has {len(partitions)}"
+                    f"Unrecognized partition {partition}: topic {topic!r} has "
+                    f"{len(partitions)} partition(s)"
                 )
         known = self._cluster.metadata.topics.get(topic)
         self._accumulator.adopt(topic, partitions, None if known is None else known.topic_id)

@@ -34,7 +34,7 @@ from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["HandOver"]
 
-LONGEST_LINE: Final = 10_000  # records
+MAX_QUEUED: Final = 10_000  # records
 
 WATCH_FOR: Final = 86_400.0
 """Seconds after which the timer that reports the loop's closing is created again."""
@@ -68,7 +68,7 @@ class HandOver:
         self._append = append
         self._wait = WeakMethod(wait)
         self._max_block = max_block
-        self._line: deque[_Handed | asyncio.Future[None]] = deque()  # records; marks of `drain`
+        self._queue: deque[_Handed | asyncio.Future[None]] = deque()  # records; marks of `drain`
         self._room = threading.Condition()
         self._woken = False  # the loop was woken and has not checked yet
         self._refusal: KafkaError | None = None  # fails every record put from now on
@@ -91,11 +91,11 @@ class HandOver:
         """
         outcome: Outcome = Future()
         with self._room:
-            if len(self._line) >= LONGEST_LINE and self._refusal is None:
+            if len(self._queue) >= MAX_QUEUED and self._refusal is None:
                 self._wait_for_room()
             refusal = self._refusal
             if refusal is None and not self._loop.is_closed():
-                self._line.append(_Handed(fields, outcome))
+                self._queue.append(_Handed(fields, outcome))
                 if self._woken or self._wake():
                     return outcome
         if refusal is None or self._loop.is_closed():
@@ -106,13 +106,16 @@ class HandOver:
 
     def _wait_for_room(self) -> None:
         if _running_loop() is self._loop:
-            raise BufferExhaustedError("too many records wait to be handed over to this very loop")
+            raise BufferExhaustedError(
+                f"{MAX_QUEUED} records of send_threadsafe() are queued, and the producer's own "
+                "event loop cannot wait for room: use send() in it"
+            )
         if not self._room.wait_for(
-            lambda: len(self._line) < LONGEST_LINE or self._refusal is not None, self._max_block
+            lambda: len(self._queue) < MAX_QUEUED or self._refusal is not None, self._max_block
         ):
             raise KafkaTimeoutError(
-                f"{LONGEST_LINE} records waited to be handed over for {self._max_block:g} s"
-                " (max_block_ms)"
+                f"the queue of send_threadsafe() had no room for {self._max_block:g} s "
+                f"(max_block_ms): {MAX_QUEUED} records wait for the producer's event loop"
             )
 
     def _wake(self) -> bool:
@@ -161,7 +164,7 @@ class HandOver:
         if self._task is not None:
             mark = self._loop.create_future()
             with self._room:
-                self._line.append(mark)
+                self._queue.append(mark)
             await mark
 
     async def close(self, deadline: float) -> None:
@@ -180,7 +183,7 @@ class HandOver:
             async with asyncio.timeout_at(deadline):
                 await self.drain()
         except TimeoutError:
-            self._fail_line(stopped)
+            self._fail_queue(stopped)
 
     def end(self, error: KafkaError) -> None:
         """Refuse new records and fail all that have no outcome. Idempotent.
@@ -194,12 +197,12 @@ class HandOver:
             self._ended = True
             if self._refusal is None:
                 self._refusal = error
-        self._fail_line(error)
+        self._fail_queue(error)
         taken = list(self._taken.items())
         self._taken.clear()
         for outcome, ack in taken:
             if ack.done():
-                _tell(outcome, ack)
+                _settle(outcome, ack)
             else:
                 unknown = ProducerClosed(f"{error}; the record may have been stored")
                 unknown.ambiguous = True
@@ -229,7 +232,7 @@ class HandOver:
     def _on_waited(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if task is not self._task:
-            return  # `_fail_line` has failed its record
+            return  # `_fail_queue` has failed its record
         first, self._first, self._task = self._first, None, None
         if first is None:
             self.serve()
@@ -241,16 +244,16 @@ class HandOver:
                 " cancelled with the tasks of its event loop"
             )
             _fail(first.outcome, cancelled)
-            self._fail_line(cancelled)
+            self._fail_queue(cancelled)
         else:
             _fail(first.outcome, error or asyncio.CancelledError())
             self.serve()
 
-    def _fail_line(self, error: KafkaError) -> None:
+    def _fail_queue(self, error: KafkaError) -> None:
         """Fail all queued records, and the first one, which waits outside of the queue."""
         with self._room:
-            failed = list(self._line)
-            self._line.clear()
+            failed = list(self._queue)
+            self._queue.clear()
             first, task, self._first, self._task = self._first, self._task, None, None
             self._room.notify_all()
         if first is not None:
@@ -267,9 +270,9 @@ class HandOver:
     def _next(self) -> "_Handed | asyncio.Future[None] | None":
         """Return the first queued record whose future was not cancelled, or None."""
         with self._room:
-            while self._line:
-                first = self._line.popleft()
-                if len(self._line) == LONGEST_LINE - 1:
+            while self._queue:
+                first = self._queue.popleft()
+                if len(self._queue) == MAX_QUEUED - 1:
                     self._room.notify_all()
                 if not isinstance(first, _Handed) or first.outcome.set_running_or_notify_cancel():
                     return first
@@ -295,7 +298,7 @@ class HandOver:
 
     def _follow(self, ack: Ack, outcome: Outcome) -> None:
         if ack.done():
-            _tell(outcome, ack)
+            _settle(outcome, ack)
             return
         self._taken[outcome] = ack
         # The callback refers only to the dict: a queue that has ended is part of no cycle.
@@ -306,32 +309,32 @@ class _Alarm:
     """A callback of the loop that reports when the loop drops it.
 
     Args:
-        line: The queue to serve.
+        queue: The queue to serve.
         watch: True if its only purpose is to be dropped.
     """
 
-    __slots__ = ("_line", "_watch")
+    __slots__ = ("_queue", "_watch")
 
-    def __init__(self, line: HandOver, watch: bool = False) -> None:
-        self._line = line
+    def __init__(self, queue: HandOver, watch: bool = False) -> None:
+        self._queue = queue
         self._watch = watch
 
     def __call__(self) -> None:
         if self._watch:
-            self._line.on_watched()
+            self._queue.on_watched()
         else:
-            self._line.on_alarm()
+            self._queue.on_alarm()
 
     def __del__(self) -> None:
-        self._line.on_dropped()
+        self._queue.on_dropped()
 
 
 def _on_done(taken: dict[Outcome, Ack], outcome: Outcome, ack: Ack) -> None:
     if taken.pop(outcome, None) is not None:
-        _tell(outcome, ack)
+        _settle(outcome, ack)
 
 
-def _tell(outcome: Outcome, ack: Ack) -> None:
+def _settle(outcome: Outcome, ack: Ack) -> None:
     error = ack.exception()
     if error is not None:
         _fail(outcome, error)

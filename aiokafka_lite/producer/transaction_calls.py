@@ -194,7 +194,7 @@ def _group(value: object) -> GroupMetadata:
         return value
     if not isinstance(value, str) or not value:
         raise IllegalArgumentError(
-            "`group_id` should be a group's name, or what a consumer's group_metadata() gives, "
+            "`group_id` should be a group's name or the result of a consumer's group_metadata(), "
             f"not {value!r}"
         )
     return GroupMetadata(wire_string("group_id", value), -1, "", None)

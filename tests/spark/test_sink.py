@@ -102,7 +102,7 @@ def test_an_empty_data_frame(spark: "SparkSession", kafka: RealKafka, topic: Top
                 "deliveryGuarantee": "exactly_once",
                 "kafka.enable.idempotence": "false",
             },
-            "transactional_id. needs idempotence",
+            "transactional_id. requires idempotence",
         ),
         ("value string", {"topic": "x", "delivery": "y"}, "delivery is no option of the"),
     ],

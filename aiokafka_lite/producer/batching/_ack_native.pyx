@@ -164,7 +164,7 @@ cdef class ProducerBatch:
         self, int64_t base_offset, int64_t log_append_time, int64_t log_start_offset, error=None
     ):
         if self.pieces is None:
-            raise RuntimeError("the batch goes in one piece")
+            raise RuntimeError("the batch was not split")
         cdef Py_ssize_t end = self._settled() + self.builder.count
         self.pieces.append(Piece(end, base_offset, log_append_time, log_start_offset, error))
         if not self.rest:
@@ -183,7 +183,7 @@ cdef class ProducerBatch:
 
     cdef _resolve(self, int state, list woken=None):
         if self.state != PENDING:
-            raise RuntimeError("a batch has one outcome")
+            raise RuntimeError("the batch already has an outcome")
         self.state = state
         self.builder = None
         self.rest = []
@@ -238,7 +238,7 @@ cdef class Ack:
     __doc__ = _TwinAck.__doc__
 
     def __init__(self, *_, **__):
-        raise TypeError("a batch makes the Ack of each of its records")
+        raise TypeError("a batch creates the Acks of its records")
 
     @property
     def _asyncio_future_blocking(self):
@@ -349,7 +349,7 @@ cdef class Ack:
 
     def __repr__(self):
         cdef ProducerBatch batch = self._batch
-        state = ("pending", "acked", "sent", "failed", "sent in pieces")[batch.state]
+        state = ("pending", "acked", "sent", "failed", "split")[batch.state]
         topic, partition = batch.topic_partition
         where = f"{topic}-{partition} record {self._index} of its batch"
         return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
@@ -362,7 +362,7 @@ cdef class Wait:
     __doc__ = _TwinWait.__doc__
 
     def __init__(self, *_, **__):
-        raise TypeError("an Ack makes a Wait for each await and each callback")
+        raise TypeError("an Ack creates a Wait for each await and each callback")
 
     def __iter__(self):
         return self
@@ -434,7 +434,7 @@ cdef class Wait:
     def add_done_callback(self, fn, *, context=None):
         cdef Ack ack = self.ack
         if self._enlisted:
-            raise RuntimeError("a Wait takes one callback")
+            raise RuntimeError("a Wait accepts only one callback")
         self.callback = fn
         self.context = copy_context() if context is None else context
         if self._cancelled or ack._cancelled or ack._batch.state != PENDING:

@@ -211,7 +211,7 @@ class ProducerBatch:
     ) -> bool:
         """Record the current piece's outcome; return True if there is another piece to send."""
         if self.pieces is None:
-            raise RuntimeError("the batch goes in one piece")
+            raise RuntimeError("the batch was not split")
         end = self._settled + self.count
         self.pieces.append(Piece(end, base_offset, log_append_time, log_start_offset, error))
         if not self.rest:
@@ -233,7 +233,7 @@ class ProducerBatch:
 
     def _resolve(self, state: int, woken: "list[ProducerBatch] | None" = None) -> None:
         if self.state != PENDING:
-            raise RuntimeError("a batch has one outcome")
+            raise RuntimeError("the batch already has an outcome")
         self.state = state
         self.builder = self.buffer = self.payload = None
         self.rest = []
@@ -384,7 +384,7 @@ class Ack(_Future):
 
     def __repr__(self) -> str:
         batch = self._batch
-        state = ("pending", "acked", "sent", "failed", "sent in pieces")[batch.state]
+        state = ("pending", "acked", "sent", "failed", "split")[batch.state]
         topic, partition = batch.topic_partition
         where = f"{topic}-{partition} record {self._index} of its batch"
         return f"<Ack {'cancelled' if self._cancelled else state} {where}>"
@@ -472,7 +472,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
         self, fn: Callable[[Any], object], *, context: contextvars.Context | None = None
     ) -> None:
         if self._enlisted:
-            raise RuntimeError("a Wait takes one callback")
+            raise RuntimeError("a Wait accepts only one callback")
         self.callback = fn
         self.context = contextvars.copy_context() if context is None else context
         if self.done():
@@ -508,7 +508,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
 def fresh(error: BaseException | None) -> BaseException:
     """Copy an error to raise it: one exception for all records would collect their tracebacks."""
     if error is None:
-        raise RuntimeError("a failed batch has an error")
+        raise RuntimeError("a failed batch has no error")
     duplicate = copy.copy(error)
     duplicate.__cause__ = error.__cause__
     return duplicate
@@ -521,7 +521,7 @@ def piece_of(batch: Any, index: int) -> tuple[int, Piece]:
         if index < piece.end:
             return start, piece
         start = piece.end
-    raise RuntimeError("a batch in pieces has an outcome for each record")
+    raise RuntimeError(f"record {index} of its batch is in none of the pieces")
 
 
 def outcome_in_pieces(batch: Any, index: int, timestamp: int) -> RecordMetadata:

@@ -139,7 +139,9 @@ class Accumulator(BatchCore):
         if self.refusal is not None:
             raise copy.copy(self.refusal)
         if transaction is not None and transaction != self.transaction:
-            raise IllegalOperation("Can't send: the transaction that this was for has ended")
+            raise IllegalOperation(
+                "Can't send: the transaction that this record was sent in has ended"
+            )
 
     def add_batch(
         self,

@@ -154,7 +154,7 @@ class MemoryPool:
     def _refusal(self, size: int) -> BaseException:
         if self._closed is not None:
             return copy.copy(self._closed)
-        return ValueError(f"{size} bytes will never fit in buffer_memory of {self.total} bytes")
+        return ValueError(f"{size} bytes are more than all of buffer_memory ({self.total} bytes)")
 
     def _free_up(self, size: int) -> None:
         """Drop pooled buffers until `size` bytes are in no buffer, or no pooled one is left."""
@@ -225,7 +225,7 @@ class MemoryPool:
 
     def _too_late(self, size: int) -> KafkaTimeoutError:
         error = KafkaTimeoutError(
-            f"no {size} bytes of the producer's buffer_memory ({self.total}) came free in time: "
+            f"no {size} bytes of buffer_memory ({self.total} bytes) were released in time: "
             f"{self._why_short()}"
         )
         error.ambiguous = False  # a record that waits for memory is in no batch

@@ -95,6 +95,7 @@ class Outbox:
         cluster: Provides the broker's connections.
         accumulator: Provides the batches.
         options: The producer's options.
+        name: The producer's name, for log lines.
         returns: Receives the batches' outcomes.
         metrics: The producer's metrics.
     """
@@ -105,6 +106,7 @@ class Outbox:
         cluster: Cluster,
         accumulator: Accumulator,
         options: ProducerOptions,
+        name: str,
         returns: Returns,
         metrics: ProducerMetrics,
     ) -> None:
@@ -115,6 +117,7 @@ class Outbox:
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
+        self._name = name
         self._returns = returns
         self._metrics = metrics
         self.loop = accumulator.loop
@@ -247,7 +250,12 @@ class Outbox:
                 connection.close()
                 await connection.wait_closed()
         except KafkaError as error:
-            log.debug("broker %d is gone before all was written: %s", self.node_id, error)
+            log.debug(
+                "%s: broker %d disconnected before all requests were written: %s",
+                self._name,
+                self.node_id,
+                error,
+            )
 
     def _send_ready(self, connection: Connection) -> None:
         """Send all that may be sent now."""
@@ -319,7 +327,9 @@ class Outbox:
         """A request failed and will not be answered."""
         self.in_flight -= 1
         if not isinstance(error, KafkaError):
-            error = KafkaProtocolError(f"the response cannot be read: {error!r}")
+            error = KafkaProtocolError(
+                f"the Produce response of broker {self.node_id} cannot be decoded: {error!r}"
+            )
         self._fail(parts, error)
         self.wake()
 
@@ -356,7 +366,9 @@ class Outbox:
 
     def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         topic, partition = queue.topic_partition
-        missing = KafkaProtocolError(f"the response leaves out {topic}-{partition}")
+        missing = KafkaProtocolError(
+            f"the Produce response of broker {self.node_id} does not contain {topic}-{partition}"
+        )
         self._returns.on_error(queue, batch, missing)
 
     def _answered(

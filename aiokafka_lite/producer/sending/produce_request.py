@@ -63,9 +63,9 @@ class Requests:
     ) -> None:
         self._identity = identity
         self._transactional_id = options.transactional_id
-        self._told_id = NOBODY
+        self._encoded_id = NOBODY
         if self._transactional_id is not None:
-            self._told_id = compact(self._transactional_id)
+            self._encoded_id = compact(self._transactional_id)
         self._node_id = node_id
         self._cluster = cluster
         self._compression = options.compression
@@ -110,7 +110,7 @@ class Requests:
     def _no_zstd(self, version: int) -> str:
         return (
             f"compression_type='zstd' needs Produce v{_ZSTD_FROM} (Kafka 2.1); broker "
-            f"{self._node_id} speaks v{version}"
+            f"{self._node_id} supports only v{version}"
         )
 
     def make(self, version: int, parts: Sequence[Part]) -> tuple[int, BatchesRequest]:
@@ -131,7 +131,7 @@ class Requests:
                     break
             else:
                 request = BatchesRequest(
-                    self._acks, self._timeout_ms, parts, ids, self._topics, self._told_id
+                    self._acks, self._timeout_ms, parts, ids, self._topics, self._encoded_id
                 )
                 return version, request
         for queue, _ in parts:
@@ -140,7 +140,7 @@ class Requests:
                 self._names[topic] = compact(topic)
         version = min(version, TOPIC_IDS_FROM - 1)
         request = BatchesRequest(
-            self._acks, self._timeout_ms, parts, self._names, None, self._told_id
+            self._acks, self._timeout_ms, parts, self._names, None, self._encoded_id
         )
         return version, request
 

@@ -32,8 +32,8 @@ __all__ = ["IdSource"]
 
 log = logging.getLogger(__name__)
 
-_NEVER_ENDING_TXN: Final = 2**31 - 1  # the transaction timeout that InitProducerId has no use for
-_NOT_TO_BE_HAD: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
+_UNUSED_TIMEOUT_MS: Final = 2**31 - 1  # brokers ignore it without a transactional id
+_UNAVAILABLE: Final = (ClusterAuthorizationFailedError, UnsupportedVersionError)
 
 
 class IdSource:
@@ -89,7 +89,7 @@ class IdSource:
 
     async def _ask(self) -> None:
         request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=_NEVER_ENDING_TXN
+            transactional_id=None, transaction_timeout_ms=_UNUSED_TIMEOUT_MS
         )
         deadline = asyncio.get_running_loop().time() + self._options.request_timeout
         try:
@@ -105,12 +105,12 @@ class IdSource:
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing will be sent
         except KafkaError as error:
-            if self._options.idempotence_required or not isinstance(error, _NOT_TO_BE_HAD):
+            if self._options.idempotence_required or not isinstance(error, _UNAVAILABLE):
                 self._on_refused(error)
             else:
                 expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
                 level = logging.INFO if expected else logging.WARNING
-                log.log(level, "%s goes on without idempotence: %s", self._name, error)
+                log.log(level, "%s continues without idempotence: %s", self._name, error)
             self._identity.on_unavailable()
         else:
             self.last_error = None

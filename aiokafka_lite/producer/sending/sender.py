@@ -193,7 +193,7 @@ class Sender:
                 if not batch.done:
                     self._fail(queue, batch, closed)
         if self._unlogged:
-            self._tell_lost(closed)
+            self._log_lost(closed)
         if not self._loop.is_closed():
             for task in self._running:
                 task.cancel()
@@ -243,7 +243,15 @@ class Sender:
             queue.outbox = outbox
 
     def _open_outbox(self, node_id: int) -> Outbox:
-        outbox = Outbox(node_id, self._cluster, self.accumulator, self._options, self, self.metrics)
+        outbox = Outbox(
+            node_id,
+            self._cluster,
+            self.accumulator,
+            self._options,
+            self._name,
+            self,
+            self.metrics,
+        )
         self._outboxes[node_id] = outbox
         self._running.append(self._tasks.spawn(outbox.run(), f"send to broker {node_id}"))
         return outbox
@@ -316,8 +324,8 @@ class Sender:
         hint = answer.current_leader
         if hint.leader_id >= 0:
             topic, partition = queue.topic_partition
-            told = LeaderHint(topic, partition, hint.leader_id, hint.leader_epoch, leader)
-            self._cluster.apply_leader_hints([told])
+            moved = LeaderHint(topic, partition, hint.leader_id, hint.leader_epoch, leader)
+            self._cluster.apply_leader_hints([moved])
         self.on_error(queue, batch, error)
 
     def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
@@ -358,7 +366,7 @@ class Sender:
             self.accumulator.acknowledge(queue, batch, -1, -1, -1)
             return
         if what is Verdict.SPLIT:
-            log.debug("%s sends to %s in pieces: %s", self._name, queue.topic_partition, error)
+            log.debug("%s splits a batch to %s-%d: %s", self._name, *queue.topic_partition, error)
             self.metrics.on_split(self._loop.time())
             self.accumulator.split(queue, batch)
             return
@@ -375,7 +383,7 @@ class Sender:
             queue.sequences.broken = True
             self._identity.renew()
         self._ids.want()
-        log.debug("%s sends again to %s: %s", self._name, queue.topic_partition, error)
+        log.debug("%s retries a batch to %s-%d: %s", self._name, *queue.topic_partition, error)
         batch.last_error = error
         self.accumulator.put_back(queue, batch)
         pause = self._pause(error, failures)
@@ -421,7 +429,7 @@ class Sender:
 
     def on_mistake(self, outbox: Outbox, error: BaseException) -> None:
         """An outbox failed because of a bug."""
-        self._on_task_error(f"send to broker {outbox.node_id}", error)
+        self._on_task_error(f"{self._name}: send to broker {outbox.node_id}", error)
 
     def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         """Fail a batch that will not be sent again.
@@ -449,9 +457,9 @@ class Sender:
             return
         self._unlogged += 1
         if self._loop.time() >= self._next_log and not self.closed:
-            self._tell_lost(error)
+            self._log_lost(error)
 
-    def _tell_lost(self, error: BaseException) -> None:
+    def _log_lost(self, error: BaseException) -> None:
         log.error(
             "%s lost %d batch(es) whose acks were not awaited; last error: %s",
             self._name,
@@ -495,7 +503,7 @@ class Sender:
         try:
             self._fail_overdue()
         except Exception as error:  # a bug: no batch would time out any more
-            self._on_task_error("the delivery timeout", error)
+            self._on_task_error(f"{self._name}: the delivery timeout", error)
         if self.closed:
             return
         if self.accumulator.active:
@@ -542,7 +550,7 @@ class Sender:
         if outbox.throttled:
             return Obstacle(f"broker {outbox.node_id} throttles this client: its quota is exceeded")
         if not self._identity.settled:
-            return Obstacle("the cluster has given no producer id yet", self._ids.last_error)
+            return Obstacle("the cluster has not assigned a producer id yet", self._ids.last_error)
         return None
 
     def why_memory_is_short(self) -> str:

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _S = TransactionState
 
-_IN_A_MOMENT: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
+_SHORT_LIVED: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
 """Errors that brokers return while the previous transaction is still being ended: the first or the
 second, by the version of the request. Batches behind a batch refused this way get the third."""
 
@@ -200,15 +200,15 @@ class TransactionalSender(Sender):
         if state is _S.IN_TRANSACTION:
             self.accumulator.transaction += 1
         if error is not None:
-            self._let_go(error, everything=state is _S.FATAL_ERROR)
+            self._fail_unsent(error, everything=state is _S.FATAL_ERROR)
         elif state is _S.ABORTING:
-            self._let_go(None)
+            self._fail_unsent(None)
         elif state is _S.COMMITTING:
             self.hurry()
         elif state is _S.READY:
-            self._begin_anew()
+            self._on_ended()
 
-    def _let_go(self, error: KafkaError | None, *, everything: bool = False) -> None:
+    def _fail_unsent(self, error: KafkaError | None, *, everything: bool = False) -> None:
         """Fail the waiting batches that were never numbered, and so never sent.
 
         The log does not report them, because the transaction's calls raise the error. Each batch's
@@ -219,15 +219,15 @@ class TransactionalSender(Sender):
             for batch in list(queue.waiting):
                 if everything or batch.producer is None:
                     self.metrics.on_failed(batch.remaining, now)
-                    told = left_behind(
+                    left = left_behind(
                         error,
                         queue.topic_partition,
                         batch.remaining,
                         may_be_stored=batch.may_be_stored,
                     )
-                    self.accumulator.fail(queue, batch, told)
+                    self.accumulator.fail(queue, batch, left)
 
-    def _begin_anew(self) -> None:
+    def _on_ended(self) -> None:
         """A transaction has ended and none of its batches is left."""
         if self._stamp != self._stamped_by.stamp:
             self._stamp = self._stamped_by.stamp
@@ -251,7 +251,7 @@ class TransactionalSender(Sender):
             what, error = Verdict.FAIL, machine.error
         if isinstance(error, InvalidProducerEpoch) and what is Verdict.FAIL:
             fenced = ProducerFenced(
-                "another producer has taken the transactional id, or the transaction timed out"
+                "another producer took over the transactional id, or the transaction timed out"
             )
             fenced.__cause__ = error
             super()._fail(queue, batch, fenced)
@@ -261,7 +261,7 @@ class TransactionalSender(Sender):
 
     def _pause(self, error: KafkaError, failures: int) -> float:
         pause = super()._pause(error, failures)
-        if self._stamped_by.implicit and isinstance(error, _IN_A_MOMENT):
+        if self._stamped_by.implicit and isinstance(error, _SHORT_LIVED):
             pause = min(pause, soon(failures))
         return pause
 
@@ -272,7 +272,7 @@ class TransactionalSender(Sender):
         super()._fail(queue, batch, error)
         if not self.closed:
             if not isinstance(error, KafkaError):
-                told = KafkaError(f"a batch could not be made: {error!r}")
-                told.__cause__ = error
-                error = told
+                wrapped = KafkaError(f"a batch could not be serialized: {error!r}")
+                wrapped.__cause__ = error
+                error = wrapped
             self.transactions.on_batch_failed(error, numbered=numbered)

@@ -120,7 +120,7 @@ def test_a_renewed_id_makes_every_partition_begin_anew() -> None:
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-(2**63), -(2**15))])
 def test_a_negative_id_or_epoch_is_refused(producer_id: int, epoch: int) -> None:
-    with pytest.raises(KafkaProtocolError, match="impossible producer id"):
+    with pytest.raises(KafkaProtocolError, match="invalid producer id"):
         checked_stamp(producer_id, epoch)
     assert checked_stamp(0, 0) == (0, 0)
 

@@ -79,7 +79,7 @@ async def test_a_delivery_timeout_says_that_there_is_no_producer_id(make_produce
         cluster.control(ApiKey.INIT_PRODUCER_ID, drop=True, times=None)
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
         await producer.start()
-        with pytest.raises(DeliveryTimeoutError, match="given no producer id yet: Kafka"):
+        with pytest.raises(DeliveryTimeoutError, match="not assigned a producer id yet: Kafka"):
             await producer.send_and_wait("orders", b"v")
 
 
@@ -115,18 +115,18 @@ async def test_a_full_buffer_while_brokers_are_slow_says_so(make_producer: Make)
         await producer.send_and_wait("orders", b"v")
         cluster.control(ApiKey.PRODUCE, delay=1.0)
         ack = await producer.send("orders", bytes(900))
-        with pytest.raises(KafkaTimeoutError, match="faster than the brokers take them"):
+        with pytest.raises(KafkaTimeoutError, match="faster than the brokers accept them"):
             await producer.send("orders", bytes(900))
         await ack
 
 
 def test_memory_is_short_for_the_obstacles_of_the_partitions_that_have_some() -> None:
     one = Obstacle("broker 1 cannot be reached", KafkaConnectionError("refused"))
-    assert why_memory_is_short([]) == "records are sent faster than the brokers take them"
-    assert why_memory_is_short([None]) == "records are sent faster than the brokers take them"
+    assert why_memory_is_short([]) == "records are produced faster than the brokers accept them"
+    assert why_memory_is_short([None]) == "records are produced faster than the brokers accept them"
     text = "broker 1 cannot be reached: KafkaConnectionError: refused"
     assert why_memory_is_short([one, one]) == f"nothing can be sent: {text}"
-    some = "1 of 2 partitions that hold records cannot be sent to: "
+    some = "1 of 2 partitions with waiting records cannot be sent to: "
     assert why_memory_is_short([one, None]) == some + text
     many = [Obstacle(f"broker {n}") for n in range(5)]
     told = why_memory_is_short(many)

@@ -433,7 +433,7 @@ async def test_the_life_of_a_producer(make_producer: Make) -> None:
         with pytest.raises(IllegalStateError, match="not started"):
             await producer.send("orders", b"v")
         await producer.start()
-        with pytest.raises(IllegalStateError, match="started already"):
+        with pytest.raises(IllegalStateError, match="already started"):
             await producer.start()
         pending = await producer.send("orders", b"v")
         await producer.stop()

@@ -189,7 +189,7 @@ async def test_a_future_cancelled_in_time_is_not_sent(make_producer: Make, store
 async def test_the_line_is_bounded(
     make_producer: Make, room: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room["threadsafe"], "LONGEST_LINE", 3)
+    monkeypatch.setattr(room["threadsafe"], "MAX_QUEUED", 3)
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_block_ms=100)
         await producer.start()
@@ -295,7 +295,7 @@ async def test_a_commit_takes_along_what_was_handed_over_before(make_producer: M
 async def test_stop_releases_a_thread_that_waits_for_room(
     make_producer: Make, room: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room["threadsafe"], "LONGEST_LINE", 2)
+    monkeypatch.setattr(room["threadsafe"], "MAX_QUEUED", 2)
     async with FakeCluster(auto_create_topics=False) as cluster:
         producer = make_producer(cluster)
         await producer.start()

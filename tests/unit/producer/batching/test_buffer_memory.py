@@ -69,7 +69,7 @@ def test_pooled_buffers_make_room_for_another_size() -> None:
 
 
 def test_more_than_all_memory_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="never fit"):
+    with pytest.raises(ValueError, match="more than all of buffer_memory"):
         pool_of(BATCH).try_take(BATCH + 1)
 
 

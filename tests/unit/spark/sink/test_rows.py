@@ -166,7 +166,7 @@ async def test_a_refusal_by_the_broker_is_told(
     )
     sender = rows.RowSender(producer, layout)
     await sender.append(values(b"fits", bytes(5_000), b"fits"))
-    with pytest.raises(MessageSizeTooLargeError, match="the broker refuses a record"):
+    with pytest.raises(MessageSizeTooLargeError, match="the broker rejected a record"):
         await asyncio.wait_for(sender.finish(), 20)
 
 
