@@ -70,8 +70,8 @@ class BulkCalls(SubscriptionCalls):
             return Batches(core, core.buffer.take_batch, limit, self)
         if core.options.deserializes:
             raise KafkaConfigurationError(
-                "`columns` hold the bytes as they were read: a consumer with deserializers or "
-                "interceptors has none"
+                "`columns=True` returns undecoded bytes: it cannot be combined with deserializers "
+                "or interceptors"
             )
         return Batches(core, core.buffer.take_columns, limit, self)
 

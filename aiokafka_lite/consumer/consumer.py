@@ -210,13 +210,13 @@ class AIOKafkaConsumer(BulkCalls):
         if loop is None:
             loop = _arguments.running_loop(AIOKafkaConsumer.__name__)
         else:
-            _deprecated("The `loop` argument is deprecated: make the consumer inside its loop")
+            _deprecated("The `loop` argument is deprecated: create the consumer in its event loop")
         if api_version is not None:
-            _deprecated("The `api_version` argument is deprecated: brokers are asked")
+            _deprecated("The `api_version` argument is deprecated: the client negotiates versions")
         for topic in topics:
             if not isinstance(topic, str):
                 raise TypeError(
-                    "AIOKafkaConsumer takes each topic as an argument of its own, "
+                    "AIOKafkaConsumer takes each topic as a separate argument, "
                     f'AIOKafkaConsumer("a", "b") or AIOKafkaConsumer(*topics), not {topic!r}'
                 )
         consumer_options = arguments.consumer_options(
@@ -241,6 +241,8 @@ class AIOKafkaConsumer(BulkCalls):
             interceptors=interceptors,
             default_api_timeout_ms=default_api_timeout_ms,
             retry_backoff_max_ms=retry_backoff_max_ms,
+            client_id=client_id,
+            group_id=group_id,
         )
         group_options = arguments.group_options(
             consumer_options,
@@ -365,9 +367,9 @@ class AIOKafkaConsumer(BulkCalls):
         if self._closed:
             raise IllegalStateError("The consumer was stopped")
         if core.closed:
-            raise IllegalStateError("This consumer has failed: make a new one")
+            raise IllegalStateError("This consumer has failed: create a new one")
         if core.starting:
-            raise IllegalStateError("The consumer was started before")
+            raise IllegalStateError("The consumer was already started")
         self._entered_in_vain = False
         wait = self._bootstrap_timeout
         try:

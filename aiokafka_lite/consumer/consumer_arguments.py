@@ -61,8 +61,10 @@ def consumer_options(
     interceptors: object = (),
     default_api_timeout_ms: float | None = None,
     retry_backoff_max_ms: float = 1000,
+    client_id: str | None = None,
+    group_id: str | None = None,
 ) -> ConsumerOptions:
-    """Check the consumer's own options.
+    """Check the consumer's own options. `client_id` and `group_id` only name it in the log.
 
     Raises:
         TypeError, ValueError: An argument is invalid. The message names it, and is aiokafka's
@@ -74,6 +76,9 @@ def consumer_options(
     api_timeout = request_timeout
     if default_api_timeout_ms is not None:
         api_timeout = milliseconds("default_api_timeout_ms", default_api_timeout_ms, least=1)
+    log_name = client_id or "consumer"
+    if group_id is not None:
+        log_name = f"{log_name} (group {group_id})"
     return ConsumerOptions(
         key_deserializer=key_deserializer,
         value_deserializer=value_deserializer,
@@ -95,9 +100,10 @@ def consumer_options(
         buffer_memory=size("buffer_memory", buffer_memory, least=1, most=INT64),
         enable_auto_commit=flag("enable_auto_commit", enable_auto_commit),
         auto_commit_interval=milliseconds("auto_commit_interval_ms", auto_commit_interval_ms),
-        interceptors=checked_interceptors(interceptors),
+        interceptors=checked_interceptors(interceptors, log_name),
         api_timeout=api_timeout,
         retry_backoff_max=milliseconds("retry_backoff_max_ms", retry_backoff_max_ms),
+        log_name=log_name,
     )
 
 
@@ -147,7 +153,7 @@ def group_options(
             ("group_remote_assignor", group_remote_assignor),
         ):
             if value is not None:
-                raise KafkaConfigurationError(f"`{name}` is of no use without a `group_id`")
+                raise KafkaConfigurationError(f"`{name}` requires a `group_id`")
         return None
     if not wire_string("group_id", group_id):
         raise KafkaConfigurationError("`group_id` should be None or not empty")

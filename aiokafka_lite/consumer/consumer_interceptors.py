@@ -25,10 +25,12 @@ class Interceptors:
 
     Args:
         chain: The application's interceptors.
+        log_name: Names the consumer in the log.
     """
 
-    def __init__(self, chain: Sequence[ConsumerInterceptor]) -> None:
+    def __init__(self, chain: Sequence[ConsumerInterceptor], log_name: str = "consumer") -> None:
         self._chain = tuple(chain)
+        self._log_name = log_name
         self._closed = False
 
     def on_consume(self, records: list[Record]) -> list[Record]:
@@ -41,7 +43,9 @@ class Interceptors:
                 records = changed
             except Exception:
                 log.exception(
-                    "on_consume() of %r failed; the records are delivered unchanged", interceptor
+                    "%s: on_consume() of %r failed; the records are delivered unchanged",
+                    self._log_name,
+                    interceptor,
                 )
         return list(records)  # an interceptor may keep its list and change it later
 
@@ -51,7 +55,7 @@ class Interceptors:
             try:
                 interceptor.on_commit(dict(offsets))
             except Exception:
-                log.exception("on_commit() of %r failed", interceptor)
+                log.exception("%s: on_commit() of %r failed", self._log_name, interceptor)
 
     def close(self) -> None:
         """Close each interceptor. Idempotent."""
@@ -62,15 +66,19 @@ class Interceptors:
             try:
                 interceptor.close()
             except Exception:
-                log.exception("close() of %r failed", interceptor)
+                log.exception("%s: close() of %r failed", self._log_name, interceptor)
 
 
 def _are_records(changed: object) -> bool:
     return isinstance(changed, list) and all(isinstance(each, ConsumerRecord) for each in changed)
 
 
-def checked(interceptors: object) -> Interceptors | None:
+def checked(interceptors: object, log_name: str = "consumer") -> Interceptors | None:
     """Check the argument `interceptors`; None if it is empty.
+
+    Args:
+        interceptors: The argument.
+        log_name: Names the consumer in the log.
 
     Raises:
         TypeError: It is not a list or tuple of `ConsumerInterceptor` objects.
@@ -80,4 +88,4 @@ def checked(interceptors: object) -> Interceptors | None:
     for each in interceptors:
         if not isinstance(each, ConsumerInterceptor):
             raise TypeError(f"`interceptors` should be ConsumerInterceptor objects, not {each!r}")
-    return Interceptors(interceptors) if interceptors else None
+    return Interceptors(interceptors, log_name) if interceptors else None

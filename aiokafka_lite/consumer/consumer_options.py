@@ -60,6 +60,7 @@ class ConsumerOptions:
         interceptors: The interceptors of reads and commits; None without any.
         api_timeout: Deadline of each call that sends requests.
         retry_backoff_max: Upper limit of the pauses.
+        log_name: The client id and the group, as every log line names this consumer.
     """
 
     key_deserializer: Deserializer | None
@@ -83,6 +84,7 @@ class ConsumerOptions:
     interceptors: Interceptors | None = None
     api_timeout: float = 40.0
     retry_backoff_max: float = 1.0
+    log_name: str = "consumer"
 
     @property
     def deserializes(self) -> bool:

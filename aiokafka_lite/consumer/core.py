@@ -82,7 +82,7 @@ CLOSING_TAKES = 0.5
 
 
 _REMEDY = (
-    "make a consumer in the event loop that uses it, or call this one there by"
+    "create a consumer in the event loop that uses it, or call this one there with"
     " asyncio.run_coroutine_threadsafe()"
 )
 
@@ -272,7 +272,9 @@ class ConsumerCore:
         try:
             await self.resolver.wait(list(self.positions), self.loop.time() + patience)
         except KafkaTimeoutError as error:
-            log.warning("The consumer started before all positions were known: %s", error)
+            log.warning(
+                "%s: started before all positions were known: %s", self.options.log_name, error
+            )
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -532,7 +534,7 @@ class ConsumerCore:
 
     def _on_heavy(self, state: PartitionState, records: RecordSet) -> None:
         if not self.closed:
-            self._tasks.spawn(self._decode_in_thread(state, records), f"decode {state.tp}")
+            self._tasks.spawn(self._decode_in_thread(state, records), f"decode {state}")
 
     async def _decode_in_thread(self, state: PartitionState, records: RecordSet) -> None:
         """Decode a set of large compressed batches without blocking the event loop."""
@@ -557,10 +559,10 @@ class ConsumerCore:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task crashed because of a bug: let reads raise it instead of hanging."""
-        log.error("%s failed", name, exc_info=error)
+        log.error("%s: %s crashed", self.options.log_name, name, exc_info=error)
         if not self.closed:
             self._failed = True
-            failure = KafkaError(f"{name} failed: {error!r}")
+            failure = KafkaError(f"{name} crashed: {error!r}")
             failure.__cause__ = error
             self.reader.fail(failure)
             if self.group is not None:
@@ -570,4 +572,4 @@ class ConsumerCore:
         if self.closed:
             raise self.ended()
         if not self.starting:
-            raise IllegalStateError("The consumer is not started")
+            raise IllegalStateError("The consumer is not started: call `start()` first")

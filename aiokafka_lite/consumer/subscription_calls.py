@@ -140,7 +140,7 @@ class SubscriptionCalls(OffsetCalls):
             IllegalOperation: There is no group.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
-        self._group().enforce_rebalance(reason or "the application asked for it")
+        self._group().enforce_rebalance(reason or "the application requested it")
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the member's group metadata as of its last read, for a transaction that commits

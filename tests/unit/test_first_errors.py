@@ -36,7 +36,7 @@ async def test_an_unknown_security_protocol_names_all_there_are(face: Callable[.
 
 
 async def test_topics_as_a_list() -> None:
-    with pytest.raises(TypeError, match=r"argument of its own.*not \['a', 'b'\]"):
+    with pytest.raises(TypeError, match=r"separate argument.*not \['a', 'b'\]"):
         AIOKafkaConsumer(["a", "b"])  # type: ignore[arg-type]  # the mistake
 
 

@@ -387,7 +387,7 @@ class FetchBuffer:
         and gaps were left; or make its error."""
         start = state.fetch_offset
         if start is None:
-            raise IllegalStateError(f"{state.tp} has records but no position")
+            raise IllegalStateError(f"{state} has records but no position")
         if isinstance(decoded, KafkaError):
             self._close(state)
             self._heavy.leave(state)
@@ -428,8 +428,9 @@ class FetchBuffer:
             self.fail(
                 state,
                 RecordTooLargeError(
-                    f"the record of {state.tp} at offset {offset} is larger than "
-                    f"fetch_max_bytes ({self._fetch_max_bytes})"
+                    f"the record of {state} at offset {offset} is larger than "
+                    f"`fetch_max_bytes` ({self._fetch_max_bytes} bytes): increase it, or `seek` "
+                    "past the record"
                 ),
                 stays=True,
             )

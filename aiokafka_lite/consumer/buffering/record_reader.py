@@ -192,7 +192,7 @@ class Reader:
     def check_begun(self) -> None:
         """Raise IllegalStateError before `start`: a read would wait forever."""
         if not self.begun:
-            raise IllegalStateError("The consumer is not started")
+            raise IllegalStateError("The consumer is not started: call `start()` first")
 
     def _check(self) -> None:
         if self.stopped:
@@ -202,9 +202,9 @@ class Reader:
             self.check_begun()
         if self.in_listener is not None and self.in_listener():
             raise IllegalStateError(
-                "A rebalance listener cannot read from the consumer: no record is handed out of "
-                "the partitions that come or go before the listener returns. Read after it "
-                "returned, or in another task that it does not wait for"
+                "A rebalance listener cannot read from the consumer: the partitions in transit "
+                "deliver no records until the listener returns. Read after it has returned, or "
+                "in another task that it does not await"
             )
         if self.error is not None:
             raise self.error.with_traceback(None)

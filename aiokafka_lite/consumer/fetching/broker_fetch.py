@@ -238,7 +238,13 @@ class BrokerFetch:
         )
         # An outage is reported by the broker's connections; this is the first of its failures.
         level = logging.INFO if self._failures == 1 else logging.DEBUG
-        log.log(level, "Fetching from broker %s: %s", self._node, error)
+        log.log(
+            level,
+            "%s: Fetching from broker %s failed: %s",
+            self._options.log_name,
+            self._node,
+            error,
+        )
         for state in [state for state in self.line if state.replica == self._node]:
             self._fetcher.leave_replica(state)
         if not error.retriable:
@@ -371,7 +377,12 @@ class BrokerFetch:
             self._on_failure(error)
         else:
             self._failures = 1
-            log.debug("Fetching from broker %s: %s; beginning a new session", self._node, error)
+            log.debug(
+                "%s: Broker %s rejected the fetch session: %s; starting a new one",
+                self._options.log_name,
+                self._node,
+                error,
+            )
 
     def _on_response(self, response: FetchResponse, fed: list[PartitionState]) -> None:
         """Give the response to the buffer.

@@ -340,7 +340,7 @@ class FetchSession:
                 self._forget_session()
             if kind in SESSION_ERRORS:
                 raise kind(f"fetch session {self.session_id or '(gone)'}")
-        raise NodeNotReadyError(f"the broker refused the fetch: {kind.message}")
+        raise NodeNotReadyError(f"the broker rejected the fetch: {kind.message}")
 
     def _go_on(self, response: FetchResponse, answered: int) -> None:
         """Update the session after the broker has accepted the request."""
@@ -356,7 +356,12 @@ class FetchSession:
                 # Java takes such an answer for a mistake. What is there may be taken, but not
                 # that the broker remembers the others: the session is closed with the next fetch.
                 missing = len(self.asked) - answered
-                log.info("A full fetch response left out %d partitions", missing)
+                log.info(
+                    "%s: A full fetch response lacks %d of %d partitions; starting a new session",
+                    self._options.log_name,
+                    missing,
+                    len(self.asked),
+                )
 
 
 def _version(latest: int, *, nameless: bool) -> int:
@@ -405,12 +410,12 @@ def _pair(
             tp = by_key.get((name, data.partition_index))
             if tp is None:
                 raise KafkaProtocolError(
-                    f"a fetch was answered about {name}-{data.partition_index}, "
-                    "which was not asked for"
+                    f"a fetch response contains {name}-{data.partition_index}, "
+                    "which was not requested"
                 )
             answers.append(Answer(asked[tp], data))
     if len(answers) > 1 and len({answer.asked.state.tp for answer in answers}) < len(answers):
-        raise KafkaProtocolError("a fetch was answered about one partition twice")
+        raise KafkaProtocolError("a fetch response contains one partition twice")
     return answers
 
 

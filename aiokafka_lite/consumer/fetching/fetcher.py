@@ -147,7 +147,11 @@ class Fetcher:
             async with asyncio.timeout_at(deadline):
                 await broker.end_session()
         except (KafkaError, TimeoutError) as error:
-            log.debug("A broker keeps its fetch session until it evicts it: %r", error)
+            log.debug(
+                "%s: A fetch session was not closed, and stays until its broker evicts it: %r",
+                self.options.log_name,
+                error,
+            )
 
     # --- where the partitions stand
 

@@ -121,7 +121,7 @@ class Answers:
             return False
         if version >= WHOLE_BATCHES_FROM and _is_cut(data.records):
             self._placing.pause_for_retry(state)
-            about = f"the first batch of {state.tp} at offset {offset} is cut off"
+            about = f"the first batch of {state} at offset {offset} is truncated"
             self._fail(state, errors.CorruptRecordException(about), stays=False)
             return True
         topic, partition = state.tp
@@ -176,7 +176,13 @@ class Answers:
                 self._placing.update(state)
                 return False
             if policy is not OffsetReset.NONE:
-                log.info("Offset %s of %s is out of range: reset to %s", offset, state.tp, policy)
+                log.info(
+                    "%s: Offset %s of %s is out of range; resetting it to %s",
+                    self._options.log_name,
+                    offset,
+                    state,
+                    policy,
+                )
                 state.ask_reset(policy)
                 # Where it is reset to may be out of range again, and so on.
                 self._placing.pause_for_retry(state)
@@ -187,7 +193,11 @@ class Answers:
             return True
         if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
             log.info(
-                "Fetching %s from broker %s failed: %s; retrying", state.tp, node, kind.__name__
+                "%s: Fetching %s from broker %s failed: %s; retrying",
+                self._options.log_name,
+                state,
+                node,
+                kind.__name__,
             )
             refresh = True
             if kind is errors.UnknownLeaderEpochError:
@@ -198,10 +208,15 @@ class Answers:
             self._placing.retry_later(state, refresh=refresh)
             return False
         if kind is errors.UnknownError:
-            log.warning("Fetching %s from broker %s failed: unknown server error", state.tp, node)
+            log.warning(
+                "%s: Fetching %s from broker %s failed: unknown server error; retrying",
+                self._options.log_name,
+                state,
+                node,
+            )
             self._placing.retry_later(state, refresh=False)
             return False
-        about: object = f"fetching {state.tp} at offset {offset}"
+        about: object = f"fetching {state} at offset {offset}"
         if kind is errors.TopicAuthorizationFailedError:
             about = state.tp.topic
         self._placing.pause_for_retry(state)

@@ -190,7 +190,7 @@ class ConsumerGroup:
         self._close_by: float | None = None
         self.work: Work | None = None
         """Awaited before partitions are revoked."""
-        self._listeners = ListenerCalls(self.options.group_id, loop)
+        self._listeners = ListenerCalls(consumer_options.log_name, loop)
         self._delivery = delivery
         self.leases = leases
         self._waiting = False  # a read waits for records
@@ -209,7 +209,7 @@ class ConsumerGroup:
         self._told = None
         listener = self._subscription.listener
         if self._started and listener is not None and listener is not self._heard:
-            self.driver.rejoin("another listener is to be told of the partitions")
+            self.driver.rejoin("a new listener must receive the assigned partitions")
         if self._subscription.pattern is not None:
             # The known topics may be only some of those that match.
             self._patience = self._cluster.request_update()
@@ -266,9 +266,9 @@ class ConsumerGroup:
             given_up = self.leases.current.given_up
             if given_up and (gone := [tp for tp in partitions if tp in given_up]):
                 error = CommitFailedError(
-                    "Commit cannot be completed since the group has rebalanced: it took "
+                    "Commit cannot be completed since the group has rebalanced: it revoked "
                     f"{named(gone)} from this consumer after the last read, and another member may "
-                    "have gone further. Read before you commit again"
+                    "have read further. Read again before committing"
                 )
                 raise error from RebalanceInProgressError(self.options.group_id)
 
@@ -377,7 +377,7 @@ class ConsumerGroup:
                     coordinators = self._cluster.coordinators
                     if coordinators.get(CoordinatorKind.GROUP, group_id) is None:
                         raise KafkaTimeoutError(
-                            f"No coordinator of group {group_id} was found in {patience:g} s"
+                            f"No coordinator of group {group_id} was found within {patience:g} s"
                         ) from None
             if self._gradual:
                 await self._wait_for_some()
@@ -400,7 +400,7 @@ class ConsumerGroup:
             if left <= 0:
                 return
             if self._modern:
-                self.driver.rejoin("the start waits for partitions")  # a heartbeat, nothing more
+                self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(pause, left)):

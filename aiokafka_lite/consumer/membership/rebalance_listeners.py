@@ -23,12 +23,12 @@ class ListenerCalls:
     """Calls the listeners of one consumer, one at a time.
 
     Args:
-        group_id: For the log.
+        log_name: Names the consumer and its group in the log.
         loop: The event loop.
     """
 
-    def __init__(self, group_id: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._group_id = group_id
+    def __init__(self, log_name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._log_name = log_name
         self._loop = loop
         self._end_by: float | None = None
         self._limit: asyncio.Timeout | None = None  # of the listener that runs
@@ -69,8 +69,8 @@ class ListenerCalls:
             if not limit.expired():
                 raise  # the listener's own
             log.warning(
-                "A rebalance listener of group %s had not returned when the consumer stopped",
-                self._group_id,
+                "%s: A rebalance listener had not returned when the consumer stopped",
+                self._log_name,
             )
 
     def _deadline(self) -> float | None:
@@ -81,4 +81,4 @@ class ListenerCalls:
         return now + SHARE * max(0.0, self._end_by - now)
 
     def _log_failed(self, method: Told) -> None:
-        log.exception("%r of group %s failed", method, self._group_id)
+        log.exception("%s: Rebalance listener %r failed", self._log_name, method)

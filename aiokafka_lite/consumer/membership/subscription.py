@@ -35,8 +35,8 @@ class Kind(Enum):
 
     NONE = "nothing"
     TOPICS = "topics"
-    PATTERN = "a pattern of the client's"
-    BROKER_PATTERN = "a pattern of the broker's"
+    PATTERN = "a client-side pattern"
+    BROKER_PATTERN = "a broker-side pattern"
     PARTITIONS = "partitions"
 
 
@@ -139,11 +139,11 @@ class Subscription:
         if not isinstance(pattern, str):
             raise TypeError("Pattern should be a str")
         if not pattern:
-            raise KafkaConfigurationError("a SubscriptionPattern should not be empty")
+            raise KafkaConfigurationError("A SubscriptionPattern should not be empty")
         if not self._modern:
             raise KafkaConfigurationError(
-                "a SubscriptionPattern is resolved by the broker: it needs a `group_id` and "
-                "group_protocol='consumer'"
+                "A SubscriptionPattern is resolved by the broker: it requires a `group_id` and "
+                "`group_protocol='consumer'`"
             )
         return pattern
 

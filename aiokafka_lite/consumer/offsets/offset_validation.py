@@ -187,7 +187,7 @@ class Validation:
                 self._validated(state)  # nothing is known that could be compared
             elif epoch > state.leader_epoch and self._is_outdated(state):
                 self._asked.add(state)
-                self._tasks.spawn(self._refresh(state), f"refresh the leader epoch of {state.tp}")
+                self._tasks.spawn(self._refresh(state), f"refresh the leader epoch of {state}")
             else:
                 leader = self._cluster.metadata.leader(*state.tp)
                 if leader is not None:  # else it is considered again with the next metadata
@@ -233,7 +233,12 @@ class Validation:
             except KafkaError as error:
                 if self.closed:
                     return
-                log.info("Validating positions at broker %s failed: %s", node, error)
+                log.info(
+                    "%s: Validating positions at broker %s failed: %s",
+                    self._options.log_name,
+                    node,
+                    error,
+                )
                 if not error.retriable:
                     for each in group:
                         if self._counts(each):
@@ -265,7 +270,12 @@ class Validation:
             except UnsupportedVersionError:
                 confirmed = set(doubted)  # it cannot say anything against it
             except KafkaError as error:
-                log.info("Requesting topic ids from broker %s failed: %s", node, error)
+                log.info(
+                    "%s: Requesting topic ids from broker %s failed: %s",
+                    self._options.log_name,
+                    node,
+                    error,
+                )
                 confirmed = set()
             else:
                 confirmed = _confirmed(doubted, response, node)
@@ -277,7 +287,12 @@ class Validation:
                     continue  # it is settled
                 if state in confirmed and state.rival_id == rival:
                     state.on_rival_confirmed()
-                    log.info("Topic %s was deleted and created again", state.tp.topic)
+                    log.info(
+                        "%s: Topic %s was deleted and recreated: the position of %s is invalid",
+                        self._options.log_name,
+                        state.tp.topic,
+                        state,
+                    )
                     self._on_moved(state)
                 else:
                     pause = True
@@ -318,7 +333,9 @@ class Validation:
                 asked = open_.get(tp)
                 if asked is None:
                     log.warning(
-                        "A broker reported a leader epoch of %s, which was not requested", tp
+                        "%s: A broker returned the leader epoch of %s-%s, which was not requested",
+                        self._options.log_name,
+                        *tp,
                     )
                 elif told.error_code:
                     self._on_error(asked, for_code(told.error_code)(tp.topic))
@@ -335,13 +352,19 @@ class Validation:
                 self._fail(asked.state, error, stays=False)
         else:
             level = logging.INFO if error.retriable else logging.WARNING
-            log.log(level, "%s was not validated: %s; trying again", asked.state.tp, error)
+            log.log(
+                level,
+                "%s: Validating the position of %s failed: %s; retrying",
+                self._options.log_name,
+                asked.state,
+                error,
+            )
 
     def _on_end(self, asked: _Asked, told: EpochEndOffset) -> None:
         state, offset = asked.state, asked.offset
         known = told.end_offset > _UNDEFINED and told.leader_epoch > _UNDEFINED
         if known and told.end_offset >= offset:
-            log.debug("%s is valid at offset %s", state.tp, offset)
+            log.debug("%s: %s is valid at offset %s", self._options.log_name, state, offset)
             self._validated(state)
             return
         position, epoch = state.position, state.position_epoch
@@ -368,8 +391,13 @@ class Validation:
         """The log that was read ends at `end`, or (None) nothing of it is known to be left."""
         position = state.position
         policy = self._options.auto_offset_reset
-        where = "there is another log" if end is None else f"the log was cut at offset {end}"
-        log.warning("The position of %s is %s, but %s", state.tp, position, where)
+        log.warning(
+            "%s: The position of %s is %s, but %s",
+            self._options.log_name,
+            state,
+            position,
+            "the log was replaced" if end is None else f"the log was truncated to offset {end}",
+        )
         if policy is OffsetReset.NONE:
             offsets: dict[tuple[str, int], int] = {state.tp: -1 if position is None else position}
             divergent: dict[tuple[str, int], int] = {} if end is None else {state.tp: end}

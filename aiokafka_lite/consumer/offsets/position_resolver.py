@@ -256,7 +256,10 @@ async def _ask(
                 elif tp == first:
                     raise error if error.invalid_metadata else _AskAgain(str(error)) from error
         if first in pending:  # asking again at once would go on for ever
-            settle(first, KafkaProtocolError(f"the leader of {first} did not tell its offset"))
+            settle(
+                first,
+                KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it"),
+            )
 
     try:
         await call(
@@ -275,7 +278,7 @@ async def _ask(
 
 
 def _out_of_time(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
-    timeout = KafkaTimeoutError(f"no offset of {tp} was found in time: {error.args[0]}")
+    timeout = KafkaTimeoutError(f"no offset of {_named(tp)} was found in time: {error.args[0]}")
     timeout.__cause__ = error
     return timeout
 
@@ -286,9 +289,14 @@ def _found(tp: TopicPartition, told: ListOffsetsPartitionResponse) -> Found | Ka
         found = Found(told.old_style_offsets[0], _NONE)
     if found.offset < _NONE:
         return KafkaProtocolError(
-            f"The leader of {tp} reports the impossible offset {found.offset}"
+            f"The leader of {_named(tp)} returned the invalid offset {found.offset}"
         )
     return found
+
+
+def _named(tp: TopicPartition) -> str:
+    """Format a partition for errors."""
+    return f"{tp.topic}-{tp.partition}"
 
 
 def _left_ms(deadline: float) -> int:
@@ -391,9 +399,9 @@ class PositionResolver:
                     await self._moved.wait()
         except TimeoutError:
             missing = [state.tp for state in states if state.position is None]
-            named = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:5])
+            some = ", ".join(map(_named, missing[:5]))
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-            raise KafkaTimeoutError(f"no position of {named}{more} was found in time") from None
+            raise KafkaTimeoutError(f"no position of {some}{more} was found in time") from None
 
     async def _resume(self, committed: CommittedReader, wanted: Collection[_Wanted]) -> None:
         """Resume partitions at the group's committed offsets; the others are reset by policy."""
@@ -403,7 +411,11 @@ class PositionResolver:
             if self.closed:
                 return
             if error.retriable or isinstance(error, _OUT_OF_GROUP):
-                log.info("Fetching committed offsets failed: %s; retrying", error)
+                log.info(
+                    "%s: Fetching committed offsets failed: %s; retrying",
+                    self._options.log_name,
+                    error,
+                )
                 await asyncio.sleep(self._cluster.retry_backoff.delay(1))
             else:
                 for state, generation in wanted:
@@ -421,7 +433,12 @@ class PositionResolver:
         if commit is None:
             state.resumes = False
             return
-        log.debug("%s goes on at offset %s, as committed", state.tp, commit.offset)
+        log.debug(
+            "%s: %s resumes at the committed offset %s",
+            self._options.log_name,
+            state,
+            commit.offset,
+        )
         epoch = UNKNOWN_EPOCH if commit.leader_epoch is None else commit.leader_epoch
         self._settle(state, commit.offset, epoch)
 
@@ -460,13 +477,13 @@ class PositionResolver:
         if not self._positions.is_current(state, generation):
             return
         if isinstance(found, KafkaTimeoutError):
-            log.warning("%s", found)
+            log.warning("%s: %s; retrying", self._options.log_name, found)
         elif isinstance(found, KafkaError):
             self._fail(state, found)
         elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
             state.reset = OffsetReset.LATEST  # no record is that young: begin with the next one
         else:
-            log.debug("%s starts at offset %s", state.tp, found.offset)
+            log.debug("%s: %s starts at offset %s", self._options.log_name, state, found.offset)
             # An empty log of an old broker has no latest offset to tell but its beginning.
             self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
 

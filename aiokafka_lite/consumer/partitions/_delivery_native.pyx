@@ -170,7 +170,7 @@ cdef class RecordStream:
 
     def __next__(self):
         if not self._delivery.ready():
-            raise RuntimeError("this awaitable was not awaited at once, and its record is gone")
+            raise RuntimeError("this awaitable was not awaited at once, and another reader took its record")
         stop_with(self._delivery.take_ready())
         raise StopIteration
 
@@ -179,7 +179,7 @@ cdef PySendResult send(PyObject *stream, PyObject *value, PyObject **result) exc
     """``__next__`` for ``await``."""
     cdef Delivery delivery = (<RecordStream>stream)._delivery
     if not delivery.ready():
-        raise RuntimeError("this awaitable was not awaited at once, and its record is gone")
+        raise RuntimeError("this awaitable was not awaited at once, and another reader took its record")
     record = delivery.take_ready()
     Py_INCREF(record)
     result[0] = <PyObject *>record

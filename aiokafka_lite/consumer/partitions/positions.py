@@ -172,6 +172,10 @@ class PartitionState:
         self._position: int | None = None
         self._epoch = UNKNOWN_EPOCH  # of the record before `_position`
 
+    def __str__(self) -> str:
+        """Return the partition as log lines and errors name it."""
+        return f"{self.tp.topic}-{self.tp.partition}"
+
     @property
     def position(self) -> int | None:
         """Offset of the next record to deliver; None while it is being looked up."""
@@ -441,7 +445,7 @@ def error_of(state: PartitionState) -> Exception:
     """Return the error that a read of `state` raises, and clear it unless it stays."""
     error = state.error
     if error is None:
-        raise KafkaError(f"{state.tp} has no error to raise")
+        raise KafkaError(f"{state} has no error to raise")
     if not state.error_stays:
         state.error = None
     return error

@@ -32,6 +32,9 @@ class OffsetReset(Enum):
     LATEST = "latest"
     NONE = "none"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class ResetByDuration(NamedTuple):
     """Start at the first record that is at most this old; at the end if there is none.
@@ -41,6 +44,9 @@ class ResetByDuration(NamedTuple):
     """
 
     milliseconds: int
+
+    def __str__(self) -> str:
+        return f"{self.milliseconds} ms ago"
 
 
 ResetPolicy: TypeAlias = OffsetReset | ResetByDuration
@@ -83,6 +89,6 @@ def _duration_ms(text: str) -> int:
         total = -total
     if total < 0:
         raise KafkaConfigurationError(
-            f"`auto_offset_reset`: the duration {text!r} is negative: nothing starts in the future"
+            f"`auto_offset_reset`: the duration {text!r} is negative, but should be 0 or more"
         )
     return min(total // 10**6, _LONGEST_MS)

@@ -51,11 +51,11 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
         ({"auto_offset_reset": "newest"}, ValueError, "'earliest', 'latest' or 'none'"),
         ({"group_id": ""}, ValueError, "`group_id` should be None or not empty"),
         ({"group_id": 7}, TypeError, "`group_id` should be a str"),
-        ({"group_instance_id": "g"}, ValueError, "`group_instance_id` is of no use without"),
+        ({"group_instance_id": "g"}, ValueError, "`group_instance_id` requires a"),
         ({"group_id": "g", "group_instance_id": "a b"}, ValueError, "1 to 249 letters"),
         ({"group_id": "g", "group_instance_id": ".."}, ValueError, "1 to 249 letters"),
         ({"group_protocol": "modern"}, ValueError, "should be 'classic' or 'consumer'"),
-        ({"group_remote_assignor": "range"}, ValueError, "is of no use without"),
+        ({"group_remote_assignor": "range"}, ValueError, "requires a"),
         (
             {"group_id": "g", "group_remote_assignor": "range"},
             ValueError,

@@ -313,7 +313,7 @@ async def test_columns_of_large_compressed_batches(
 
 async def test_columns_have_no_deserializers(make: MakeConsumer) -> None:
     consumer = make("orders", value_deserializer=int)
-    with pytest.raises(errors.KafkaConfigurationError, match="`columns`"):
+    with pytest.raises(errors.KafkaConfigurationError, match="`columns=True`"):
         consumer.batches(columns=True)
 
 
