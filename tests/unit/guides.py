@@ -37,7 +37,7 @@ class Guide:
 
     def metrics(self) -> list[str]:
         """The names in its table of metrics, in alphabetical order."""
-        _, _, table = self.text.partition("| of what | names |\n|---|---|\n")
+        _, _, table = self.text.partition("| subject | metrics |\n|---|---|\n")
         table, _, _ = table.partition("\n\n")
         told: list[str] = []
         for name in re.findall(r"`([a-z-]+)`", table):
