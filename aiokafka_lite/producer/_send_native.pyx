@@ -12,9 +12,9 @@ from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN,
 
 from asyncio import _get_running_loop as running_loop
 
-from aiokafka_lite.producer._send_python import Sends as _TwinSends
-from aiokafka_lite.producer._send_python import Sent as _TwinSent
-from aiokafka_lite.producer._send_python import Stored as _TwinStored
+from aiokafka_lite.producer._send_python import SendCalls as _TwinCalls
+from aiokafka_lite.producer._send_python import SendResult as _TwinSendResult
+from aiokafka_lite.producer._send_python import StoredResult as _TwinStoredResult
 from aiokafka_lite.producer._send_python import mark_as_coroutine_function
 
 cdef extern from "Python.h":
@@ -32,8 +32,8 @@ cdef raise_thrown(kind, value, traceback):
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
-cdef class Sent:
-    __doc__ = _TwinSent.__doc__
+cdef class SendResult:
+    __doc__ = _TwinSendResult.__doc__
 
     cdef Ack ack
 
@@ -64,20 +64,20 @@ cdef class Sent:
         return "AIOKafkaProducer.send"
 
 
-cdef int send_to_sent(PyObject *sent, PyObject *_, PyObject **result) except -1:
-    Py_INCREF((<Sent>sent).ack)
-    result[0] = <PyObject *>(<Sent>sent).ack
+cdef int send_to_result(PyObject *sent, PyObject *_, PyObject **result) except -1:
+    Py_INCREF((<SendResult>sent).ack)
+    result[0] = <PyObject *>(<SendResult>sent).ack
     return PYGEN_RETURN
 
 
-give_am_send(Sent, send_to_sent)
+give_am_send(SendResult, send_to_result)
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
-cdef class Stored:
-    __doc__ = _TwinStored.__doc__
+cdef class StoredResult:
+    __doc__ = _TwinStoredResult.__doc__
 
     cdef Ack ack
     cdef Wait _wait
@@ -117,17 +117,17 @@ cdef class Stored:
 
 cdef int send_to_stored(PyObject *stored, PyObject *_, PyObject **result) except -1:
     cdef bint stops
-    step = (<Stored>stored)._waiting()._step(&stops)
+    step = (<StoredResult>stored)._waiting()._step(&stops)
     Py_INCREF(step)
     result[0] = <PyObject *>step
     return PYGEN_RETURN if stops else PYGEN_NEXT
 
 
-give_am_send(Stored, send_to_stored)
+give_am_send(StoredResult, send_to_stored)
 
 
-cdef class Sends:
-    __doc__ = _TwinSends.__doc__
+cdef class SendCalls:
+    __doc__ = _TwinCalls.__doc__
 
     cdef readonly object _append
     cdef AppendCore _core  # None where another `append` stands before its own
@@ -162,8 +162,8 @@ cdef class Sends:
     def send(
         self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
     ):
-        cdef Sent sent
-        if not isinstance(<object>self, Sends):
+        cdef SendResult sent
+        if not isinstance(<object>self, SendCalls):
             raise TypeError(f"send() needs a producer, not {type(<object>self).__name__!r}")
         if not self._here():
             return self._send_later(topic, value, key, partition, timestamp_ms, headers)
@@ -173,7 +173,7 @@ cdef class Sends:
             return self._refuse(error)
         if type(result) is not Ack:
             return self._send_blocked(result)
-        sent = Sent.__new__(Sent)
+        sent = SendResult.__new__(SendResult)
         sent.ack = <Ack>result
         return sent
 
@@ -181,8 +181,8 @@ cdef class Sends:
     def send_and_wait(
         self, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None
     ):
-        cdef Stored stored
-        if not isinstance(<object>self, Sends):
+        cdef StoredResult stored
+        if not isinstance(<object>self, SendCalls):
             raise TypeError(f"send_and_wait() needs a producer, not {type(<object>self).__name__!r}")
         if not self._here():
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
@@ -192,13 +192,13 @@ cdef class Sends:
             return self._refuse(error)
         if type(result) is not Ack:
             return self._send_blocked_and_wait(result)
-        stored = Stored.__new__(Stored)
+        stored = StoredResult.__new__(StoredResult)
         stored.ack = <Ack>result
         return stored
 
 
 for _name in ("send", "send_and_wait"):
-    _method, _twin = Sends.__dict__[_name], _TwinSends.__dict__[_name]
+    _method, _twin = SendCalls.__dict__[_name], _TwinCalls.__dict__[_name]
     _method.__doc__ = _twin.__doc__
     _method.__annotations__ = _twin.__annotations__
     mark_as_coroutine_function(_method)

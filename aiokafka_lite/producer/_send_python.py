@@ -25,7 +25,7 @@ from aiokafka_lite.producer.batching._accumulator_python import AppendCore, Bloc
 from aiokafka_lite.producer.batching._ack_python import Ack, Wait
 from aiokafka_lite.structs import Acknowledged
 
-__all__ = ["Sends", "Sent", "Stored", "mark_as_coroutine_function"]
+__all__ = ["SendCalls", "SendResult", "StoredResult", "mark_as_coroutine_function"]
 
 
 def mark_as_coroutine_function(function: Callable[..., object]) -> None:
@@ -37,7 +37,7 @@ def mark_as_coroutine_function(function: Callable[..., object]) -> None:
         function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
 
 
-class Sent(Coroutine[Any, Any, Ack]):
+class SendResult(Coroutine[Any, Any, Ack]):
     """The result of `send`: awaiting it returns the record's ack without suspending."""
 
     __slots__ = ("_ack",)
@@ -68,7 +68,7 @@ class Sent(Coroutine[Any, Any, Ack]):
         pass
 
 
-class Stored(Coroutine[Any, Any, Acknowledged]):
+class StoredResult(Coroutine[Any, Any, Acknowledged]):
     """The result of `send_and_wait`: awaiting it waits for the record's outcome."""
 
     __slots__ = ("_ack", "_wait")
@@ -110,8 +110,8 @@ def raise_thrown(kind: Any, value: Any, traceback: TracebackType | None) -> None
     raise value
 
 
-class Sends:
-    """The two producer methods that are called for every record.
+class SendCalls:
+    """The two producer methods that are called for every record; `AIOKafkaProducer` has the rest.
 
     Args:
         core: Accepts the records; its loop is the producer's.
@@ -196,7 +196,7 @@ class Sends:
             result = self._append(topic, value, key, partition, timestamp_ms, headers)
         except Exception as error:  # it comes out of the await
             return self._refuse(error)
-        return Sent(result) if isinstance(result, Ack) else self._send_blocked(result)
+        return SendResult(result) if isinstance(result, Ack) else self._send_blocked(result)
 
     def send_and_wait(
         self,
@@ -226,10 +226,10 @@ class Sends:
         except Exception as error:  # it comes out of the await
             return self._refuse(error)
         if isinstance(result, Ack):
-            return Stored(result)
+            return StoredResult(result)
         return self._send_blocked_and_wait(result)
 
-    # Rare cases, which the public class implements
+    # Rare cases, which `AIOKafkaProducer` implements
 
     def _check_home(self) -> None:
         """Raise unless this is the producer's own process and event loop."""
@@ -256,5 +256,5 @@ class Sends:
         raise NotImplementedError
 
 
-mark_as_coroutine_function(Sends.send)
-mark_as_coroutine_function(Sends.send_and_wait)
+mark_as_coroutine_function(SendCalls.send)
+mark_as_coroutine_function(SendCalls.send_and_wait)

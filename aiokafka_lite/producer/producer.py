@@ -1,43 +1,80 @@
 """The public producer: aiokafka's `AIOKafkaProducer`, and the features of Kafka it lacks.
 
-This module checks the arguments, and starts and stops the producer. `Records` accepts records,
-the `Sender` delivers them, and `TransactionCalls` adds transactions.
+It checks arguments, waits where a caller has to wait, and starts and stops the parts. The
+`Accumulator` takes records, the `Sender` delivers them, and a `TransactionDriver` begins and ends
+transactions.
+
+Non-obvious:
+- `send` and `send_and_wait` run for every record, so they are native or a Python twin: `SendCalls`.
+  They call back here (`_send_blocked`, `_send_later`, `_refuse`) for a record that is not appended
+  at once.
 """
 
 import asyncio
+import copy
 import itertools
 import ssl
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import cached_property
+from itertools import repeat
 from types import TracebackType
-from typing import Any, Final, Never, Self
+from typing import Any, Final, Never, Self, TypeVar
 
 from aiokafka_lite import _arguments, _fork
-from aiokafka_lite._arguments import INT64, milliseconds, seconds
+from aiokafka_lite._arguments import (
+    INT64,
+    milliseconds,
+    offsets_to_commit,
+    seconds,
+    wire_string,
+)
+from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
+    BufferExhaustedError,
+    IllegalArgumentError,
+    IllegalOperation,
     IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
     ProducerClosed,
 )
+from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
+from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
+from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
+from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
-from aiokafka_lite.producer.records import Records
+from aiokafka_lite.producer.send import SendCalls
 from aiokafka_lite.producer.sending.sender import Sender
 from aiokafka_lite.producer.sending.transactional_sender import TransactionalSender
-from aiokafka_lite.producer.transaction_calls import TransactionCalls
+from aiokafka_lite.producer.threadsafe import HandOver
+from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
+from aiokafka_lite.producer.transactions.transaction_states import TransactionState
+from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
 
+_T = TypeVar("_T")
+
 _DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
+
+_REMEDY: Final = (
+    "call send_threadsafe() from there, or create a producer in the event loop that uses it"
+)
+
+_YIELD_EVERY: Final = 1000
+"""Records after which `send_many` yields to the event loop: well under a millisecond."""
 
 _numbers = itertools.count(1)
 
 
-class AIOKafkaProducer(Records, TransactionCalls):
+class AIOKafkaProducer(SendCalls):
     """Publishes records to Kafka.
 
     `await send(...)` returns as soon as the record is in its batch, with an ack: an awaitable of
@@ -47,6 +84,17 @@ class AIOKafkaProducer(Records, TransactionCalls):
     A record is never lost silently: its ack raises the error. A failed batch whose acks are not
     awaited is logged as an error by the logger `aiokafka_lite.producer.sending.sender`, at most
     one line a second.
+
+    With a `transactional_id`, records are sent in transactions. A transaction holds records of
+    several partitions, and offsets of groups. Consumers with `isolation_level="read_committed"`
+    see all of it or nothing. There are three kinds of errors:
+
+    - Retriable errors are retried internally.
+    - After an abortable error the transaction must be aborted: until then every call except
+      `abort_transaction` raises the same error, and afterwards the producer can be used again.
+    - After a fatal error, such as `ProducerFenced`, every call raises it, `abort_transaction`
+      included: stop this producer. Its open transaction is aborted by the next producer with the
+      same `transactional_id`, or by the cluster after `transaction_timeout_ms`.
 
     Args:
         bootstrap_servers: "host:port" of one or more brokers, comma-separated or as a list. Not
@@ -130,6 +178,8 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
     _closed: bool | None = None  # None until the constructor has completed
     _entered_in_vain = False  # True if the last `async with` failed to start
+    _forked: IllegalStateError | None = None  # in a forked child: raised by every call
+    _transactions: TransactionDriver | None = None  # only with a transactional id
 
     def __init__(
         self,
@@ -260,30 +310,6 @@ class AIOKafkaProducer(Records, TransactionCalls):
         self._ended = asyncio.Event()  # set when `stop` is done
         self._closed = False
         _fork.watch(self)
-
-    def _on_forked(self) -> None:
-        """Close the producer in a forked child (see `_fork`)."""
-        self._closed = True
-        self._ended = asyncio.Event()
-        self._ended.set()  # a stop in the child has nothing to do
-        self._forked = self._accumulator.refusal = _fork.forked_error("producer")
-
-    def _make_sender(self) -> None:
-        """Create the sender; again after a `start` that failed once the sender was running."""
-        if self._options.transactional_id is None:
-            sender = Sender(self._cluster, self._options, self._name, self._loop)
-        else:
-            sender = TransactionalSender(
-                self._cluster,
-                self._options,
-                self._name,
-                self._loop,
-                self._options.transactional_id,
-                self._transaction_timeout_ms,
-            )
-            self._transactions = sender.transactions
-        super().__init__(sender, self._chain)
-        self._accumulator.refusal = IllegalStateError("the producer is not started")
 
     # Lifecycle
 
@@ -416,6 +442,511 @@ class AIOKafkaProducer(Records, TransactionCalls):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
+
+    # Records
+
+    send = SendCalls.send
+    send_and_wait = SendCalls.send_and_wait
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Ack:
+        """Append a record to its batch at once, or raise; otherwise like `send`.
+
+        For callbacks, and for applications that drop a record rather than wait.
+
+        Raises:
+            BufferExhaustedError: There is no free memory for the record.
+            KafkaTimeoutError: The topic or the partition is not known yet. It is being looked up:
+                try again, or await `partitions_for` first.
+            IllegalStateError: The call is made in another event loop than the producer's, or in
+                another thread: call `send_threadsafe` there.
+        """
+        result = self._append_here(topic, value, key, partition, timestamp_ms, headers)
+        if isinstance(result, Ack):
+            return result
+        try:
+            return self._send_blocked_now(result)
+        except Exception as error:
+            if self._interceptors is not None:
+                self._interceptors.report(None, error)
+            raise
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> list[Ack]:
+        """Append many records, in order: like `send` for each, at a lower cost.
+
+        Args:
+            topic: The topic's name.
+            values: The records' values; any iterable, consumed as memory allows.
+            keys: The records' keys, as many as there are values; None for no keys.
+            partition: The partition of all records; by default the partitioner chooses for each.
+            timestamp_ms: The timestamp of all records; by default now.
+            headers: The headers of all records.
+
+        Returns:
+            An ack for each record, in order.
+
+        Raises:
+            Any error of `send`, at the first record that causes it; and ValueError if there are
+            more values than keys, or fewer. The records before it are sent: the error's
+            attribute `sent` holds their acks.
+
+        Cancellation: as for `send`; the records before are sent.
+        """
+        self._check_home()
+        acks: list[Ack] = []
+        append = self._append
+        pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
+        budget = _YIELD_EVERY
+        try:
+            for value, key in pairs:
+                result = append(topic, value, key, partition, timestamp_ms, headers)
+                if not isinstance(result, Ack):
+                    result = await self._send_blocked(result)
+                acks.append(result)
+                budget -= 1
+                if not budget:
+                    budget = _YIELD_EVERY
+                    await asyncio.sleep(0)
+        except BaseException as error:
+            error.sent = acks  # type: ignore[attr-defined]  # documented above
+            raise
+        return acks
+
+    def send_threadsafe(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Future[Acknowledged]:
+        """Send a record from any thread; otherwise like `send_and_wait`.
+
+        The records of one thread keep their order. Serializers and the partitioner run in the
+        producer's event loop.
+
+        Returns:
+            A `concurrent.futures.Future` of the `RecordMetadata`. It fails with any error of
+            `send_and_wait`, and with ProducerClosed if the producer was stopped before the call
+            or its event loop is closed before the outcome is known. Cancelling the future before
+            the loop has taken the record keeps it from being sent.
+
+        Raises:
+            KafkaTimeoutError: 10,000 records were waiting for the loop, for `max_block_ms`.
+            BufferExhaustedError: 10,000 records are waiting, and this is the loop's own thread.
+            ProducerClosed: The producer's event loop is closed.
+            IllegalStateError: This process is a forked child of the producer's process.
+        """
+        self._check_process()
+        return self._hand_over.put((topic, value, key, partition, timestamp_ms, headers))
+
+    def create_batch(self) -> BatchBuilder:
+        """Create a batch for `send_batch`, to be filled by the application.
+
+        Its limit is `max_batch_size`.
+        """
+        options = self._options
+        return BatchBuilder(
+            options.max_batch_size, options.key_serializer, options.value_serializer
+        )
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> Ack:
+        """Send a batch made by `create_batch`, after the earlier records of its partition.
+
+        This closes the batch, which can be sent only once.
+
+        Args:
+            batch: The batch, with at least one record.
+            topic: The topic's name.
+            partition: The partition's number.
+
+        Returns:
+            An awaitable of the `RecordMetadata` of the first record; the others follow it.
+            It fails with MessageSizeTooLargeError if the batch is too large for the broker:
+            unlike batches that the producer fills, it is stored as a whole or not at all.
+
+        Raises:
+            IllegalArgumentError: (a ValueError) The batch is empty or was sent before, or the
+                topic has no such partition.
+            MessageSizeTooLargeError: It is larger than `max_request_size` or `buffer_memory`.
+            TypeError: It was not made by `create_batch`.
+            KafkaTimeoutError, ProducerClosed, IllegalStateError: As for `send`.
+
+        Cancellation: a batch that still waits is not sent, and may be sent again.
+        """
+        self._check_home()
+        _arguments.topic_name(topic)
+        number = _arguments.partition_number(partition)
+        if not isinstance(batch, BatchBuilder):
+            raise TypeError(f"`batch` should come from create_batch(), not {batch!r}")
+        self._check_open()
+        builder, transaction = batch.take(), self._accumulator.transaction
+        try:
+            deadline = self._deadline()
+            await self._learn(topic, number, deadline)
+            memory = self._accumulator.memory_for(builder.size)
+            self._accumulator.hurry()
+            buffer = await self._sender.pool.take(memory, deadline)
+            return self._accumulator.add_batch(topic, number, builder, buffer, transaction)
+        except BaseException:
+            batch.give_back()
+            raise
+
+    async def flush(self) -> None:
+        """Wait until every record sent before this call is stored or has failed.
+
+        This includes records of `send_threadsafe`. Lingering batches are sent at once. The acks
+        raise the errors; `flush` does not.
+
+        Raises:
+            IllegalStateError: This is another event loop, or a forked child of the process.
+
+        Cancellation: stops the wait, never a delivery.
+        """
+        self._check_home()
+        self._sender.hurry()
+        await self._hand_over.drain()
+        await self._sender.flush()
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the producer's metrics under Kafka's names (`record-send-total`, ...).
+
+        Times are in milliseconds, sizes in bytes, rates per second. Averages and rates cover the
+        last 30 to 60 seconds; `-total` counts from the start. An average or a maximum is None
+        if nothing was measured (Java's is NaN), so the dict is valid JSON.
+        `waiting-threads` counts the coroutines that wait for memory.
+        """
+        return self._sender.metric_values()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions; wait until the topic is known.
+
+        Raises:
+            KafkaTimeoutError: The topic was not known within `max_block_ms`.
+            InvalidTopicError: No request can carry the name, or the broker refused it.
+            TypeError: The name is not a str.
+            ProducerClosed: The producer was stopped.
+            IllegalStateError: The producer was not started.
+        """
+        self._check_home()
+        _arguments.topic_name(topic)
+        self._check_open()
+        deadline = self._deadline()
+        return set(await self._unless_closed(self._cluster.partitions_of(topic, deadline)))
+
+    # Transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction, so that records can be sent. Sends no request.
+
+        Raises:
+            IllegalOperation: There is no `transactional_id`, or a transaction is open or being
+                ended.
+            IllegalStateError: The producer was not started.
+            ProducerClosed: The producer was stopped.
+            ProducerFenced: Another producer took over the `transactional_id`: stop this one.
+            KafkaError: The previous transaction failed and must be aborted; or a fatal error.
+        """
+        self._driver().begin()
+
+    async def commit_transaction(self) -> None:
+        """Deliver the transaction's records, then commit it.
+
+        A record of `send_threadsafe` that still waits for its topic or for memory is not part of
+        the transaction: its future fails.
+
+        Raises:
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            ProducerFenced: Another producer took over the `transactional_id`, or the transaction
+                took longer than `transaction_timeout_ms`: stop this one.
+            KafkaTimeoutError: The commit takes longer than `max_block_ms`. It continues; call
+                this again to wait for it.
+            KafkaError: A record could not be stored, or offsets could not be sent: abort the
+                transaction. Or a fatal error, which `abort_transaction` raises too.
+
+        Cancellation: stops the wait; the commit continues.
+        """
+        driver = self._driver()
+        self._hand_over.serve()
+        await driver.commit(self._deadline())
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction.
+
+        Records that still wait to be sent are dropped: their acks raise TransactionAbortedError.
+
+        Raises:
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            KafkaTimeoutError: The abort takes longer than `max_block_ms`. It continues; call this
+                again to wait for it.
+            KafkaError: A fatal error, such as ProducerFenced: stop the producer.
+
+        Cancellation: stops the wait; the abort continues.
+        """
+        await self._driver().abort(self._deadline())
+
+    def transaction(self) -> "TransactionContext":
+        """Return a transaction as a context manager: `async with producer.transaction(): ...`.
+
+        It commits at the end. An exception, one of the commit included, aborts the transaction
+        and propagates. After a fatal error (the producer was fenced) there is nothing to abort.
+        """
+        return TransactionContext(self)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata],
+        group_id: str | GroupMetadata,
+    ) -> None:
+        """Commit a group's offsets with the transaction: those its output was computed from.
+
+        Lingering batches are sent at once.
+
+        Args:
+            offsets: For each partition, the offset of the next record to read; or a tuple (offset,
+                metadata) with any text.
+            group_id: The result of `AIOKafkaConsumer.group_metadata()`: the group then refuses a
+                consumer that has lost its partitions (KIP-447). Or the group's name, with which
+                no consumer is refused.
+
+        Raises:
+            IllegalOperation: There is no `transactional_id`, or no transaction is open.
+            ValueError: `group_id` is neither; or `offsets` is not such a dict, or is empty.
+            TypeError: A key is not a TopicPartition, or metadata is not a str.
+            CommitFailedError: The consumer is no longer a member of the group; or, since the read
+                that the offsets belong to, it gave up one of the partitions or read it again from
+                the committed offset: abort.
+            GroupAuthorizationFailedError: The principal may not use the group: abort.
+            FencedInstanceIdError: Another process has the consumer's `group_instance_id`: abort.
+            KafkaTimeoutError: The request takes longer than `max_block_ms`. It continues, and a
+                commit waits for it.
+            KafkaError: An error after which the transaction must be aborted; or a fatal error.
+
+        Cancellation: stops the wait; the offsets stay part of the transaction.
+        """
+        driver = self._driver()
+        driver.machine.check_open("send offsets")
+        group = _group(group_id)
+        await driver.send_offsets(offsets_to_commit(offsets), group, self._deadline())
+
+    # Records that cannot be appended at once
+
+    async def _send_blocked(self, blocked: Blocked) -> Ack:
+        interceptors = self._interceptors
+        if interceptors is None:
+            return await self._until_appended(blocked)
+        try:
+            ack = await self._until_appended(blocked)
+        except BaseException as error:
+            interceptors.report(None, error)
+            raise
+        interceptors.follow(ack)
+        return ack
+
+    async def _send_blocked_and_wait(self, blocked: Blocked) -> Acknowledged:
+        return await (await self._send_blocked(blocked))
+
+    async def _send_later(self, *fields: Any) -> Ack:
+        self._check_home()
+        result = self._append(*fields)
+        return result if isinstance(result, Ack) else await self._send_blocked(result)
+
+    async def _send_and_wait_later(self, *fields: Any) -> Acknowledged:
+        return await (await self._send_later(*fields))
+
+    async def _refuse(self, error: Exception) -> Any:
+        raise error
+
+    def _send_blocked_now(self, result: Blocked) -> Ack:
+        """Append a record that was just blocked, or raise an error that says what it lacks."""
+        accumulator, topic = self._accumulator, result.topic
+        accumulator.size_for(result.key, result.value, result.headers)  # raises if it is too large
+        known = self._cluster.metadata.topics.get(topic)
+        if result.queue is None and known is not None and known.partitions:
+            accumulator.adopt(topic, known.partitions, known.topic_id)
+            again = accumulator.append_again(result)
+            if isinstance(again, Ack):
+                if self._interceptors is not None:
+                    self._interceptors.follow(again)
+                return again
+            result = again
+        if result.queue is not None:
+            accumulator.hurry()
+            raise BufferExhaustedError(
+                f"no buffer_memory is free for a record to topic {topic!r}: "
+                f"{self._sender.why_memory_is_short()}"
+            )
+        self._cluster.add_topic(_arguments.topic_name(topic))
+        self._cluster.request_update()
+        raise KafkaTimeoutError(
+            f"topic {topic!r} or its partition is not in the metadata yet: try again"
+        )
+
+    async def _until_appended(self, blocked: Blocked) -> Ack:
+        deadline = self._deadline()
+        accumulator = self._accumulator
+        transaction = accumulator.transaction
+        if blocked.queue is None:  # fail at once if the record would fail once the topic is known
+            _arguments.topic_name(blocked.topic)
+            accumulator.size_for(blocked.key, blocked.value, blocked.headers)
+        while True:
+            if blocked.queue is None:
+                await self._learn(blocked.topic, blocked.partition, deadline)
+                result = accumulator.append_again(blocked, None, transaction)
+            else:
+                size = accumulator.size_for(blocked.key, blocked.value, blocked.headers)
+                accumulator.hurry()
+                memory = await self._sender.pool.take(size, deadline)
+                result = accumulator.append_again(blocked, memory, transaction)
+            if isinstance(result, Ack):
+                return result
+            blocked = result
+
+    async def _learn(self, topic: str, partition: int | None, deadline: float) -> None:
+        """Look up a topic, and refresh it once if the partition is not known."""
+        partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+        if partition is not None and partition not in partitions:
+            await self._unless_closed(self._cluster.refresh(deadline))
+            partitions = await self._unless_closed(self._cluster.partitions_of(topic, deadline))
+            if partition not in partitions:
+                raise IllegalArgumentError(
+                    f"Unrecognized partition {partition}: topic {topic!r} has "
+                    f"{len(partitions)} partition(s)"
+                )
+        known = self._cluster.metadata.topics.get(topic)
+        self._accumulator.adopt(topic, partitions, None if known is None else known.topic_id)
+
+    async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
+        """Await a call to the cluster; raise ProducerClosed if `stop` closes the cluster."""
+        try:
+            return await waiting
+        except IllegalStateError:
+            if self._closed:
+                raise ProducerClosed("the producer was stopped") from None
+            raise
+
+    # Checks and wiring
+
+    def _check_home(self) -> None:
+        self._check_process()
+        check_home(self._loop, repr(self), _REMEDY)
+
+    def _check_process(self) -> None:
+        if self._forked is not None:
+            raise copy.copy(self._forked)
+
+    def _check_open(self) -> None:
+        if isinstance(refusal := self._accumulator.refusal, IllegalStateError | ProducerClosed):
+            raise copy.copy(refusal)
+
+    def _driver(self) -> TransactionDriver:
+        if self._transactions is None:
+            raise IllegalOperation("You need to configure transactional_id to use transactions")
+        self._check_home()
+        self._check_open()
+        return self._transactions
+
+    def _deadline(self) -> float:
+        return self._loop.time() + self._options.max_block
+
+    def _make_sender(self) -> None:
+        """Create the sender; again after a `start` that failed once the sender was running."""
+        if self._options.transactional_id is None:
+            sender = Sender(self._cluster, self._options, self._name, self._loop)
+        else:
+            sender = TransactionalSender(
+                self._cluster,
+                self._options,
+                self._name,
+                self._loop,
+                self._options.transactional_id,
+                self._transaction_timeout_ms,
+            )
+            self._transactions = sender.transactions
+        self._sender = sender
+        self._accumulator = accumulator = sender.accumulator
+        self._interceptors: Interceptors | None = None
+        if self._chain:
+            self._interceptors = Interceptors(self._chain, accumulator.append, self._name)
+            super().__init__(accumulator, self._interceptors.append)
+        else:
+            super().__init__(accumulator)
+        self._hand_over = HandOver(
+            self._loop, self._append, self._send_blocked, self._options.max_block
+        )
+        accumulator.refusal = IllegalStateError("the producer is not started")
+
+    def _on_forked(self) -> None:
+        """Close the producer in a forked child (see `_fork`)."""
+        self._closed = True
+        self._ended = asyncio.Event()
+        self._ended.set()  # a stop in the child has nothing to do
+        self._forked = self._accumulator.refusal = _fork.forked_error("producer")
+
+
+class TransactionContext:
+    """One transaction, begun and ended by `async with`.
+
+    Args:
+        producer: The producer of the transaction.
+    """
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc_type is not None:
+            await self._abort()
+            return
+        try:
+            await self._producer.commit_transaction()
+        except KafkaError:
+            await self._abort()  # aiokafka leaves the transaction open here
+            raise
+
+    async def _abort(self) -> None:
+        """Abort the transaction, if one is open."""
+        driver = self._producer._transactions
+        state = None if driver is None else driver.machine.state
+        if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
+            await self._producer.abort_transaction()
+
+
+def _group(value: object) -> GroupMetadata:
+    if isinstance(value, GroupMetadata):
+        return value
+    if not isinstance(value, str) or not value:
+        raise IllegalArgumentError(
+            "`group_id` should be a group's name or the result of a consumer's group_metadata(), "
+            f"not {value!r}"
+        )
+    return GroupMetadata(wire_string("group_id", value), -1, "", None)
 
 
 def _checked(interceptors: object) -> tuple[ProducerInterceptor, ...]:

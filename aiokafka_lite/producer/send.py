@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 from aiokafka_lite._build import pick
 
 if TYPE_CHECKING:
-    from aiokafka_lite.producer._send_python import Sends, Sent, Stored
+    from aiokafka_lite.producer._send_python import SendCalls, SendResult, StoredResult
 else:
     _module = pick("aiokafka_lite.producer._send_native", "aiokafka_lite.producer._send_python")
-    Sends, Sent, Stored = _module.Sends, _module.Sent, _module.Stored
+    SendCalls, SendResult, StoredResult = (
+        _module.SendCalls,
+        _module.SendResult,
+        _module.StoredResult,
+    )
 
-__all__ = ["Sends", "Sent", "Stored"]
+__all__ = ["SendCalls", "SendResult", "StoredResult"]

@@ -217,7 +217,7 @@ class Maker:
         return core
 
     def make_sends(self) -> Any:
-        return self.modules["send_native"].Sends(self.make_batch_core())
+        return self.modules["send_native"].SendCalls(self.make_batch_core())
 
     def make_sent(self) -> Any:
         sends = self.make_sends()

@@ -55,7 +55,8 @@ def test_a_method_refuses_another_self(name: str, method: Callable[..., Any], wr
 
 
 @pytest.mark.parametrize(
-    "name", ["ack_native.Ack", "ack_native.Wait", "send_native.Sent", "send_native.Stored"]
+    "name",
+    ["ack_native.Ack", "ack_native.Wait", "send_native.SendResult", "send_native.StoredResult"],
 )
 def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
     module, _, kind = name.partition(".")
@@ -73,7 +74,7 @@ def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
         ("ack_native.Wait", next),
         ("ack_native.Wait", lambda wait: wait.get_loop()),
         ("ack_native.Wait", lambda wait: wait.cancel()),
-        ("send_native.Stored", next),
+        ("send_native.StoredResult", next),
         ("accumulator_native.AppendCore", lambda core: core.append(1, *[None] * 5)),
         ("batches_native.BatchCore", lambda core: core.next_time()),
         ("consumer_record_native.ConsumerRecord", lambda record: record.topic),
