@@ -314,7 +314,9 @@ class ExactlyOnce:
         if error is not None:
             raise error
         if self._core.subscription.shared and self._member.generation < 0:
-            raise CommitFailedError("the consumer is not in its group any more")
+            raise CommitFailedError(
+                f"the consumer is no longer a member of group {self._group.options.group_id}"
+            )
 
     @property
     def _member(self) -> GroupMetadata:
@@ -339,14 +341,13 @@ class ExactlyOnce:
         """Wait until the batch is completed, before the group revokes partitions."""
         if all(part.state.tp not in partitions for part in self._parts):
             return
-        patience = self._group.options.effective_rebalance_timeout / 2
+        timeout = self._group.options.effective_rebalance_timeout / 2
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._through.wait()
         except TimeoutError:
-            log.warning(
-                "A batch was not completed within %g s; its transaction will be aborted", patience
-            )
+            text = "%s: a batch was not completed within %g s; its transaction will be aborted"
+            log.warning(text, self._label, timeout)
 
     # The transaction of the batch
 
@@ -363,59 +364,66 @@ class ExactlyOnce:
                     raise
                 # The offsets are in flight, and the commit waits for them.
             self._committing = True
-        await self._waited_for(self._producer.commit_transaction, patiently=True)
+        await self._waited_for(self._producer.commit_transaction, without_timeout=True)
         self._failures = 0
         self._end()
 
-    async def _settle(self, *, patiently: bool) -> None:
+    async def _settle(self, *, without_timeout: bool) -> None:
         """End the transaction, with an abort unless a commit is in progress, and rewind to the
         uncommitted records. A batch whose commit may have taken place stays current.
 
         Raises:
-            KafkaTimeoutError: Not completed in time (never if `patiently`).
+            KafkaTimeoutError: Not completed in time (never if `without_timeout`).
         """
         async with self._one_by_one:
             if not self._parts:
                 return
             machine, producer = self._machine, self._producer
             commits = self._committing and machine.state is not _S.FATAL_ERROR
-            if commits and await self._ended_well(producer.commit_transaction, patiently=patiently):
+            if commits and await self._ended_well(
+                producer.commit_transaction, without_timeout=without_timeout
+            ):
                 self._end()
                 return
             if machine.state in _TO_ABORT:
-                await self._ended_well(producer.abort_transaction, patiently=patiently)
+                await self._ended_well(producer.abort_transaction, without_timeout=without_timeout)
             if not (self._committing and machine.state is _S.FATAL_ERROR):
                 self._give_back()
 
-    async def _ended_well(self, end: Callable[[], Awaitable[None]], *, patiently: bool) -> bool:
+    async def _ended_well(
+        self, end: Callable[[], Awaitable[None]], *, without_timeout: bool
+    ) -> bool:
         try:
-            await self._waited_for(end, patiently=patiently)
+            await self._waited_for(end, without_timeout=without_timeout)
         except KafkaError:
             if self._machine.error is None:
                 raise  # the transaction did not end
             return False
         return True
 
-    async def _waited_for(self, end: Callable[[], Awaitable[None]], *, patiently: bool) -> None:
-        """Commit or abort; if `patiently`, without a time limit."""
+    async def _waited_for(
+        self, end: Callable[[], Awaitable[None]], *, without_timeout: bool
+    ) -> None:
+        """Commit or abort; if `without_timeout`, without a time limit."""
         while True:
             try:
                 await end()
                 return
             except KafkaTimeoutError as error:
-                if self._machine.error is not None or not patiently:
+                if self._machine.error is not None or not without_timeout:
                     raise
-                log.warning("%s", error)
+                log.warning("%s: %s", self._label, error)
 
     async def _try_again(self, error: KafkaError) -> None:
         """Have the batch read again, after a pause, because its commit failed; raise the error if
         a retry cannot succeed."""
-        await self._settle(patiently=True)
+        await self._settle(without_timeout=True)
         passes = error.retriable or isinstance(error, _PASSES)
         if not passes or self._machine.state is not _S.READY:
             raise error
         self._failures += 1
-        log.warning("A transaction was aborted; its records will be read again: %s", error)
+        text = "%s: a transaction was aborted; its records will be read again: %s"
+        log.warning(text, self._label, error)
         await asyncio.sleep(self._backoff.delay(self._failures))
 
     # Consecutive loops
@@ -424,7 +432,7 @@ class ExactlyOnce:
         """Settle the batch that a previous loop has left."""
         before = self._group.work
         if isinstance(before, ExactlyOnce) and before is not self:
-            await before._settle(patiently=True)
+            await before._settle(without_timeout=True)
             await before._read_on()
         self._group.work = self
 
@@ -448,11 +456,16 @@ class ExactlyOnce:
 
     async def _settle_and_leave(self) -> None:
         try:
-            await self._settle(patiently=False)
+            await self._settle(without_timeout=False)
         except KafkaError as error:
-            log.warning("A transaction could not be ended: %s", error)
+            log.warning("%s: a transaction could not be ended: %s", self._label, error)
         self._through.set()  # no code processes a remaining batch
         self._leave()
+
+    @property
+    def _label(self) -> str:
+        """The beginning of log lines."""
+        return f"{self._group.options.client_id}: group {self._group.options.group_id}"
 
     def _leave(self) -> None:
         if self._group.work is self and not self._parts:

@@ -186,6 +186,11 @@ class Cluster:
             raise
 
     @property
+    def client_id(self) -> str:
+        """The client's id, or "client" if it has none; every log line begins with it."""
+        return self._name
+
+    @property
     def started(self) -> bool:
         """True from the beginning of `start` until it fails or the cluster is reset."""
         return self._started

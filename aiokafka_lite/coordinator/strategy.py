@@ -73,7 +73,7 @@ def _assignor_of(
             return ours.native()
     # Duck typing: applications pass instances, and classes without the base class.
     if not isinstance(getattr(chosen, "name", None), str):
-        raise TypeError(f"an assignor needs a `name` that is a str: {chosen!r}")
+        raise TypeError(f"an assignor requires a `name` that is a str: {chosen!r}")
     lacking = [name for name in METHODS if not callable(getattr(chosen, name, None))]
     if lacking:
         raise TypeError(f"the assignor {chosen!r} lacks {', '.join(lacking)}")
@@ -119,12 +119,12 @@ class ClassAssignor:
 
     def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
         """Let the class assign; propagates whatever it raises."""
-        told = {
+        subscriptions = {
             member.member_id: ConsumerProtocolMemberMetadata.decode(member.subscription)
             for member in members
         }
-        assigned = self._assignor.assign(self._cluster, told)
-        strangers = assigned.keys() - told.keys()
+        assigned = self._assignor.assign(self._cluster, subscriptions)
+        strangers = assigned.keys() - subscriptions.keys()
         if strangers:
             log.warning(
                 "The assignor %s assigned partitions to unknown members %s",
@@ -132,7 +132,9 @@ class ClassAssignor:
                 sorted(strangers),
             )
         nothing = ConsumerProtocolMemberAssignment(0, [], b"")
-        return {member_id: _encoded(assigned.get(member_id, nothing)) for member_id in told}
+        return {
+            member_id: _encoded(assigned.get(member_id, nothing)) for member_id in subscriptions
+        }
 
 
 def _encoded(

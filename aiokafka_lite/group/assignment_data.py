@@ -166,7 +166,7 @@ def read_assignment(data: bytes) -> Assignment:
     if any(
         number < 0 for assigned in message.assigned_partitions for number in assigned.partitions
     ):
-        raise KafkaProtocolError("an assignment cannot have a negative partition")
+        raise KafkaProtocolError("the assignment has a negative partition")
     return Assignment(
         tuple(
             TopicPartition(assigned.topic, number)
@@ -197,5 +197,5 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
 def _version(reader: Reader) -> int:
     version = reader.int16()
     if version < 0:
-        raise KafkaProtocolError(f"a consumer's data cannot have the version {version}")
+        raise KafkaProtocolError(f"consumer protocol data has the invalid version {version}")
     return min(version, NEWEST)

@@ -4,7 +4,7 @@ The coordinator fences offsets by member id and generation (KIP-447). That is no
 that rejoins can be given the same generation under the same member id, because for the coordinator
 nothing has changed. The client has dropped its positions meanwhile and reads again from the
 committed offsets, so offsets of the first reading must never be committed after that. Only the
-client can tell the two readings apart; a lease is how it does.
+client can distinguish the two readings; it does so with a lease.
 
 A lease is granted by a read. It is broken for a partition as soon as the consumer gives the
 partition up, for whatever reason, or reads again from what the group has committed. It never heals:

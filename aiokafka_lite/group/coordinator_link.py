@@ -101,7 +101,9 @@ class CoordinatorLink:
         Cancellation: stops the wait; the request may have been sent.
         """
         if self._broker is None:
-            raise GroupCoordinatorNotAvailableError(f"of group {self._group_id}")
+            raise GroupCoordinatorNotAvailableError(
+                f"the coordinator of group {self._group_id} is unknown"
+            )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + step.timeout
         broker = self._cluster.broker(self._broker.node_id)  # raises if it is not live
@@ -138,7 +140,8 @@ class CoordinatorLink:
                 cluster.coordinators.set(CoordinatorKind.GROUP, self._group_id, node.node_id)
                 self._leave(broker)
         except KafkaError as error:
-            log.debug("Coordinator lookup failed for group %s: %s", self._group_id, error)
+            client_id, group_id = cluster.client_id, self._group_id
+            log.debug("%s: coordinator lookup failed for group %s: %s", client_id, group_id, error)
         finally:
             self._doubting = False
 
@@ -149,5 +152,7 @@ class CoordinatorLink:
             connection = broker.connected(purpose)
             if connection is not None:
                 connection.close(
-                    KafkaConnectionError(f"{broker} coordinates group {self._group_id} no more")
+                    KafkaConnectionError(
+                        f"{broker} is no longer the coordinator of group {self._group_id}"
+                    )
                 )

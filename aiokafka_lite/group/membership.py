@@ -254,6 +254,7 @@ class MembershipOptions:
         retry_backoff: Time between attempts (KIP-580).
         client_rack: The member's rack (KIP-881), or None.
         server_assignor: The consumer protocol's assignor; None: the group's default.
+        client_id: The client's id; log lines begin with it.
 
     Raises:
         KafkaConfigurationError: A duration that is not positive, or an empty name.
@@ -269,10 +270,11 @@ class MembershipOptions:
     retry_backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))
     client_rack: str | None = None
     server_assignor: str | None = None
+    client_id: str = "client"
 
     def __post_init__(self) -> None:
         if not self.group_id:
-            raise KafkaConfigurationError("a group's name should not be empty")
+            raise KafkaConfigurationError("`group_id` should not be empty")
         if self.group_instance_id == "":
             raise KafkaConfigurationError("`group_instance_id` should be None or not empty")
         for name in (
@@ -282,9 +284,13 @@ class MembershipOptions:
             "request_timeout",
         ):
             if not getattr(self, name) > 0:
-                raise KafkaConfigurationError(f"`{name}` should be positive")
+                raise KafkaConfigurationError(
+                    f"`{name}` should be positive, not {getattr(self, name)!r}"
+                )
         if self.rebalance_timeout is not None and not self.rebalance_timeout > 0:
-            raise KafkaConfigurationError("`rebalance_timeout` should be positive")
+            raise KafkaConfigurationError(
+                f"`rebalance_timeout` should be positive, not {self.rebalance_timeout!r}"
+            )
 
     @property
     def effective_rebalance_timeout(self) -> float:

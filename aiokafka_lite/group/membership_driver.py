@@ -128,7 +128,7 @@ class GroupDriver:
         self._loop = loop
         self._link = CoordinatorLink(cluster, options.group_id, self._spawn)
         self._briefing = Briefing(cluster, membership, options)
-        self._life = GroupLife(options.group_id, options.group_instance_id, membership)
+        self._life = GroupLife(options, membership)
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()  # set: the task looks for steps again
@@ -222,7 +222,7 @@ class GroupDriver:
         self.membership.on_subscription(topics, self._now, pattern=pattern, matches=matches)
         # From here on the application is expected to poll.
         self.membership.on_poll(self._now, waiting=self._waiting)
-        self._briefing.tell(self._cluster.metadata)
+        self._briefing.publish(self._cluster.metadata)
         self.wake()
 
     def poll(self, waiting: bool = False) -> None:
@@ -269,7 +269,7 @@ class GroupDriver:
         if self._link.lost:
             # A lost connection triggers a metadata refresh, so the loss is soon noticed here.
             self.membership.on_coordinator_lost(self._now)
-        self._briefing.tell(metadata)
+        self._briefing.publish(metadata)
         self.wake()
 
     # --- the task
@@ -354,7 +354,8 @@ class GroupDriver:
                 while not holds() and not self._ended:
                     await self._moved.wait()
         except TimeoutError:
-            log.warning("Leaving group %s did not complete in time", self._options.group_id)
+            client_id, group_id = self._options.client_id, self._options.group_id
+            log.warning("%s: leaving group %s timed out", client_id, group_id)
         return holds()
 
     # --- its children
@@ -365,7 +366,7 @@ class GroupDriver:
         except KafkaError as error:
             self.membership.on_error(step.kind, error, self._now)
         except Exception as error:
-            self.membership.on_error(step.kind, _mistake(f"{step.kind} failed", error), self._now)
+            self.membership.on_error(step.kind, _bug_error(f"{step.kind} failed", error), self._now)
             raise  # a bug: the owner of the tasks reports it
         else:
             self.membership.on_response(step.kind, response, self._now)
@@ -378,7 +379,7 @@ class GroupDriver:
         except KafkaError as error:
             self.membership.on_error(FIND_COORDINATOR, error, self._now)
         except Exception as error:
-            failure = _mistake("the search for the coordinator failed", error)
+            failure = _bug_error("the coordinator lookup failed", error)
             self.membership.on_error(FIND_COORDINATOR, failure, self._now)
             raise
         else:
@@ -409,15 +410,17 @@ class GroupDriver:
             topics = subscribed_topics(member.subscription for member in step.members)
             metadata = await self._briefing.load(topics)
             # No await from here on: the assigned and the watched layouts must be the same.
-            layouts = self._briefing.tell(metadata, also=topics)
+            layouts = self._briefing.publish(metadata, also=topics)
             shares: Mapping[str, bytes] = {}
             if not step.skip:
                 shares = self._assignors[step.protocol].assign(step.members, layouts)
         except KafkaError as error:
             self.membership.on_election_failed(error, self._now)
         except Exception as error:
-            log.exception("The assignor %s failed", step.protocol)
-            failure = _mistake(f"the assignor {step.protocol!r} failed", error)
+            client_id, group_id = self._options.client_id, self._options.group_id
+            text = "%s: the assignor %s of group %s failed"
+            log.exception(text, client_id, step.protocol, group_id)
+            failure = _bug_error(f"the assignor {step.protocol!r} failed", error)
             self.membership.on_election_failed(failure, self._now)
         else:
             self.membership.on_elected(shares, self._now, topics)
@@ -435,7 +438,7 @@ class GroupDriver:
         self.wake()
 
 
-def _mistake(what: str, error: Exception) -> KafkaError:
+def _bug_error(what: str, error: Exception) -> KafkaError:
     failure = KafkaError(f"{what}: {error!r}")
     failure.__cause__ = error
     return failure

@@ -18,6 +18,7 @@ from aiokafka_lite.group.membership import (
     FindCoordinator,
     Lost,
     Membership,
+    MembershipOptions,
     Revoke,
     Send,
     Step,
@@ -40,14 +41,14 @@ class GroupLife:
     """Logs the life of one member.
 
     Args:
-        group_id: The group's name.
-        instance_id: Id of a static member, or None.
+        options: The membership's options.
         membership: The machine.
     """
 
-    def __init__(self, group_id: str, instance_id: str | None, membership: Membership) -> None:
-        self._group = group_id
-        self._static = instance_id is not None
+    def __init__(self, options: MembershipOptions, membership: Membership) -> None:
+        self._client_id = options.client_id
+        self._group = options.group_id
+        self._static = options.group_instance_id is not None
         self._membership = membership
         self._state: Enum = membership.state
         self._member_id = ""
@@ -86,16 +87,16 @@ class GroupLife:
                 request = step.request_for(_LEAVE_WITH_REASON)
                 if isinstance(request, LeaveGroupRequest):
                     for each in request.members:
-                        text = "Leaving group %s as member %s: %s"
-                        log.info(text, self._group, each.member_id, each.reason)
+                        text = "%s: leaving group %s as member %s: %s"
+                        log.info(text, self._client_id, self._group, each.member_id, each.reason)
             case FindCoordinator():
                 if self._coordinator is not None and not self._searching:
-                    text = "Group %s lost its coordinator, broker %s: looking for the new one"
-                    log.info(text, self._group, self._coordinator)
+                    text = "%s: group %s lost its coordinator, broker %s; looking for the new one"
+                    log.info(text, self._client_id, self._group, self._coordinator)
                 self._searching = True
             case Elect(protocol, members, skip):
-                what = "keeps the assignment" if skip else f"assigns by {protocol}"
-                log.info("%s: leads %d members and %s", str(self), len(members), what)
+                what = "the assignment is kept" if skip else f"assigning with {protocol}"
+                log.info("%s: leader of %d members; %s", str(self), len(members), what)
             case Revoke(gone) if gone:
                 log.info("%s: revoking %s", str(self), named(gone))
             case Lost(gone):
@@ -107,34 +108,37 @@ class GroupLife:
     def on_coordinator(self, node_id: int | None) -> None:
         """Log the coordinator that was found, by node id."""
         if self._searching and node_id is not None:
-            log.info("The coordinator of group %s is broker %d", self._group, node_id)
+            text = "%s: the coordinator of group %s is broker %d"
+            log.info(text, self._client_id, self._group, node_id)
         self._searching = False
         self._coordinator = node_id
 
     def _on_join(self, member_id: str, reason: str | None) -> None:
         who = f"as member {member_id}" if member_id else "as a new member"
-        log.info("Joining group %s %s: %s", self._group, who, reason or "no reason is known")
+        text = "%s: joining group %s %s: %s"
+        log.info(text, self._client_id, self._group, who, reason or "no reason is known")
 
     def _on_generation(self, generation: int) -> None:
         membership = self._membership
         if membership.broker_assigns:
-            text = "Member %s of group %s is in member epoch %d"
-            log.info(text, self._member_id, self._group, generation)
+            text = "%s: member %s of group %s is in member epoch %d"
+            log.info(text, self._client_id, self._member_id, self._group, generation)
         else:
-            text = "Joined group %s as member %s in generation %d, protocol %s"
-            log.info(text, self._group, self._member_id, generation, membership.protocol)
+            text = "%s: joined group %s as member %s in generation %d, protocol %s"
+            member = (self._group, self._member_id, generation, membership.protocol)
+            log.info(text, self._client_id, *member)
 
     def _on_out(self) -> None:
         if self._member_id:
-            text = "Member %s left group %s"
+            text = "%s: member %s left group %s"
             if self._static:
-                text = "Static member %s stopped; group %s keeps its place for the session timeout"
-            log.info(text, self._member_id, self._group)
+                text = "%s: static member %s stopped and stays in group %s for the session timeout"
+            log.info(text, self._client_id, self._member_id, self._group)
         self._member_id = ""
         self._joining = None
 
     def __str__(self) -> str:
-        parts = [f"Group {self._group}"]
+        parts = [f"{self._client_id}: group {self._group}"]
         if self._member_id:
             parts.append(f"member {self._member_id}")
         if self._generation >= 0:
@@ -152,8 +156,8 @@ def named(partitions: Iterable[TopicPartition]) -> str:
             ranges[-1][1] = partition
         else:
             ranges.append([partition, partition])
-    told = []
+    topics = []
     for topic, ranges in by_topic.items():
         numbers = (f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)
-        told.append(f"{topic} {', '.join(numbers)}")
-    return "; ".join(told) or "none"
+        topics.append(f"{topic} {', '.join(numbers)}")
+    return "; ".join(topics) or "none"

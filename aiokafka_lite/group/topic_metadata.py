@@ -46,7 +46,7 @@ class Briefing:
         self._options = options
         self._layouts = Layouts()
 
-    def tell(self, metadata: Metadata, also: Iterable[str] = ()) -> Mapping[str, TopicLayout]:
+    def publish(self, metadata: Metadata, also: Iterable[str] = ()) -> Mapping[str, TopicLayout]:
         """Pass the layouts of the watched topics that exist to the membership.
 
         Args:
@@ -84,14 +84,14 @@ class Briefing:
             newer_than = cluster.request_update()
         return await cluster.wait_for_version(newer_than, self._deadline())
 
-    async def resolve(self, on_told: Callable[[], None]) -> None:
+    async def resolve(self, on_resolved: Callable[[], None]) -> None:
         """Look up the names of assigned topics and pass them on, until none is missing.
 
         Args:
-            on_told: Called whenever names were passed on.
+            on_resolved: Called whenever names were passed on.
         """
-        self.tell(self._cluster.metadata)
-        on_told()
+        self.publish(self._cluster.metadata)
+        on_resolved()
         asked = 0
         while wanted := self._membership.unresolved_topic_ids:
             # If the client tracks these names, its metadata still has the deleted topics.
@@ -99,12 +99,16 @@ class Briefing:
             try:
                 layouts = await self._by_id(wanted)
             except KafkaError as error:
-                log.warning("The names of assigned topics are unknown; retrying: %s", error)
+                client_id, group_id = self._options.client_id, self._options.group_id
+                text = (
+                    "%s: looking up the names of assigned topics of group %s failed; retrying: %s"
+                )
+                log.warning(text, client_id, group_id, error)
             else:
                 for name in layouts:
                     self._cluster.add_topic(name)
                 self._membership.on_metadata(layouts, asyncio.get_running_loop().time())
-                on_told()
+                on_resolved()
             asked += 1
             await asyncio.sleep(self._options.retry_backoff.delay(asked))
 

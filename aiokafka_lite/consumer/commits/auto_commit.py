@@ -94,6 +94,7 @@ class Commits:
     ) -> None:
         self.due = False
         self.delivery: Delivery | None = None
+        self._store = store
         self._positions = positions
         self._options = options
         self._tasks = tasks
@@ -119,8 +120,8 @@ class Commits:
         return self._committer.on_committed
 
     @on_committed.setter
-    def on_committed(self, told: Callable[[Offsets], None] | None) -> None:
-        self._committer.on_committed = told
+    def on_committed(self, listener: Callable[[Offsets], None] | None) -> None:
+        self._committer.on_committed = listener
 
     @property
     def member(self) -> bool:
@@ -264,7 +265,7 @@ class Commits:
                 turn=turn,
             )
         except KafkaError as error:
-            log.warning("Auto-commit of %s failed: %s", named(offsets), error)
+            self._log_failed("auto-commit", offsets, error)
         else:
             if now >= self._everything_at:
                 self._everything_at = now + AGAIN_AFTER
@@ -330,7 +331,7 @@ class Commits:
                     offsets, deadline, missing_topics_may_come=False, turn=turn
                 )
         except KafkaError as error:
-            log.warning("The last auto-commit of %s failed: %s", named(offsets), error)
+            self._log_failed("the last auto-commit", offsets, error)
 
     def close(self) -> None:
         """Stop the timer. Idempotent."""
@@ -339,6 +340,11 @@ class Commits:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _log_failed(self, what: str, offsets: Offsets, error: KafkaError) -> None:
+        client_id, group_id = self._store.client_id, self._store.group_id
+        text = "%s: %s of %s in group %s failed: %s"
+        log.warning(text, client_id, what, named(offsets), group_id, error)
 
     async def _overtake(self) -> None:
         """Cancel the periodic commit: the commit that follows is newer."""

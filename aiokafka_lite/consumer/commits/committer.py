@@ -121,7 +121,9 @@ class Turn:
             async with asyncio.timeout_at(deadline):
                 await self._come
         except TimeoutError:
-            raise KafkaTimeoutError("An earlier commit was not through in time") from None
+            raise KafkaTimeoutError(
+                "Commit timed out: an earlier commit has not completed"
+            ) from None
 
     def end(self) -> None:
         """Start the next turn. Idempotent."""
@@ -253,8 +255,8 @@ class Committer:
             except _OUT_OF_GROUP as error:
                 if sent is None:
                     raise
-                told_at = self._tell(error, sent)
-                await self._until_heard(sent, told_at, deadline)
+                reported_at = self._report(error, sent)
+                await self._until_heard(sent, reported_at, deadline)
                 if self._loop.time() >= deadline:
                     raise
 
@@ -281,16 +283,18 @@ class Committer:
                 )
                 return
             except BrokerResponseError as error:
-                told_at = self._tell(error, sent)
+                reported_at = self._report(error, sent)
                 if not isinstance(error, _OUT_OF_GROUP):
                     raise
                 heard = False
                 if isinstance(error, StaleMemberEpochError) and sent is not None:
-                    heard = await self._until_heard(sent, told_at, deadline)
+                    heard = await self._until_heard(sent, reported_at, deadline)
                 again = self.is_member if heard else self._is_another(sent)
                 if not again or not self._still_owns(owned):
                     raise _rebalanced() from error
-                log.debug("Committing %s again as %s: %s", named(offsets), sent, error)
+                text = "%s: committing %s of group %s again, rejected as %s: %s"
+                client_id, group_id = self._store.client_id, self._store.group_id
+                log.debug(text, client_id, named(offsets), group_id, sent, error)
 
     def _still_owns(self, owned: Mapping[TopicPartition, _Holding]) -> bool:
         """True if no partition was revoked since (and perhaps assigned again, after another member
@@ -330,7 +334,7 @@ class Committer:
         if identity is None and self._driver is not None and self._shared():
             if self._driver.membership.rejoin_needed:
                 error = CommitFailedError(
-                    "Commit cannot be completed while the consumer joins its group"
+                    f"Commit cannot be completed while joining group {self._store.group_id}"
                 )
                 raise error from RebalanceInProgressError(self._store.group_id)
             raise CommitFailedError()
@@ -346,7 +350,7 @@ class Committer:
         """True if this may commit now, with another identity than the rejected one."""
         return self.may_commit and self._identity_now() != sent
 
-    def _tell(self, error: KafkaError, sent: CommitIdentity | None) -> float:
+    def _report(self, error: KafkaError, sent: CommitIdentity | None) -> float:
         """Pass a rejection to the membership.
 
         Returns:
@@ -358,18 +362,18 @@ class Committer:
             self._driver.wake()
         return now
 
-    async def _until_heard(self, sent: CommitIdentity, told_at: float, deadline: float) -> bool:
+    async def _until_heard(self, sent: CommitIdentity, reported_at: float, deadline: float) -> bool:
         """Wait until the member has another identity, or a heartbeat sent since has confirmed this
         one. A rejected request is not repeated at once.
 
         Returns:
             False if neither happened by the deadline.
         """
-        not_before = told_at + _LOOK_AGAIN
+        not_before = reported_at + _LOOK_AGAIN
         while (now := self._loop.time()) < deadline:
             if self._identity_now() != sent:
                 return True
-            if now >= not_before and self._last_heartbeat() >= told_at:
+            if now >= not_before and self._last_heartbeat() >= reported_at:
                 return True
             self._changed.clear()
             try:

@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from aiokafka_lite._tasks import TaskOwner
@@ -137,7 +137,7 @@ class ConsumerGroup:
         on_error: Callable[[str, BaseException], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.options = options.membership
+        self.options = replace(options.membership, client_id=cluster.client_id)
         self._cluster = cluster
         self._subscription = subscription
         self._assignment = assignment

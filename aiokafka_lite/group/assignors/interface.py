@@ -130,10 +130,12 @@ def choose_rebalance_protocol(assignors: Iterable[Assignor]) -> RebalanceProtoco
         names.add(assignor.name)
         common &= set(assignor.rebalance_protocols)
     if not names:
-        raise KafkaConfigurationError("a member of a group needs an assignor")
+        raise KafkaConfigurationError("a group member requires an assignor")
     if not common:
-        told = ", ".join(sorted(names))
-        raise KafkaConfigurationError(f"the assignors {told} have no rebalance protocol in common")
+        listed = ", ".join(sorted(names))
+        raise KafkaConfigurationError(
+            f"the assignors {listed} have no rebalance protocol in common"
+        )
     return max(common, key=lambda protocol: protocol.value)
 
 

@@ -109,7 +109,7 @@ def write_user_data(claim: Claim) -> bytes:
 def read_user_data(data: bytes | None) -> Claim:
     """What a member claims by its user data; nothing if that cannot be read, as in Java.
 
-    Version 0 has no generation, and nothing tells the version but that the bytes end.
+    Version 0 has no generation, and only the end of the bytes reveals the version.
     """
     if not data:
         return Claim((), NO_GENERATION)

@@ -30,7 +30,7 @@ class _Poorest:
     """Finds the member with the fewest partitions among some, the first by id if several have.
 
     A heap of wealths. Those of members that have grown since are put right when they come to the
-    top; of one that has shrunk it has to be told by `push`.
+    top; after one shrinks, call `push`.
 
     Args:
         members: Their ranks.

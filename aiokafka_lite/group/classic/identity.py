@@ -159,14 +159,14 @@ class Place:
         if member_id:
             self.member_id = NOBODY
 
-    def give_up(self, reason: str, *, tell: bool) -> None:
+    def give_up(self, reason: str, *, leave: bool) -> None:
         """Give up the place, or the one that a pending join may bring.
 
         Args:
-            tell: Send a LeaveGroup; for a static member also while it joins without a member id,
+            leave: Send a LeaveGroup; for a static member also while it joins without a member id,
                 because the coordinator knows it by another one.
         """
-        if tell and (self.member_id != NOBODY or (self.static and JOIN in self._in_flight)):
+        if leave and (self.member_id != NOBODY or (self.static and JOIN in self._in_flight)):
             self._farewells.append((self.member_id, reason))
         self.end(member_id=True)
 

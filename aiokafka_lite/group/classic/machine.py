@@ -17,7 +17,7 @@ Non-obvious:
 - A coordinator that does not answer for a whole session counts as unknown (as in Java): the member
   looks for it and keeps its partitions until a coordinator rejects it. A coordinator restarts every
   session after a failover. If the member dropped its partitions, it would get the same generation
-  back, and the coordinator could not tell offsets from before and after apart.
+  back, and the coordinator could not distinguish offsets from before and after.
 - While a JoinGroup or SyncGroup is in flight the coordinator keeps the member, and a heartbeat
   would be answered after it: no heartbeats are sent, and the session does not expire.
 - A rejoin that becomes necessary on the way to STABLE waits until STABLE: the application receives
@@ -138,7 +138,7 @@ class ClassicMembership(ClassicAnswers):
             try:
                 protocols.append((name, assignor.subscription(topics, owned, generation, rack)))
             except Exception as error:  # of an application's assignor
-                self._on_join_error(JOIN, assignor_failed(name, error), now)
+                self._on_join_error(JOIN, assignor_failed(self.options, name, error), now)
                 return self.next_step(now)
         self._state = S.JOINING
         self._newcomer = False
@@ -149,7 +149,7 @@ class ClassicMembership(ClassicAnswers):
         """The step in LEAVING once all partitions are revoked."""
         if not self._departed:
             self._departed = True
-            self._give_up(self._leave_reason, tell=not self._stay)
+            self._give_up(self._leave_reason, leave=not self._stay)
             if self._place.departs:
                 return self._coordinator_step(now) or self._leave_step(now)
         if self._place.departs or (self._place.joins_as_nobody and not self._stay):
@@ -208,18 +208,24 @@ class ClassicMembership(ClassicAnswers):
         silent = self._session_counts and now >= self._session.expires_at
         if silent and self._coordinator.known:
             log.warning(
-                "The coordinator of group %s answered no heartbeat for %g s (session.timeout.ms); "
-                "looking for the coordinator again. The partitions stay assigned until it says "
-                "otherwise",
+                "%s: the coordinator of group %s answered no heartbeat for %g s "
+                "(session_timeout_ms); looking up the coordinator again. The partitions stay "
+                "assigned until a coordinator rejects the member",
+                self.options.client_id,
                 self.options.group_id,
                 self.options.session_timeout,
             )
             self._coordinator.on_lost(now)
         if self._polls_count and self._polls.expired(now):
-            reason = f"no poll for {self.options.max_poll_interval:g} s (max.poll.interval.ms)"
-            log.warning("Leaving group %s until the next poll: %s", self.options.group_id, reason)
+            reason = f"no poll for {self.options.max_poll_interval:g} s (max_poll_interval_ms)"
+            log.warning(
+                "%s: leaving group %s until the next poll: %s",
+                self.options.client_id,
+                self.options.group_id,
+                reason,
+            )
             # A static member sends no LeaveGroup: its session times out instead.
-            self._give_up(reason, tell=not self._place.static)
+            self._give_up(reason, leave=not self._place.static)
             self._state = S.IDLE
 
     # --- inputs from the application
@@ -239,9 +245,11 @@ class ClassicMembership(ClassicAnswers):
             IllegalStateError: The member is closing or closed.
         """
         if pattern is not None:
-            raise KafkaConfigurationError("the classic protocol has no patterns for the broker")
+            raise KafkaConfigurationError(
+                "broker-side patterns require the consumer protocol (KIP-848)"
+            )
         if self._closing:
-            raise IllegalStateError("this member leaves for good")
+            raise IllegalStateError("the membership is closed or closing")
         self._watch.on_subscription(topics, matches)
         if self._state is S.UNSUBSCRIBED:
             self._rebalance.want("subscribed")
@@ -290,7 +298,7 @@ class ClassicMembership(ClassicAnswers):
     def _take_election(self) -> bool:
         """True if the result of an `Elect` is still needed."""
         if self._electing is None:
-            raise IllegalStateError("no Elect is under way")
+            raise IllegalStateError("no Elect is in progress")
         elected, self._electing = self._electing, None
         return elected is self._elect and self._state is S.ELECTING
 

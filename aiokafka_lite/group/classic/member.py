@@ -70,7 +70,7 @@ class ClassicMember:
         self._departed = False  # in LEAVING: the membership is given up
         self._resubscribed = False  # join again after LEAVING
         self._closing = False
-        self._stay = False  # go without telling the coordinator
+        self._stay = False  # leave without a LeaveGroup
 
     @property
     def state(self) -> ClassicState:
@@ -140,7 +140,8 @@ class ClassicMember:
 
     def _lose(self, why: str, *, member_id: bool = False) -> None:
         """The membership is lost: other members may own the partitions."""
-        log.info("No longer a member of group %s: %s", self.options.group_id, why)
+        options = self.options
+        log.info("%s: no longer a member of group %s: %s", options.client_id, options.group_id, why)
         self._end_era(member_id=member_id)
         if self._state in ACTIVE:
             self._rebalance.want(why)
@@ -156,10 +157,10 @@ class ClassicMember:
         self._watch.stop_leading()
         self._holdings.on_membership_over()
 
-    def _give_up(self, reason: str, *, tell: bool) -> None:
+    def _give_up(self, reason: str, *, leave: bool) -> None:
         """Give up the membership."""
         self._rebalance.abandon()
-        self._place.give_up(reason, tell=tell)
+        self._place.give_up(reason, leave=leave)
         self._on_place_over()
 
     def _join_again(self, now: float, *, at_once: bool = False) -> None:
@@ -173,7 +174,8 @@ class ClassicMember:
 
     def _fence(self, error: KafkaError) -> None:
         """Another member has the instance id: this one's member id is no longer valid."""
-        log.error("Fenced out of group %s: %s", self.options.group_id, error)
+        options = self.options
+        log.error("%s: fenced out of group %s: %s", options.client_id, options.group_id, error)
         self._rebalance.abandon()
         self._end_era(member_id=True)
         if self._state is not S.LEAVING:

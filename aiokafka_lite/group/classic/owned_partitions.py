@@ -68,6 +68,6 @@ class Holdings:
     def _take(self, kind: type[_CallbackT]) -> _CallbackT:
         step = self._callback
         if not isinstance(step, kind):
-            raise IllegalStateError(f"no {kind.__name__} is under way, but {step!r}")
+            raise IllegalStateError(f"no {kind.__name__} is in progress, but {step!r}")
         self._callback = None
         return step

@@ -63,7 +63,7 @@ def join(
         )
 
     oldest = 0 if options.group_instance_id is None else 5
-    return Send(JOIN, JoinGroupRequest, request, _patience(options), oldest)
+    return Send(JOIN, JoinGroupRequest, request, _timeout(options), oldest)
 
 
 def sync(
@@ -91,7 +91,7 @@ def sync(
         )
 
     oldest = 0 if options.group_instance_id is None else 3
-    return Send(SYNC, SyncGroupRequest, request, _patience(options), oldest)
+    return Send(SYNC, SyncGroupRequest, request, _timeout(options), oldest)
 
 
 def heartbeat(options: MembershipOptions, member_id: str, generation: int) -> Send:
@@ -121,7 +121,7 @@ def leave(options: MembershipOptions, member_id: str, reason: str, *, apart: boo
     return Send(LEAVE, LeaveGroupRequest, request, _promptly(options), oldest, apart)
 
 
-def _patience(options: MembershipOptions) -> float:
+def _timeout(options: MembershipOptions) -> float:
     """Timeout of a request that waits for other members, in seconds."""
     return max(options.request_timeout, options.effective_rebalance_timeout + _AFTER_REBALANCE)
 

@@ -52,6 +52,7 @@ from aiokafka_lite.group.membership import (
     CommitIdentity,
     Elect,
     GroupMember,
+    MembershipOptions,
     TopicLayout,
 )
 from aiokafka_lite.protocol.message import Response
@@ -104,9 +105,9 @@ class ClassicAnswers(ClassicMember):
             case LeaveGroupResponse():
                 for code in {response.error_code, *(each.error_code for each in response.members)}:
                     if code:
-                        log.info("%s", self._error(code, LEAVE))
+                        self._log_failed(LEAVE, self._error(code, LEAVE))
             case _:
-                raise IllegalStateError(f"no classic member asks for {response!r}")
+                raise IllegalStateError(f"a classic member never requests {response!r}")
 
     def on_error(self, kind: str, error: KafkaError, now: float) -> None:
         """A request or the coordinator lookup failed."""
@@ -121,7 +122,7 @@ class ClassicAnswers(ClassicMember):
         if kind == HEARTBEAT:
             self._on_heartbeat_error(error, sent, now)
         elif kind == LEAVE:
-            log.info("LeaveGroup to group %s: %s", self.options.group_id, error)
+            self._log_failed(LEAVE, error)
         elif self._is_current(kind, sent):
             self._on_join_error(kind, error, now)
 
@@ -173,7 +174,8 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(SYNC, error, now)
             return
         except Exception as error:  # of an application's assignor
-            self._on_join_error(SYNC, assignor_failed(self._place.protocol, error), now)
+            failure = assignor_failed(self.options, self._place.protocol, error)
+            self._on_join_error(SYNC, failure, now)
             return
         self._session.restart(now)
         self._on_assignment(partitions, now)
@@ -196,7 +198,7 @@ class ClassicAnswers(ClassicMember):
 
     def _on_join_error(self, what: str, error: KafkaError, now: float) -> None:
         """JoinGroup, the election or SyncGroup failed."""
-        log.info("%s of group %s: %s", what, self.options.group_id, error)
+        self._log_failed(what, error)
         self._rebalance.on_failed()
         if isinstance(error, FencedInstanceIdError):
             self._fence(error)
@@ -236,6 +238,10 @@ class ClassicAnswers(ClassicMember):
                 self._coordinator.on_lost(now)
             self._session.on_failed(now, self.options.retry_backoff.delay(1))
 
+    def _log_failed(self, what: str, error: KafkaError) -> None:
+        client_id, group_id = self.options.client_id, self.options.group_id
+        log.info("%s: %s of group %s failed: %s", client_id, what, group_id, error)
+
     def _is_current(self, kind: str, sent: Sent) -> bool:
         """True if the member still waits for this JoinGroup or SyncGroup."""
         wanted = S.JOINING if kind == JOIN else S.SYNCING
@@ -252,8 +258,8 @@ class ClassicAnswers(ClassicMember):
 
     def _inconsistent(self, kind: str | None, name: str) -> KafkaError:
         return InconsistentGroupProtocolError(
-            f"group {self.options.group_id} goes by {kind or PROTOCOL_TYPE} protocol {name!r}, this"
-            f" member by {PROTOCOL_TYPE} protocols {', '.join(self._assignors)}"
+            f"group {self.options.group_id} uses {kind or PROTOCOL_TYPE} protocol {name!r}, but "
+            f"this member supports {PROTOCOL_TYPE} protocols {', '.join(self._assignors)}"
         )
 
     def on_commit_error(
@@ -274,9 +280,10 @@ class ClassicAnswers(ClassicMember):
             self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
 
 
-def assignor_failed(name: str, error: Exception) -> KafkaError:
+def assignor_failed(options: MembershipOptions, name: str, error: Exception) -> KafkaError:
     """The error to raise when the application's own assignor fails."""
-    log.error("The assignor %s failed", name, exc_info=error)
+    text = "%s: the assignor %s of group %s failed"
+    log.error(text, options.client_id, name, options.group_id, exc_info=error)
     failure = KafkaError(f"the assignor {name!r} failed: {error!r}")
     failure.__cause__ = error
     return failure

@@ -8,17 +8,17 @@ PREPARING      partitions are given back (eager: all of them),     JOINING: Join
                then the coordinator or a backoff is waited for
 JOINING        JoinGroup is under way                              ELECTING, SYNCING: answered;
                                                                    PREPARING: refused
-ELECTING       the leader's assignment is being computed           SYNCING: it is there
-SYNCING        SyncGroup waits to be sent, or is under way         REVOKING, ASSIGNING: answered;
+ELECTING       the leader computes the assignment                  SYNCING: computed
+SYNCING        SyncGroup waits to be sent, or is in flight         REVOKING, ASSIGNING: answered;
                                                                    PREPARING: refused
-REVOKING       cooperative: what goes elsewhere is given back      ASSIGNING: it is
-ASSIGNING      the application gets its partitions                 STABLE: it has them
-STABLE         heartbeats, and nothing else                        PREPARING: to rejoin
+REVOKING       cooperative: moving partitions are revoked          ASSIGNING: completed
+ASSIGNING      the application receives its partitions             STABLE: completed
+STABLE         only heartbeats                                     PREPARING: to rejoin
 IDLE           it has left: the application does not poll          PREPARING: a poll
-FAILED         a lasting error was told                            PREPARING: `retry`
-FENCED         another member has this one's instance id           never, but to close
-LEAVING        everything is given back, then LeaveGroup           UNSUBSCRIBED, PREPARING (another
-                                                                   subscription came), CLOSED
+FAILED         a lasting error was reported                        PREPARING: `retry`
+FENCED         another member has this one's instance id           LEAVING: only to close
+LEAVING        all partitions are revoked, then LeaveGroup         UNSUBSCRIBED, PREPARING (a new
+                                                                   subscription), CLOSED
 CLOSED         the end
 =============  ==================================================  ================================
 
@@ -32,7 +32,7 @@ from typing import Final
 
 
 class ClassicState(Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
     UNSUBSCRIBED = "unsubscribed"
     PREPARING = "preparing"
@@ -52,10 +52,10 @@ class ClassicState(Enum):
 _S = ClassicState
 
 SYNCED: Final = frozenset({_S.REVOKING, _S.ASSIGNING, _S.STABLE})
-"""It has its share of the generation."""
+"""States in which the member has its assignment of the generation."""
 
 ACTIVE: Final = frozenset({_S.PREPARING, _S.JOINING, _S.ELECTING, _S.SYNCING}) | SYNCED
-"""It is in the group or on its way: it wants a coordinator, and polls."""
+"""States in which it is in the group or joining, needs a coordinator, and must be polled."""
 
 BEATING: Final = ACTIVE | {_S.LEAVING}
 """States with heartbeats, if it is in a generation and no JoinGroup or SyncGroup is in flight."""

@@ -76,11 +76,11 @@ def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) 
     advice = ""
     if isinstance(error, UnsupportedVersionError):
         advice = (
-            "a subscription by a pattern that the broker resolves needs Kafka 4.0"
+            "subscribing to a broker-side pattern requires Kafka 4.0"
             if pattern
-            else "the cluster does not offer the consumer group protocol (KIP-848): it needs Kafka"
-            " 4.0 with the feature group.version 1 and the protocol enabled; the classic protocol"
-            " needs neither"
+            else "the cluster does not support the consumer group protocol (KIP-848), which"
+            " requires Kafka 4.0 with the feature group.version 1 and the protocol enabled; use"
+            " group_protocol='classic' otherwise"
         )
     elif isinstance(error, UnreleasedInstanceIdError | FencedInstanceIdError):
         advice = f"group_instance_id {options.group_instance_id!r} is in use by another member"
@@ -89,7 +89,7 @@ def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) 
     elif isinstance(error, InvalidRegularExpressionError):
         advice = f"pattern {pattern!r}"
     elif isinstance(error, InvalidRequestError):
-        advice = "the coordinator refuses the heartbeat"
+        advice = "the coordinator rejected the heartbeat"
     text = str(error.args[0]) if error.args else ""
     parts = [f"group {options.group_id!r}", *filter(None, (advice, text))]
     explained = type(error)(": ".join(parts))

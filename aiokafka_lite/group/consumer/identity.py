@@ -132,7 +132,7 @@ class Standing:
         """
         sent, self._sent = self._sent, None
         if sent is None or kind != HEARTBEAT:
-            raise IllegalStateError(f"no {kind} is under way")
+            raise IllegalStateError(f"no {kind} is in flight")
         return sent
 
     def on_named(self, member_id: str | None) -> None:

@@ -8,15 +8,15 @@ target, `verdict` classifies errors, and `Pace` schedules heartbeats; this machi
 State              Followed by
 =================  ================================================================================
 UNSUBSCRIBED       JOINING (a subscription)
-JOINING            RECONCILING (a target came); STABLE (the answer told none)
-RECONCILING        ACKNOWLEDGING (revoked and assigned, or nothing to do but to say so)
-ACKNOWLEDGING      STABLE, or RECONCILING when there is a newer target (the heartbeat goes out)
-STABLE             RECONCILING (another target came)
-any of these four  FENCED; PREPARE_LEAVING (leave, close); LEAVING (nobody polls); FATAL
-FENCED             JOINING (all is lost, and the listener through); PREPARE_LEAVING
-PREPARE_LEAVING    LEAVING (all is given back, and the listener through)
+JOINING            RECONCILING (a target arrived); STABLE (the response has none)
+RECONCILING        ACKNOWLEDGING (partitions were revoked and assigned, or need not change)
+ACKNOWLEDGING      once the heartbeat is sent: STABLE; RECONCILING if there is a newer target
+STABLE             RECONCILING (a new target arrived)
+any of these four  FENCED; PREPARE_LEAVING (leave, close); LEAVING (poll timeout); FATAL
+FENCED             JOINING (the listener for the lost partitions returned); PREPARE_LEAVING
+PREPARE_LEAVING    LEAVING (all partitions are revoked)
 LEAVING            UNSUBSCRIBED; STALE (the application did not poll)
-STALE              JOINING (it polls again); PREPARE_LEAVING
+STALE              JOINING (the application polls again); PREPARE_LEAVING
 FATAL              JOINING (`retry`, or another subscription); PREPARE_LEAVING
 =================  ================================================================================
 
@@ -200,13 +200,13 @@ class ConsumerMembership:
     def on_response(self, kind: str, response: Response, now: float) -> None:
         """A heartbeat was answered."""
         if not isinstance(response, ConsumerGroupHeartbeatResponse):
-            raise IllegalStateError(f"{response!r} answers no heartbeat")
+            raise IllegalStateError(f"not a response to a heartbeat: {response!r}")
         sent = self._standing.on_outcome(kind)
         if response.error_code:
             error = for_code(response.error_code)(response.error_message or "")
             self._on_refused(error, sent, now, answered=True)
         elif _assigns_the_impossible(response):
-            impossible = KafkaProtocolError("The coordinator assigns a negative partition")
+            impossible = KafkaProtocolError("the coordinator assigned a negative partition")
             self._on_refused(impossible, sent, now, answered=False)
         else:
             self._on_heartbeat(sent, response, now)
@@ -253,7 +253,7 @@ class ConsumerMembership:
             matches: Not used.
         """
         if self._closing:
-            raise IllegalStateError("the membership is closed, or about to be")
+            raise IllegalStateError("the membership is closed or closing")
         changed = (self._topics, self._pattern) != (frozenset(topics), pattern)
         self._topics, self._pattern = frozenset(topics), pattern
         if self._state is MemberState.UNSUBSCRIBED:
@@ -298,7 +298,7 @@ class ConsumerMembership:
 
     def request_rejoin(self, reason: str, now: float) -> None:
         """Send a heartbeat at once: in this protocol only the coordinator starts a rebalance."""
-        logger.debug("%s was asked for a rebalance: %s", self, reason)
+        logger.debug("%s: a rebalance was requested: %s", self, reason)
         self._hasten()
 
     def retry(self, now: float) -> None:
@@ -356,7 +356,7 @@ class ConsumerMembership:
     # internal: steps
 
     @property
-    def _has_to_tell(self) -> bool:
+    def _must_heartbeat(self) -> bool:
         """True if a heartbeat is needed, now or later."""
         if self._state is MemberState.PREPARE_LEAVING:
             return self._standing.known and self._standing.inside
@@ -365,18 +365,18 @@ class ConsumerMembership:
 
     @property
     def _may_search(self) -> bool:
-        return self._has_to_tell and not self._pace.coordinator and not self._pace.searching
+        return self._must_heartbeat and not self._pace.coordinator and not self._pace.searching
 
     @property
     def _may_send(self) -> bool:
-        return self._has_to_tell and self._pace.coordinator and not self._standing.asks
+        return self._must_heartbeat and self._pace.coordinator and not self._standing.asks
 
     def _send(self, now: float) -> Send:
         self._pace.on_sent(now)
         if self._state is MemberState.LEAVING:
             return self._standing.farewell(now)
         if self._state is MemberState.ACKNOWLEDGING:
-            # Even if it does not arrive: the next one says it again.
+            # Even if it does not arrive: the next one acknowledges again.
             self._to(MemberState.STABLE if self._parts.reconciled else MemberState.RECONCILING)
         elif self._state is MemberState.JOINING and self._rebalancing_since is None:
             self._rebalancing_since = now
@@ -450,7 +450,7 @@ class ConsumerMembership:
                 self._last_failure = self._failure
         elif what is Verdict.FENCED:
             if sent.joins:
-                self._pace.on_failed(now)  # not in circles at full speed
+                self._pace.on_failed(now)  # do not rejoin in a busy loop
             self._on_fenced(error)
         elif what is Verdict.FATAL:
             # A member that may not join, or was replaced by another, has nothing to leave.
@@ -462,11 +462,11 @@ class ConsumerMembership:
         self._pace.on_failed(now)
         if self._state is MemberState.LEAVING:
             self._standing.on_farewell_failed(again=error.retriable)
-        elif not error.retriable and self._has_to_tell:
+        elif not error.retriable and self._must_heartbeat:
             self._on_fatal(error)
 
     def _on_fenced(self, error: KafkaError) -> None:
-        logger.warning("%s lost its membership; rejoining: %s", self, error)
+        logger.warning("%s: fenced; rejoining: %s", self, error)
         self._standing.known = False
         if self._state in IN_GROUP:
             self._end_membership()
@@ -488,7 +488,7 @@ class ConsumerMembership:
 
     def _to(self, state: MemberState) -> None:
         if state not in FOLLOWING[self._state]:
-            raise IllegalStateError(f"{self._state.name} is not followed by {state.name}")
+            raise IllegalStateError(f"invalid transition from {self._state.name} to {state.name}")
         logger.debug("%s: %s -> %s", self, self._state.name, state.name)
         self._state = state
 
@@ -545,7 +545,9 @@ class ConsumerMembership:
 
     def _on_poll_expired(self) -> None:
         logger.warning(
-            "%s leaves the group until the next poll: max_poll_interval_ms was exceeded", self
+            "%s: leaving the group until the next poll: max_poll_interval_ms=%.0f exceeded",
+            self,
+            self.options.max_poll_interval * 1000,
         )
         self._parts.abandon()
         self._stale = True
@@ -559,14 +561,15 @@ class ConsumerMembership:
         self._stale = False
         self._standing.plan_farewell(stay)
         if self._state not in LEAVES:
-            group, member = self.options.group_id, self.member_id
-            logger.info("Leaving group %s as member %s: %s", group, member, reason)
+            client_id, group_id = self.options.client_id, self.options.group_id
+            text = "%s: leaving group %s as member %s: %s"
+            logger.info(text, client_id, group_id, self.member_id, reason)
             self._parts.abandon()
             self._to(MemberState.PREPARE_LEAVING)
         self._settle(now)
 
-    def __repr__(self) -> str:
-        return f"<{self._standing}, {self._state.value}>"
+    def __str__(self) -> str:
+        return f"{self.options.client_id}: {self._standing}, {self._state.value}"
 
 
 def _assigns_the_impossible(response: ConsumerGroupHeartbeatResponse) -> bool:

@@ -56,9 +56,9 @@ class Reconciliation:
 
     @property
     def owned(self) -> LocalAssignment:
-        """What the member has made its own, and what the application has been given of a change.
+        """The partitions that the member owns, with those already assigned in the current change.
 
-        What is not told to be owned may be another's at once: in doubt it is too much.
+        Another member may own an unreported partition at once: in doubt, this reports too many.
         """
         current = self._book.current
         if self._given <= current.partitions:
@@ -172,6 +172,6 @@ class Reconciliation:
     def _take(self, kind: type[_Callback]) -> _Callback:
         callback = self._callback
         if not isinstance(callback, kind):
-            raise IllegalStateError(f"no listener of a {kind.__name__} is running")
+            raise IllegalStateError(f"no {kind.__name__} listener is running")
         self._callback = None
         return callback

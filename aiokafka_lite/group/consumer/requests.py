@@ -36,7 +36,7 @@ _UNCHANGED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _SentFields:
     """The fields that the last heartbeats sent to the coordinator."""
 
     topics: frozenset[str]
@@ -49,13 +49,13 @@ class Heartbeats:
 
     Args:
         options: The member's.
-        own_id: The id that it goes by where members make their own.
+        own_id: The member id for versions in which the member makes it.
     """
 
     def __init__(self, options: MembershipOptions, own_id: str) -> None:
         self._options = options
         self._own_id = own_id
-        self._told: _Told | None = None
+        self._last: _SentFields | None = None
         timeout = options.rebalance_timeout
         # As in Java: a member that need not poll for this long may take as long to revoke.
         seconds = options.max_poll_interval if timeout is None else timeout
@@ -63,7 +63,7 @@ class Heartbeats:
 
     def forget(self) -> None:
         """The coordinator may have missed a heartbeat: send everything."""
-        self._told = None
+        self._last = None
 
     def heartbeat(
         self,
@@ -76,19 +76,19 @@ class Heartbeats:
         """A heartbeat that joins (epoch 0) or continues; its fields count as sent.
 
         Args:
-            member_id: As the coordinator told it; "" before that.
+            member_id: As the coordinator returned it; "" before that.
             topics: Subscribed to by name.
             pattern: Subscribed to by RE2 pattern.
-            owned: What the member has made its own.
+            owned: The partitions that the member owns.
         """
-        told, self._told = self._told, _Told(topics, pattern or "", owned)
-        everything = told is None or epoch == JOINING_EPOCH
-        names = None if told and not everything and told.topics == topics else sorted(topics)
-        # Told as "" even where there is none: a static member's predecessor may have had one.
+        last, self._last = self._last, _SentFields(topics, pattern or "", owned)
+        everything = last is None or epoch == JOINING_EPOCH
+        names = None if last and not everything and last.topics == topics else sorted(topics)
+        # "" is sent even without a pattern: a static member's predecessor may have had one.
         regex = (
-            None if told and not everything and told.pattern == (pattern or "") else pattern or ""
+            None if last and not everything and last.pattern == (pattern or "") else pattern or ""
         )
-        partitions = None if told and not everything and told.owned == owned else _by_topic(owned)
+        partitions = None if last and not everything and last.owned == owned else _by_topic(owned)
         options = self._options
 
         def request_for(version: int) -> ConsumerGroupHeartbeatRequest:
@@ -111,10 +111,10 @@ class Heartbeats:
         """The last heartbeat of a membership.
 
         Args:
-            member_id: As the coordinator told it; "" if it never answered.
+            member_id: As the coordinator returned it; "" if it never responded.
             epoch: -1; -2 of a static member that will be back.
         """
-        self._told = None
+        self._last = None
         options = self._options
 
         def request_for(version: int) -> ConsumerGroupHeartbeatRequest:

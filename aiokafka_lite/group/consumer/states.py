@@ -1,4 +1,4 @@
-"""The states of a member of the consumer protocol, and what may follow what (KIP-848): sans-IO."""
+"""The states of a member of the consumer protocol (KIP-848) and their transitions: sans-IO."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ __all__ = ["ENDED", "FOLLOWING", "IN_GROUP", "LEAVES", "MemberState"]
 class MemberState(Enum):
     """Java's states, under Java's names."""
 
-    UNSUBSCRIBED = "unsubscribed"  # no member
-    JOINING = "joining"  # asks to be one; owns nothing
-    RECONCILING = "reconciling"  # makes a target its own
-    ACKNOWLEDGING = "acknowledging"  # has done so, and the next heartbeat says so
+    UNSUBSCRIBED = "unsubscribed"  # not a member
+    JOINING = "joining"  # the join is requested; owns nothing
+    RECONCILING = "reconciling"  # revokes and assigns partitions to reach a target
+    ACKNOWLEDGING = "acknowledging"  # reached it; the next heartbeat acknowledges
     STABLE = "stable"
-    FENCED = "fenced"  # the coordinator does not know it; joins when the listener is through
-    PREPARE_LEAVING = "prepare leaving"  # leaves when the listener is through
-    LEAVING = "leaving"  # says so
+    FENCED = "fenced"  # removed by the coordinator; rejoins once the listener returned
+    PREPARE_LEAVING = "prepare leaving"  # leaves once the listener returned
+    LEAVING = "leaving"  # the heartbeat that leaves is due or in flight
     FATAL = "fatal"  # a lasting error
-    STALE = "stale"  # left, since the application did not poll; joins at the next poll
+    STALE = "stale"  # left because the application did not poll; rejoins at a poll
 
 
 _S = MemberState
 
 IN_GROUP: Final = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
-"""The states of a member in the group, or about to join."""
+"""States of a member in the group or joining it."""
 
 LEAVES: Final = frozenset({_S.PREPARE_LEAVING, _S.LEAVING})
-"""The states of a member that is about to leave."""
+"""States of a member that is leaving."""
 
 ENDED: Final = LEAVES | {_S.FATAL}
-"""The states from which only the application leads back into the group."""
+"""States from which the member rejoins only if the application requests it."""
 
 _OUT: Final = ENDED | {_S.FENCED}
 

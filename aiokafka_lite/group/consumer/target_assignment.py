@@ -115,18 +115,18 @@ class AssignmentBook:
 
     def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
         """Learn the names of topic ids; names of topics not in `topics` stay known."""
-        told: dict[UUID, str] = {}
+        news: dict[UUID, str] = {}
         for name, layout in topics.items():
             if layout.topic_id is not None:
-                told[layout.topic_id] = name
-        taken = set(told.values())
+                news[layout.topic_id] = name
+        taken = set(news.values())
         wanted = self.topic_ids
         known = self._topic_names
         self._topic_names = {
             topic_id: name
             for topic_id, name in known.items()
             if topic_id in wanted and name not in taken  # or another topic has its name now
-        } | told
+        } | news
 
     def next_change(self) -> Change | None:
         """The next step towards the target; None: there is none, or it waits for metadata."""

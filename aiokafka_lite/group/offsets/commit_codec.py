@@ -101,10 +101,10 @@ def _read_stored(reader: Reader, *, by_id: bool) -> dict[str | UUID, tuple[int, 
         count = reader.array_length(True)
         # The first partition with tags is longer, but its tag count is still read in place,
         # because no partition before it has tags.
-        told = list(_ANSWERED.iter_unpack(reader.raw(count * _ANSWERED.size)))
-        if topic in stored or not told:
+        results = list(_ANSWERED.iter_unpack(reader.raw(count * _ANSWERED.size)))
+        if topic in stored or not results:
             return None
-        partitions, codes, tags = zip(*told, strict=True)
+        partitions, codes, tags = zip(*results, strict=True)
         if any(codes) or any(tags) or reader.tagged_fields():
             return None
         stored[topic] = partitions

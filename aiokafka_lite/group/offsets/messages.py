@@ -282,28 +282,31 @@ def read_fetch(
             group.group_id: GroupAnswer(
                 group.error_code,
                 {
-                    TopicPartition(name, told.partition_index): _partition(
-                        told.error_code,
-                        told.committed_offset,
-                        told.committed_leader_epoch,
-                        told.metadata,
+                    TopicPartition(name, result.partition_index): _partition(
+                        result.error_code,
+                        result.committed_offset,
+                        result.committed_leader_epoch,
+                        result.metadata,
                     )
                     for topic in group.topics
                     if (name := ids.name_of(topic.name, topic.topic_id)) is not None
-                    for told in topic.partitions
+                    for result in topic.partitions
                 },
             )
             for group in response.groups
         }
     (group_id,) = asked
-    told_of = {
-        TopicPartition(topic.name, told.partition_index): _partition(
-            told.error_code, told.committed_offset, told.committed_leader_epoch, told.metadata
+    partitions = {
+        TopicPartition(topic.name, result.partition_index): _partition(
+            result.error_code,
+            result.committed_offset,
+            result.committed_leader_epoch,
+            result.metadata,
         )
         for topic in response.topics
-        for told in topic.partitions
+        for result in topic.partitions
     }
-    return {group_id: GroupAnswer(response.error_code, told_of)}
+    return {group_id: GroupAnswer(response.error_code, partitions)}
 
 
 def _partition(code: int, offset: int, epoch: int, metadata: str | None) -> PartitionAnswer:

@@ -64,10 +64,15 @@ class OffsetStore:
     Args:
         cluster: The group's cluster.
         group_id: The group's name.
+
+    Attributes:
+        group_id: The same.
+        client_id: The client's id; log lines begin with it.
     """
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self.group_id = group_id
+        self.client_id = cluster.client_id
         self._cluster = cluster
         self._route = CoordinatorOf(group_id)
 
@@ -126,7 +131,7 @@ class OffsetStore:
                     pending.pop(tp, None)
             untold = [tp for tp in pending if tp not in failed]
             if untold:
-                lasting = KafkaProtocolError(f"the coordinator did not answer for {untold[0]}")
+                lasting = self._left_out(untold[0])
                 return
             passing, lasting = self._sort(failed, ids, missing_topics_may_come)
             if passing is not None and lasting is None:
@@ -213,7 +218,9 @@ class OffsetStore:
             nonlocal lasting
             told = read_fetch(response, spoken, [self.group_id], ids).get(self.group_id)
             if told is None:
-                raise KafkaProtocolError(f"the coordinator did not answer for {self.group_id}")
+                raise KafkaProtocolError(
+                    f"the coordinator's response leaves out group {self.group_id}"
+                )
             if told.error_code:
                 raise self._noted(for_code(told.error_code)(self.group_id))
             passing, lasting = self._take(told, pending, found, by_id)
@@ -266,7 +273,7 @@ class OffsetStore:
             if pending is not None:
                 del pending[tp]
         if untold:
-            return None, KafkaProtocolError(f"the coordinator did not answer for {min(untold)}")
+            return None, self._left_out(min(untold))
         return self._sort(failed, TopicIds({}), True)
 
     def _sort(
@@ -305,6 +312,10 @@ class OffsetStore:
             )
             return missing_topics_may_come and not made_again
         return error.retriable
+
+    def _left_out(self, tp: TopicPartition) -> KafkaProtocolError:
+        where = f"{tp.topic}-{tp.partition} in group {self.group_id}"
+        return KafkaProtocolError(f"the coordinator's response leaves out {where}")
 
     def _noted(self, error: KafkaError) -> KafkaError:
         """Return the error; forgets a coordinator that timed out, as Java does."""

@@ -15,7 +15,7 @@ Non-obvious:
 import math
 from typing import Final
 
-__all__ = ["Patience"]
+__all__ = ["BeginDelay"]
 
 PARKED: Final = 0.020
 """Minimum seconds until a request that the broker held back is answered."""
@@ -31,7 +31,7 @@ REST: Final = 200
 """Transactions without a delay after that."""
 
 
-class Patience:
+class BeginDelay:
     """Learns the delay from each transaction for the next. All times are of one monotonic clock."""
 
     __slots__ = ("_ended_at", "_prompt", "_rest", "_sent_at", "_vain", "hold")

@@ -147,7 +147,10 @@ class Asker:
                 connection = await broker.connection(_purpose(step))
             self._send(step, connection, broker.node_id, deadline)
         except TimeoutError:
-            self.on_failure(step, KafkaConnectionError(f"{broker}: not connected in time"))
+            self.on_failure(
+                step,
+                KafkaConnectionError(f"{broker}: not connected within {self._request_timeout:g} s"),
+            )
         except KafkaError as error:
             self.on_failure(step, error)
 
@@ -184,7 +187,7 @@ class Asker:
     def on_failure(self, step: Step, error: BaseException) -> None:
         """A step failed."""
         if not isinstance(error, KafkaError):
-            error = KafkaProtocolError(f"the answer cannot be read: {error!r}")
+            error = KafkaProtocolError(f"the response cannot be read: {error!r}")
         self._loop.call_soon(self._listener.on_failure, step, error)
 
 

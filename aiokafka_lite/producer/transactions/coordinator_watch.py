@@ -87,10 +87,11 @@ class SilenceWatch:
             deadline = self._loop.time() + _FIND_FOR
             found = (await find_coordinator(self._cluster, key, kind, deadline)).node_id
         except KafkaError as error:
-            log.debug("Coordinator lookup failed for transactional id %r: %s", key, error)
+            text = "%s: coordinator lookup failed for %r: %s"
+            log.debug(text, self._cluster.client_id, key, error)
             found = node_id
         if found != node_id and not answer.done():
-            told = f"broker {node_id} keeps silent, and {found} coordinates {key!r} now"
-            leave(KafkaConnectionError(told))
+            text = f"broker {node_id} does not respond, and {found} coordinates {key!r} now"
+            leave(KafkaConnectionError(text))
         if self._timer is None and not self._closed:
             self._timer = self._loop.call_later(SILENT_FOR, self._look)

@@ -27,7 +27,7 @@ from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, ProducerClosed
 from aiokafka_lite.group.membership import GroupMetadata
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.producer_options import ProducerOptions
-from aiokafka_lite.producer.transactions.begin_delay import Patience
+from aiokafka_lite.producer.transactions.begin_delay import BeginDelay
 from aiokafka_lite.producer.transactions.coordinator_requests import Asker
 from aiokafka_lite.producer.transactions.transaction_machine import TransactionMachine
 from aiokafka_lite.producer.transactions.transaction_states import ENDING, OPEN, TransactionState
@@ -103,7 +103,7 @@ class TransactionDriver:
         outlet: Notified of each change.
         tasks: Owns the tasks that find coordinators and connect to them.
         loop: The producer's event loop.
-        on_mistake: Called after a bug, with the failed activity and the exception.
+        on_bug: Called after a bug, with the failed activity and the exception.
 
     Attributes:
         machine: Holds the current state.
@@ -120,23 +120,24 @@ class TransactionDriver:
         outlet: Outlet,
         tasks: TaskOwner,
         loop: asyncio.AbstractEventLoop,
-        on_mistake: Callable[[str, BaseException], None],
+        on_bug: Callable[[str, BaseException], None],
     ) -> None:
         self.machine = TransactionMachine(transactional_id, identity, options.retry_backoff)
         self.times = TransactionTimes()
-        self._patience = Patience()
+        self._begin_delay = BeginDelay()
         self._opening: asyncio.TimerHandle | None = None  # releases a transaction that is held
         self._transactional_id = transactional_id
+        self._label = f"{cluster.client_id}: transactional id {transactional_id!r}"  # of log lines
         self._outlet = outlet
         self._loop = loop
-        self._on_mistake = on_mistake
+        self._on_bug = on_bug
         self._asker = Asker(
             cluster, transactional_id, timeout_ms, options.request_timeout, self, tasks, loop
         )
         self._look_is_due = False  # in the next iteration of the loop
         self._retry: asyncio.TimerHandle | None = None  # of a step to retry
         self._waiters: list[asyncio.Future[None]] = []  # resolved at any change
-        self._told = 0  # the machine's transitions that were reported
+        self._reported = 0  # the machine's transitions that were reported
         self._end: _End | None = None  # the current commit or abort, or the last
         self._watching = False  # the outlet calls back when all batches are resolved
 
@@ -155,7 +156,7 @@ class TransactionDriver:
         self._go_on()
         try:
             await self._until(
-                lambda: self.machine.state is not _S.INITIALIZING, deadline, "is not to be had"
+                lambda: self.machine.state is not _S.INITIALIZING, deadline, "getting a producer id"
             )
         finally:
             self.times.init += self._loop.time() - began
@@ -169,7 +170,7 @@ class TransactionDriver:
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
-        opens_at = self._patience.opens_at()
+        opens_at = self._begin_delay.opens_at()
         if opens_at > began and self.machine.implicit:
             self.machine.hold()
             self._opening = self._loop.call_at(opens_at, self._open)
@@ -186,7 +187,7 @@ class TransactionDriver:
         """
         began = self._loop.time()
         try:
-            await self._ended(_S.COMMITTING, self.machine.commit, "has not committed", deadline)
+            await self._ended(_S.COMMITTING, self.machine.commit, "commit", deadline)
         finally:
             self.times.commit += self._loop.time() - began
 
@@ -194,7 +195,7 @@ class TransactionDriver:
         """Abort and wait until it is done; see `commit`."""
         began = self._loop.time()
         try:
-            await self._ended(_S.ABORTING, self.machine.abort, "has not aborted", deadline)
+            await self._ended(_S.ABORTING, self.machine.abort, "abort", deadline)
         finally:
             self.times.abort += self._loop.time() - began
 
@@ -219,7 +220,8 @@ class TransactionDriver:
         if self._opening is None:
             self.wake()  # otherwise `_open` wakes it, and nothing can be sent before
         try:
-            await self._until(lambda: order.done, deadline, "has not sent the offsets yet")
+            advice = "; it continues, and the commit waits for it"
+            await self._until(lambda: order.done, deadline, "sending offsets", advice)
         finally:
             self.times.send_offsets += self._loop.time() - began
         if order.error is not None:
@@ -233,7 +235,7 @@ class TransactionDriver:
             self._settle()
             self.wake()
         if self.machine.state in OPEN:
-            await self._until(lambda: self.machine.state not in OPEN, deadline, "has not aborted")
+            await self._until(lambda: self.machine.state not in OPEN, deadline, "abort")
 
     def stop(self) -> None:
         """Stop at once; waiting calls raise ProducerClosed. Idempotent."""
@@ -262,12 +264,12 @@ class TransactionDriver:
 
     def on_first_sent(self) -> None:
         """The first batch of a transaction is sent."""
-        self._patience.on_sent(self._loop.time())
+        self._begin_delay.on_sent(self._loop.time())
 
     def on_first_resolved(self, _: object) -> None:
         """The first batch of a transaction has an outcome."""
         if self.machine.implicit:
-            self._patience.on_answered(self._loop.time())
+            self._begin_delay.on_answered(self._loop.time())
 
     def wake(self) -> None:
         """Something changed: look for a step to take in the next iteration of the loop."""
@@ -288,22 +290,25 @@ class TransactionDriver:
             self._go_on()
         end.waiting += 1
         try:
-            await self._until(lambda: end.done, deadline, f"{what} yet: call again to wait on")
+            advice = "; it continues: call again to wait for it"
+            await self._until(lambda: end.done, deadline, what, advice)
         finally:
             end.waiting -= 1
         end.claimed = True
         if end.error is not None:
             raise copy.copy(end.error)
 
-    async def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+    async def _until(
+        self, done: Callable[[], bool], deadline: float, what: str, advice: str = ""
+    ) -> None:
         late: list[bool] = []
         timer = self._loop.call_at(deadline, self._on_late, late)
         try:
             while not done():
                 if late:
                     raise KafkaTimeoutError(
-                        f"the transactional id {self._transactional_id!r} {what}, in time "
-                        "(max_block_ms)"
+                        f"transactional id {self._transactional_id!r}: {what} did not complete "
+                        f"within max_block_ms{advice}"
                     )
                 waiter = self._loop.create_future()
                 self._waiters.append(waiter)
@@ -322,9 +327,9 @@ class TransactionDriver:
     def _settle(self) -> None:
         """Notify the outlet and the waiting calls of the machine's changes."""
         machine = self.machine
-        while self._told != machine.transitions:
-            self._told = machine.transitions
-            log.debug("%s: %s %s", self._transactional_id, machine.state, machine.error or "")
+        while self._reported != machine.transitions:
+            self._reported = machine.transitions
+            log.debug("%s: %s %s", self._label, machine.state, machine.error or "")
             end = self._end
             if end is not None and not end.done and machine.state not in _UNDER_WAY:
                 end.done = True
@@ -363,19 +368,19 @@ class TransactionDriver:
         try:
             self.machine.on_answer(step, answer, now)
             if isinstance(step, EndTransaction):
-                self._patience.on_ended(now)
+                self._begin_delay.on_ended(now)
             self._on_landed(step)
         except Exception as error:  # a bug here must not fail the connection, which is reading
-            self._on_mistake(_WHAT, error)
+            self._on_bug(_WHAT, error)
 
     def on_failure(self, step: Step, error: KafkaError) -> None:
         """The request failed, or the answer cannot be read."""
-        log.debug("%s: %s: %s", self._transactional_id, type(step).__name__, error)
+        log.debug("%s: %s failed: %s", self._label, type(step).__name__, error)
         try:
             self.machine.on_error(step, error, self._loop.time())
             self._on_landed(step)
-        except Exception as mistake:
-            self._on_mistake(_WHAT, mistake)
+        except Exception as bug:
+            self._on_bug(_WHAT, bug)
 
     def _on_landed(self, step: Step) -> None:
         self._settle()
@@ -390,7 +395,7 @@ class TransactionDriver:
         try:
             self._go_on()
         except Exception as error:
-            self._on_mistake(_WHAT, error)
+            self._on_bug(_WHAT, error)
 
     def _go_on(self) -> None:
         """Take the next step if there is one; otherwise set a timer for the next retry."""
@@ -399,7 +404,7 @@ class TransactionDriver:
             self._retry = None
         machine = self.machine
         step = machine.next_step(self._loop.time(), drained=self._drained())
-        if self._told != machine.transitions:
+        if self._reported != machine.transitions:
             self._settle()  # only then, to avoid useless wake-ups
         if step is not None:
             self._asker.ask(step)

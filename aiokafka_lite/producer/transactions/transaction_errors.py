@@ -133,10 +133,10 @@ def gravest(step: Step, codes: Iterable[int]) -> int:
     OPERATION_NOT_ATTEMPTED counts only if there is no other code, because another partition caused
     it. An error that needs an abort outweighs a retriable one.
     """
-    told = [code for code in codes if code != OperationNotAttempted.errno]
+    specific = [code for code in codes if code != OperationNotAttempted.errno]
     order = list(Reaction)
     return max(
-        told,
+        specific,
         key=lambda code: order.index(reaction(step, code)),
         default=OperationNotAttempted.errno,
     )
@@ -146,14 +146,14 @@ def error_of(code: int, what: Reaction, step: Step) -> KafkaError:
     """Return the error that the application receives for a code."""
     if what is _R.FENCED:
         return ProducerFenced(
-            "another producer has taken this transactional id, or the broker gave the transaction "
-            "up (transaction_timeout_ms): close this producer"
+            "another producer uses this transactional id, or the coordinator aborted the "
+            "transaction after transaction_timeout_ms: close this producer"
         )
     about = _about(step)
     if code == InvalidTxnState.errno and isinstance(step, EndTransaction):
         about += (
-            ": there is no such transaction any more; perhaps the cluster aborted it, since it "
-            "took longer than transaction_timeout_ms"
+            ": the transaction no longer exists; the coordinator may have aborted it after "
+            "transaction_timeout_ms"
         )
     return for_code(code)(about)
 

@@ -184,7 +184,7 @@ class TransactionMachine:
             self._check("abort", _S.IN_TRANSACTION)
         self._become(_S.ABORTING)
         self._retry_at = 0.0
-        self._contents.drop(TransactionAbortedError("the transaction is aborted"))
+        self._contents.drop(TransactionAbortedError("the transaction was aborted"))
 
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -337,7 +337,7 @@ class TransactionMachine:
             case EndTransaction():
                 self._on_ended(answer)
             case FindCoordinator():
-                raise TypeError("on_found reports a coordinator")
+                raise TypeError("on_found takes only FindCoordinator")
 
     def on_error(self, step: Step, error: KafkaError, now: float) -> None:
         """The request failed, or the answer cannot be read."""
@@ -346,8 +346,8 @@ class TransactionMachine:
             return
         if isinstance(error, BrokerResponseError):
             # If this client cannot encode the request for the broker, keep its own message.
-            told = error if isinstance(error, UnsupportedVersionError) else None
-            self._on_code(step, error.errno, now, told)
+            explained = error if isinstance(error, UnsupportedVersionError) else None
+            self._on_code(step, error.errno, now, explained)
         elif error.retriable or isinstance(error, KafkaProtocolError):
             self._last_error = error
             self._found.discard(step.place)  # the coordinator may have moved to another broker
@@ -358,13 +358,13 @@ class TransactionMachine:
 
     def _land(self, step: Step) -> None:
         if step is not self._under_way:
-            raise ValueError(f"{step} is not under way")
+            raise ValueError(f"{step} is not in flight")
         self._under_way = None
         self._retry_at = 0.0
 
     def _on_identity(self, answer: Answer) -> None:
         if answer.identity is None:
-            raise ValueError("InitProducerId is answered by an identity")
+            raise ValueError("the response to InitProducerId has no producer id")
         self._failures = 0
         self._bump = False
         self._identity.take(answer.identity)
@@ -472,7 +472,7 @@ class TransactionMachine:
                 return
             self._bump = True
         if what is _R.MISMATCH:
-            mismatch = CommitFailedError(f"the consumer is not in its group as it was: {error}")
+            mismatch = CommitFailedError(f"the consumer's group membership changed: {error}")
             mismatch.__cause__ = error
             error = mismatch
         self._spoil(error)
@@ -522,7 +522,7 @@ class TransactionMachine:
 
     def _become(self, state: TransactionState) -> None:
         if state not in FOLLOWING[self.state]:
-            raise ValueError(f"{self.state} is not followed by {state}")
+            raise ValueError(f"invalid transition from {self.state} to {state}")
         self.state = state
         self.transitions += 1
         if state is not _S.COMMITTING:

@@ -134,7 +134,7 @@ def question(step: Step, transactional_id: str, timeout_ms: int, ids: TopicIds) 
                 )
             )
         case FindCoordinator():
-            raise TypeError("who coordinates is asked by the cluster")
+            raise TypeError("FindCoordinator is sent by the cluster")
     return Question(request, oldest, latest, ids)
 
 
@@ -175,8 +175,8 @@ def _as_told(group: GroupMetadata, version: int) -> GroupMetadata:
     """
     if version < _COMMIT_MEMBER_FROM and group.member_id:
         raise UnsupportedVersionError(
-            "offsets in a transaction as a member of the group need TxnOffsetCommit "
-            f"v{_COMMIT_MEMBER_FROM} (Kafka 2.5); give the group id alone"
+            "offsets of a group member in a transaction require TxnOffsetCommit "
+            f"v{_COMMIT_MEMBER_FROM} (Kafka 2.5); pass only the group id"
         )
     return group
 
@@ -243,4 +243,4 @@ def answer_of(step: Step, response: Response, ids: TopicIds) -> Answer:
                 return Answer()
             return Answer(identity=checked_stamp(response.producer_id, response.producer_epoch))
         case _:
-            raise TypeError(f"{type(response).__name__} answers no step of a transaction")
+            raise TypeError(f"not a response to a transaction's step: {type(response).__name__}")

@@ -55,26 +55,33 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 async def test_a_member_s_life_is_logged(make: Make, protocol: str, lines: Lines) -> None:
     modern = protocol == "modern"
-    consumer = make("orders")
+    consumer = make("orders", client_id="orders-service")
     await consumer.start()
     me = consumer.group_metadata()
     group, member = me.group_id, me.member_id
+    client = "orders-service"
     epoch = f"member epoch {me.generation}" if modern else f"generation {me.generation}"
-    assert len(lines.with_(f"The coordinator of group {group} is broker")) == 1
-    assert len(lines.with_(f"Joining group {group}", ": ")) == 1
+    assert len(lines.with_(f"{client}: the coordinator of group {group} is broker")) == 1
+    assert len(lines.with_(f"{client}: joining group {group}", ": ")) == 1
     if modern:
-        assert lines.with_(f"Member {member} of group {group} is in {epoch}")
+        assert lines.with_(f"{client}: member {member} of group {group} is in {epoch}")
     else:
         assert (
-            len(lines.with_(f"Joined group {group} as member {member} in {epoch}", "protocol")) == 1
+            len(lines.with_(f"joined group {group} as member {member} in {epoch}", "protocol")) == 1
         )
-        assert len(lines.with_(f"member {member}, {epoch}: leads 1 members")) == 1
-    assert len(lines.with_(f"Group {group}, member {member}, {epoch}: assigned orders 0-3")) == 1
+        assert len(lines.with_(f"member {member}, {epoch}: leader of 1 members")) == 1
+    assert (
+        len(lines.with_(f"{client}: group {group}, member {member}, {epoch}: assigned orders 0-3"))
+        == 1
+    )
     lines.clear()
     await consumer.stop()
     assert len(lines.with_(f"member {member}", "revoking orders 0-3")) == 1
-    assert len(lines.with_(f"Leaving group {group} as member {member}: the consumer is")) == 1
-    assert lines.with_(f"Member {member} left group {group}") == list(lines)[-1:]
+    assert (
+        len(lines.with_(f"{client}: leaving group {group} as member {member}: the consumer is"))
+        == 1
+    )
+    assert lines.with_(f"{client}: member {member} left group {group}") == list(lines)[-1:]
 
 
 async def test_a_rebalance_is_logged_with_its_reason(
@@ -92,7 +99,7 @@ async def test_a_rebalance_is_logged_with_its_reason(
     assert lines.with_(f"member {other}", "assigned orders")
     if protocol != "modern":
         assert lines.with_(
-            f"Joining group {first.group_metadata().group_id} as member {me}: group is"
+            f"joining group {first.group_metadata().group_id} as member {me}: group is"
         )
 
 
@@ -119,10 +126,10 @@ async def test_a_search_for_the_coordinator_is_logged_once(
         cluster.kill(node)
     await until(lambda: bool(lines.with_("lost its coordinator")))
     await until(lambda: cluster.count(ApiKey.FIND_COORDINATOR) >= 1)
-    assert not lines.with_("The coordinator of group")
+    assert not lines.with_("the coordinator of group")
     for node in (0, 1):
         await cluster.restart(node)
-    await until(lambda: bool(lines.with_("The coordinator of group")))
+    await until(lambda: bool(lines.with_("the coordinator of group")))
     assert len(lines.with_("lost its coordinator")) == 1
 
 

@@ -84,6 +84,7 @@ class Store:
     """Notes each attempt, and answers as told: by an error, or when a gate opens."""
 
     group_id = "g"
+    client_id = "c"
 
     def __init__(self) -> None:
         self.commits: list[tuple[dict[TopicPartition, int], CommitIdentity | None]] = []
@@ -291,7 +292,7 @@ async def test_the_clock_goes_on_after_a_failure(
     rig.commits.on_read(waiting=True)
     await committed(rig, 1)
     assert rig.store.offsets == [{A: 5}, {A: 5}]
-    assert "Auto-commit of t-0 failed" in caplog.text
+    assert "c: auto-commit of t-0 in group g failed" in caplog.text
     assert rig.commits.counters.failures == 1
 
 
@@ -354,7 +355,7 @@ async def test_what_cannot_be_committed_goes_all_the_same(
     rig.give(A, 5)
     await rig.commits.before_revoke([A], rig.soon)
     await rig.commits.at_close(rig.soon)
-    assert caplog.text.count("last auto-commit of t-0 failed") == 2
+    assert caplog.text.count("c: the last auto-commit of t-0 in group g failed") == 2
 
 
 async def test_the_last_commit_overtakes_that_of_the_clock(rig: Rig) -> None:

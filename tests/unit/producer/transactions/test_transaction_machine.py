@@ -510,5 +510,5 @@ def test_what_may_not_be_called_changes_nothing() -> None:
 
 def test_an_answer_to_what_was_not_asked_is_a_mistake() -> None:
     machine = machine_at()
-    with pytest.raises(ValueError, match="not under way"):
+    with pytest.raises(ValueError, match="not in flight"):
         machine.on_answer(InitProducer(PLACE, (-1, -1)), Answer(identity=(1, 0)), 0.0)
