@@ -12,7 +12,7 @@ def test_there_are_no_other_blocks() -> None:
     GUIDE.check_blocks()
 
 
-async def test_all_metrics_are_told_of() -> None:
+async def test_every_metric_is_documented() -> None:
     producer = AIOKafkaProducer()
     try:
         assert GUIDE.metrics() == sorted(producer.metrics())
