@@ -22,6 +22,7 @@ from aiokafka_lite._version import __version__
 if TYPE_CHECKING:
     from aiokafka_lite._build import BUILD as __build__
     from aiokafka_lite.abc import ConsumerRebalanceListener
+    from aiokafka_lite.admin import AIOKafkaAdminClient
     from aiokafka_lite.client import AIOKafkaClient
     from aiokafka_lite.consumer import AIOKafkaConsumer, SubscriptionPattern
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AIOKafkaAdminClient",
     "AIOKafkaClient",
     "AIOKafkaConsumer",
     "AIOKafkaProducer",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AIOKafkaAdminClient": "admin",
     "AIOKafkaClient": "client",
     "AIOKafkaConsumer": "consumer",
     "AIOKafkaProducer": "producer",
@@ -65,7 +68,17 @@ _HOMES = {
     "TopicPartition": "structs",
     "exactly_once": "read_process_write",
 }
-_MODULES = {"abc", "client", "consumer", "errors", "helpers", "partitioner", "producer", "structs"}
+_MODULES = {
+    "abc",
+    "admin",
+    "client",
+    "consumer",
+    "errors",
+    "helpers",
+    "partitioner",
+    "producer",
+    "structs",
+}
 """Submodules reachable after `import aiokafka_lite` alone, as with `import aiokafka`."""
 
 

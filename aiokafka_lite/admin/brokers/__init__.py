@@ -1,0 +1,1 @@
+"""The cluster itself: brokers, features, the metadata quorum."""

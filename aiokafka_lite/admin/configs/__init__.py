@@ -1,0 +1,1 @@
+"""Configurations, client quotas and client metrics subscriptions."""

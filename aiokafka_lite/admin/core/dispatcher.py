@@ -1,0 +1,415 @@
+"""Sends the requests of the admin client, each to the brokers it belongs to.
+
+| route | method |
+|---|---|
+| any broker, the controller, a named broker, one coordinator | `ask`: one result |
+| the same, for a request about several items | `settle`: one result per item |
+| every broker, or some named ones | `every_broker`: one result per broker |
+| the leaders of partitions | `settle_on_leaders`: one result per partition |
+| the coordinators of groups or transactional ids | `settle_on_coordinators`: one per key |
+
+All of them retry retriable errors with backoff (KIP-580) until the call's deadline, and only the
+items that such an error concerns. `outcomes.Outcomes` keeps the account of the items; this module
+has the sockets and the waiting.
+
+Non-obvious:
+- A leader or coordinator that moved concerns its own items only: they are looked up and sent again
+  while the requests to other brokers go on.
+- A request that got no response may have been carried out, and is repeated, as in Java. Rooms whose
+  second attempt can get a misleading error ask `Outcomes.was_interrupted`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from aiokafka_lite._arguments import milliseconds
+from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.core.whereabouts import find_coordinators, find_leaders
+from aiokafka_lite.cluster.broker import PerVersion, Purpose
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode, call, raise_error_code
+from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.protocol.versions import RELEASES
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Dispatcher"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Dispatcher:
+    """Routes and retries for one admin client.
+
+    Args:
+        cluster: The brokers.
+        loop: The client's event loop.
+        request_timeout: Seconds that a broker has for one response.
+        call_timeout: Seconds that a call has without a `timeout_ms` of its own.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        loop: asyncio.AbstractEventLoop,
+        request_timeout: float,
+        call_timeout: float,
+    ) -> None:
+        self.cluster = cluster
+        self._loop = loop
+        self._request_timeout = request_timeout
+        self._call_timeout = call_timeout
+
+    # Time
+
+    def deadline(self, timeout_ms: float | None) -> float:
+        """The deadline of a call that begins now, in loop time.
+
+        Args:
+            timeout_ms: The caller's; None or 0: the client's default.
+
+        Raises:
+            TypeError, KafkaConfigurationError: `timeout_ms` is no number of milliseconds.
+        """
+        if timeout_ms is None:
+            return self._loop.time() + self._call_timeout
+        return self._loop.time() + (milliseconds("timeout_ms", timeout_ms) or self._call_timeout)
+
+    def broker_timeout_ms(self, deadline: float) -> int:
+        """How long a broker may work on a request: what remains, within one response's time."""
+        remaining = min(deadline - self._loop.time(), self._request_timeout)
+        return max(1, round(remaining * 1000))
+
+    # Routes
+
+    async def ask(
+        self,
+        request: RequestOf[ResponseT] | PerVersion[ResponseT],
+        route: Route,
+        deadline: float,
+        *,
+        check: Callable[[ResponseT], None] = raise_error_code,
+        oldest: int = 0,
+        latest: int | None = None,
+        feature: str | None = None,
+        purpose: Purpose = Purpose.GENERAL,
+    ) -> ResponseT:
+        """Send one request and return its response; see `cluster.retry.call`.
+
+        Args:
+            oldest: Oldest version that can express the request.
+            feature: What needs that version, for the error of an older broker.
+
+        Raises:
+            UnsupportedVersionError: The broker is too old; names the feature and the release.
+            KafkaTimeoutError: The deadline passed.
+            KafkaError: The error is not retriable.
+        """
+        kind = request.request_class if isinstance(request, PerVersion) else type(request)
+        built = False
+
+        def build(version: int) -> RequestOf[ResponseT]:
+            nonlocal built
+            built = True
+            return request.build(version) if isinstance(request, PerVersion) else request
+
+        try:
+            return await call(
+                self.cluster,
+                PerVersion(_request_class(kind), build),
+                route,
+                deadline,
+                check=check,
+                oldest=oldest,
+                latest=latest,
+                purpose=purpose,
+            )
+        except UnsupportedVersionError as error:
+            if built:
+                raise
+            raise _too_old(_request_class(kind), oldest, feature, error) from error
+
+    async def settle(
+        self,
+        outcomes: Outcomes[K, V],
+        request_class: type[Request],
+        build: Callable[[int, list[K]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[K, V]], None],
+        route: Route,
+        deadline: float,
+        *,
+        oldest: int = 0,
+        latest: int | None = None,
+        feature: str | None = None,
+        purpose: Purpose = Purpose.GENERAL,
+    ) -> Results[K, V]:
+        """Send one request about all items, and again about those with a retriable error.
+
+        Args:
+            build: Builds the request for a version and the items that are pending.
+            read: Reports each item of a response with `outcomes.on_value` and `on_code`. Raises
+                the KafkaError of the whole response, if it has one (`raise_error_code`).
+
+        Raises:
+            KafkaError: No broker said anything about any item: the reason. Otherwise, each item
+                has its own error.
+        """
+        asked: list[K] = []
+
+        def build_pending(version: int) -> RequestOf[ResponseT]:
+            nonlocal asked
+            asked = outcomes.begin()
+            return build(version, asked)
+
+        def check(response: ResponseT) -> None:
+            read(response, outcomes)
+            if (again := outcomes.end(asked)) is not None:
+                raise again
+
+        if outcomes.pending:
+            try:
+                await self.ask(
+                    PerVersion(request_class, build_pending),
+                    route,
+                    deadline,
+                    check=check,
+                    oldest=oldest,
+                    latest=latest,
+                    feature=feature,
+                    purpose=purpose,
+                )
+            except KafkaError as error:
+                outcomes.fail_pending(error)
+        return outcomes.results()
+
+    async def every_broker(
+        self,
+        request: RequestOf[ResponseT] | PerVersion[ResponseT],
+        read: Callable[[ResponseT], V],
+        deadline: float,
+        *,
+        node_ids: Iterable[int] | None = None,
+        oldest: int = 0,
+        feature: str | None = None,
+    ) -> Results[int, V]:
+        """Send a request to several brokers at once.
+
+        Args:
+            read: Returns a broker's value; its KafkaErrors are that broker's, and retried if
+                retriable.
+            node_ids: The brokers; None: every live one.
+
+        Returns:
+            A value or an error by node id.
+
+        Raises:
+            KafkaError: No broker answered, or the brokers are too old.
+        """
+        if node_ids is None:
+            node_ids = (await self.cluster.refresh(deadline)).brokers
+        outcomes: Outcomes[int, V] = Outcomes(node_ids, lambda node_id: f"broker {node_id}")
+
+        async def ask_one(node_id: int) -> None:
+            def check(response: ResponseT) -> None:
+                outcomes.on_value(node_id, read(response))
+
+            try:
+                await self.ask(
+                    request, ToNode(node_id), deadline, check=check, oldest=oldest, feature=feature
+                )
+            except KafkaError as error:
+                outcomes.fail_pending(error, [node_id])
+
+        async with asyncio.TaskGroup() as tasks:
+            for node_id in outcomes.pending:
+                tasks.create_task(ask_one(node_id), name=f"ask broker {node_id}")
+        return outcomes.results()
+
+    async def settle_on_leaders(
+        self,
+        outcomes: Outcomes[TopicPartition, V],
+        request_class: type[Request],
+        build: Callable[[int, list[TopicPartition]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[TopicPartition, V]], None],
+        deadline: float,
+        *,
+        oldest: int = 0,
+        latest: int | None = None,
+        feature: str | None = None,
+    ) -> Results[TopicPartition, V]:
+        """Send one request to each broker that leads some of the partitions; see `settle`.
+
+        A partition whose topic does not exist is looked up again until the deadline, as in Java:
+        it may be new.
+        """
+
+        async def place(partitions: list[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
+            return await find_leaders(self.cluster, partitions, outcomes, deadline)
+
+        async def send(node_id: int, partitions: list[TopicPartition]) -> None:
+            await self._send_once(
+                node_id, partitions, outcomes, request_class, build, read, oldest, latest, feature
+            )
+
+        return await self._scatter(outcomes, place, send, deadline, request_class.name)
+
+    async def settle_on_coordinators(
+        self,
+        kind: CoordinatorKind,
+        outcomes: Outcomes[str, V],
+        request_class: type[Request],
+        build: Callable[[int, list[str]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[str, V]], None],
+        deadline: float,
+        *,
+        at_most: int | None = None,
+        oldest: int = 0,
+        latest: int | None = None,
+        feature: str | None = None,
+        purpose: Purpose = Purpose.GENERAL,
+    ) -> Results[str, V]:
+        """Send one request to each broker that coordinates some of the keys; see `settle`.
+
+        The coordinators are looked up in one request where brokers can do that (KIP-699).
+
+        Args:
+            at_most: How many keys a request can have; None: any number. Requests to one broker
+                follow one another without waiting for responses.
+        """
+
+        async def place(keys: list[str]) -> Mapping[int, list[str]]:
+            return await find_coordinators(self.cluster, kind, keys, outcomes, deadline)
+
+        async def send(node_id: int, keys: list[str]) -> None:
+            try:
+                await self._send_once(
+                    node_id,
+                    keys,
+                    outcomes,
+                    request_class,
+                    build,
+                    read,
+                    oldest,
+                    latest,
+                    feature,
+                    purpose,
+                )
+            finally:
+                for key in keys:
+                    error = outcomes.last_error(key)
+                    if error is not None:
+                        CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets it
+
+        return await self._scatter(
+            outcomes, place, send, deadline, request_class.name, at_most=at_most
+        )
+
+    # Inside
+
+    async def _scatter(
+        self,
+        outcomes: Outcomes[K, V],
+        place: Callable[[list[K]], Awaitable[Mapping[int, list[K]]]],
+        send: Callable[[int, list[K]], Awaitable[None]],
+        deadline: float,
+        name: str,
+        *,
+        at_most: int | None = None,
+    ) -> Results[K, V]:
+        """Find the brokers of the items, send each its own, and begin again with what failed."""
+
+        async def round_of(items: list[K], failures: int) -> None:
+            await asyncio.sleep(self.cluster.retry_backoff.delay(failures))
+            try:
+                placed = await place(items)
+            except KafkaError as error:
+                placed = {}
+                outcomes.on_failure(items, error)
+            homeless = set(items)
+            for node_id, group in placed.items():
+                homeless.difference_update(group)
+                size = at_most or len(group)
+                for start in range(0, len(group), size):
+                    part = group[start : start + size]
+                    tasks.create_task(attempt(node_id, part, failures), name=f"{name} to {node_id}")
+            again_later([item for item in items if item in homeless], failures)
+
+        async def attempt(node_id: int, items: list[K], failures: int) -> None:
+            try:
+                await send(node_id, items)
+            except KafkaError as error:
+                outcomes.on_failure(items, error)
+            again_later(items, failures)
+
+        def again_later(items: Iterable[K], failures: int) -> None:
+            again = [item for item in items if outcomes.is_pending(item)]
+            if again:
+                tasks.create_task(round_of(again, failures + 1), name=f"{name} again")
+
+        if outcomes.pending:
+            try:
+                async with asyncio.timeout_at(deadline), asyncio.TaskGroup() as tasks:
+                    tasks.create_task(round_of(outcomes.pending, 0), name=name)
+            except TimeoutError:
+                outcomes.fail_pending(KafkaTimeoutError(f"{name} timed out"))
+        return outcomes.results()
+
+    async def _send_once(
+        self,
+        node_id: int,
+        items: list[K],
+        outcomes: Outcomes[K, V],
+        request_class: type[Request],
+        build: Callable[[int, list[K]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[K, V]], None],
+        oldest: int,
+        latest: int | None,
+        feature: str | None,
+        purpose: Purpose = Purpose.GENERAL,
+    ) -> None:
+        asked: list[K] = []
+        built = False
+
+        def build_pending(version: int) -> RequestOf[ResponseT]:
+            nonlocal asked, built
+            asked = outcomes.begin(items)
+            built = True
+            return build(version, asked)
+
+        try:
+            response = await self.cluster.broker(node_id).request(
+                PerVersion(request_class, build_pending), purpose, latest=latest, oldest=oldest
+            )
+        except UnsupportedVersionError as error:
+            if built:
+                raise
+            raise _too_old(request_class, oldest, feature, error) from error
+        read(response, outcomes)
+        outcomes.end(asked)
+
+
+def _request_class(kind: type[object]) -> type[Request]:
+    if not issubclass(kind, Request):
+        raise TypeError(f"{kind.__name__} is not a request")
+    return kind
+
+
+def _too_old(
+    kind: type[Request], oldest: int, feature: str | None, error: UnsupportedVersionError
+) -> UnsupportedVersionError:
+    """The error for a broker that is too old for a request."""
+    needed = max(oldest, kind.min_version)
+    what = feature or f"{kind.name} version {needed}"
+    for release, ranges in RELEASES.items():  # the oldest first
+        offered = ranges.get(ApiKey(kind.api_key))
+        if offered is not None and offered[1] >= needed:
+            what = f"{what} requires Kafka {release} or newer"
+            break
+    return UnsupportedVersionError(f"{what}: {error.args[0]}")

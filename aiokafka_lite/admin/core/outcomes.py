@@ -1,0 +1,193 @@
+"""Keeps account of the items of one call: pending, done or failed. No I/O, no clock.
+
+The code that sends requests calls `begin` before each request, and reports the response with
+`on_value` and `on_error` for each item, then `end`. Items whose error is retriable stay pending and
+belong to the next request; an item that a response leaves out fails. `fail_pending` ends the call.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.errors import (
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    ThrottlingQuotaExceededError,
+    for_code,
+)
+
+__all__ = ["Outcomes", "item_error"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def item_error(code: int, label: str, message: str | None = None) -> KafkaError:
+    """Return the error of one item of a response.
+
+    Args:
+        code: The error code, not 0.
+        label: The item, as an error message names it: "topic 'orders'".
+        message: What the broker says, if it says anything.
+    """
+    kind = for_code(code)
+    why = message or kind.description
+    if kind.errno != code:  # a code of a newer release
+        why = f"error code {code}" + (f": {message}" if message else "")
+    return kind(f"{label}: {why}")
+
+
+class Outcomes(Generic[K, V]):
+    """The items of one call, and what became of each.
+
+    Args:
+        items: The items, in the order of the results; duplicates count once.
+        label: Names an item in an error message: "topic 'orders'".
+        retriable: True for an item's error that a later request may not get. By default the error
+            classes decide; Kafka's table calls some errors retriable that are final for a request,
+            such as UNKNOWN_TOPIC_OR_PARTITION when a topic is deleted.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[K],
+        label: Callable[[K], str],
+        *,
+        retriable: Callable[[KafkaError], bool] = lambda error: error.retriable,
+    ) -> None:
+        self.label = label
+        self._retriable = retriable
+        self._items = tuple(dict.fromkeys(items))
+        # The last error of each item that has no outcome yet.
+        self._pending: dict[K, KafkaError | None] = dict.fromkeys(self._items)
+        self._outcomes: dict[K, V | KafkaError] = {}
+        self._in_flight: set[K] = set()  # begun, not ended
+        self._untold: set[K] = set()  # begun, without a word in the response so far
+        self._repeated: set[K] = set()  # asked for again after a request without a response
+        self._answered = False  # True once a broker said something about an item
+        self._failure: KafkaError | None = None  # the first that concerned no item of its own
+
+    @property
+    def pending(self) -> list[K]:
+        """The items without an outcome, in order."""
+        return list(self._pending)
+
+    def is_pending(self, item: K) -> bool:
+        """True if the item has no outcome yet."""
+        return item in self._pending
+
+    def last_error(self, item: K) -> KafkaError | None:
+        """Return the retriable error that a pending item got last, or None."""
+        return self._pending.get(item)
+
+    def was_interrupted(self, item: K) -> bool:
+        """True if an earlier request for the item got no response: it may have been carried out."""
+        return item in self._repeated
+
+    # A request and its response
+
+    def begin(self, items: Iterable[K] | None = None) -> list[K]:
+        """Return the items for a request: those of `items` (None: all) that are pending."""
+        asked = self.pending if items is None else [each for each in items if each in self._pending]
+        self._repeated |= self._in_flight.intersection(asked)
+        self._in_flight.update(asked)
+        self._untold.update(asked)
+        return asked
+
+    def on_value(self, item: K, value: V) -> None:
+        """An item is done. Ignored if the item has an outcome, or was not asked for."""
+        if item in self._pending:
+            self._told(item)
+            self._settle(item, value)
+
+    def on_error(self, item: K, error: KafkaError) -> None:
+        """An item got an error: it stays pending if the error is retriable, otherwise it fails."""
+        if item in self._pending:
+            self._told(item)
+            if self._retriable(error):
+                self._pending[item] = error
+            else:
+                self._settle(item, error)
+
+    def on_code(self, item: K, code: int, message: str | None = None) -> bool:
+        """Report an item's error code, if it is one.
+
+        Returns:
+            True if the code is an error (not 0); otherwise the caller reports the value.
+        """
+        if not code:
+            return False
+        self.on_error(item, item_error(code, self.label(item), message))
+        return True
+
+    def end(self, asked: Collection[K]) -> KafkaError | None:
+        """A response was read: fail the items that it left out.
+
+        Args:
+            asked: What `begin` returned for the request.
+
+        Returns:
+            The error to retry after, if some of these items are pending still.
+        """
+        again: KafkaError | None = None
+        for item in asked:
+            self._in_flight.discard(item)
+            if item in self._untold:
+                self._told(item)
+                missing = KafkaProtocolError(f"{self.label(item)}: the response leaves it out")
+                self._settle(item, missing)
+            again = again or self._pending.get(item)
+        return again
+
+    # Failures of the request itself
+
+    def on_failure(self, items: Iterable[K], error: KafkaError) -> None:
+        """A request for some items failed as a whole: retried if the error is retriable."""
+        for item in items:
+            if item in self._pending:
+                self._pending[item] = error
+                if not error.retriable:
+                    self._fail(item, error)
+
+    def fail_pending(self, error: KafkaError, items: Iterable[K] | None = None) -> None:
+        """The call ends with an error for those of `items` (None: all) that are pending."""
+        for item in self.pending if items is None else items:
+            if item in self._pending:
+                self._fail(item, error)
+
+    def results(self) -> Results[K, V]:
+        """Return the outcomes. Every item has one by now.
+
+        Raises:
+            KafkaError: The call failed before any broker said anything about any item.
+        """
+        if self._failure is not None and not self._answered:
+            raise self._failure
+        return Results({item: self._outcomes[item] for item in self._items})
+
+    def _fail(self, item: K, error: KafkaError) -> None:
+        self._failure = self._failure or error
+        last = self._pending[item]
+        if isinstance(last, ThrottlingQuotaExceededError):
+            self._settle(item, last)  # the quota is the reason, not the time
+            return
+        mine = copy.copy(error)
+        mine.__cause__ = error.__cause__
+        if last is not None and last is not error and isinstance(error, KafkaTimeoutError):
+            mine = type(error)(f"{self.label(item)}: timed out: {last}")
+            mine.__cause__ = last
+        self._settle(item, mine)
+
+    def _told(self, item: K) -> None:
+        self._answered = True
+        self._untold.discard(item)
+
+    def _settle(self, item: K, outcome: V | KafkaError) -> None:
+        del self._pending[item]
+        self._in_flight.discard(item)
+        self._untold.discard(item)
+        self._outcomes[item] = outcome

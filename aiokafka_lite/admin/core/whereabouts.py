@@ -1,0 +1,167 @@
+"""Looks up the leaders of many partitions, or the coordinators of many keys, in one request.
+
+An item whose broker is unknown gets its error in the call's `Outcomes`; the others are returned by
+node id. The request itself is retried by `cluster.retry.call`.
+
+Source: MetadataRequest.json, FindCoordinatorRequest.json, KIP-699.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.metadata import NO_LEADER, Node, metadata_request
+from aiokafka_lite.cluster.retry import ANY, CoordinatorOf, call
+from aiokafka_lite.errors import (
+    GroupCoordinatorNotAvailableError,
+    KafkaError,
+    KafkaProtocolError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.structs import TopicPartition
+
+_BATCHED_FROM = 4
+"""The version of FindCoordinator that takes many keys."""
+
+
+async def find_leaders(
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    outcomes: Outcomes[TopicPartition, Any],
+    deadline: float,
+) -> Mapping[int, list[TopicPartition]]:
+    """Return the partitions by the node id of their leader.
+
+    It asks a broker each time, and names the topics without creating them: the client's metadata
+    does not track the topics of admin calls.
+    """
+    names = {tp.topic for tp in partitions}
+    response = await call(
+        cluster,
+        PerVersion(MetadataRequest, lambda v: metadata_request(names, v, auto_create=False)),
+        ANY,
+        deadline,
+        patience=PATIENCE,
+    )
+    nodes = {each.node_id: each for each in response.brokers}
+    topics = {topic.name: topic for topic in response.topics}
+    placed: dict[int, list[TopicPartition]] = {}
+    for tp in partitions:
+        label = outcomes.label(tp)
+        topic = topics.get(tp.topic)
+        if topic is None:
+            outcomes.on_error(tp, KafkaProtocolError(f"{label}: the metadata leaves it out"))
+            continue
+        if topic.error_code:
+            outcomes.on_error(tp, item_error(topic.error_code, label))
+            continue
+        found = {each.partition_index: each for each in topic.partitions}.get(tp.partition)
+        if found is None:
+            why = f"{label}: the topic has {len(topic.partitions)} partitions"
+            outcomes.on_error(tp, UnknownTopicOrPartitionError(why))
+            continue
+        leader = nodes.get(found.leader_id)
+        if found.leader_id == NO_LEADER or leader is None:
+            outcomes.on_error(tp, LeaderNotAvailableError(f"{label}: it has no leader now"))
+            continue
+        try:
+            node = Node.from_broker(leader.node_id, leader.host, leader.port, leader.rack)
+        except KafkaProtocolError as error:
+            outcomes.on_error(tp, error)
+            continue
+        cluster.learn_node(node)
+        placed.setdefault(node.node_id, []).append(tp)
+    return placed
+
+
+async def find_coordinators(
+    cluster: Cluster,
+    kind: CoordinatorKind,
+    keys: list[str],
+    outcomes: Outcomes[str, Any],
+    deadline: float,
+) -> Mapping[int, list[str]]:
+    """Return the keys by the node id of their coordinator, cached or looked up."""
+    known = cluster.coordinators
+    unknown = [key for key in keys if known.get(kind, key) is None]
+    if unknown:
+        try:
+            await _look_up_together(cluster, kind, unknown, outcomes, deadline)
+        except UnsupportedVersionError:
+            await _look_up_apart(cluster, kind, unknown, outcomes, deadline)
+    placed: dict[int, list[str]] = {}
+    for key in keys:
+        node_id = known.get(kind, key)
+        if node_id is not None and outcomes.is_pending(key):
+            placed.setdefault(node_id, []).append(key)
+    return placed
+
+
+async def _look_up_together(
+    cluster: Cluster,
+    kind: CoordinatorKind,
+    keys: list[str],
+    outcomes: Outcomes[str, Any],
+    deadline: float,
+) -> None:
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
+
+    def check(response: FindCoordinatorResponse) -> None:
+        untold = set(keys)
+        for each in response.coordinators:
+            if each.key not in untold:
+                continue
+            untold.remove(each.key)
+            label = f"coordinator of {each.key!r}"
+            if each.error_code:
+                error = item_error(each.error_code, label, each.error_message)
+                outcomes.on_error(each.key, error)
+                continue
+            try:
+                node = Node.from_broker(each.node_id, each.host, each.port)
+            except KafkaProtocolError as wrong:  # another broker may answer correctly
+                outcomes.on_error(
+                    each.key, GroupCoordinatorNotAvailableError(f"{label}: {wrong.args[0]}")
+                )
+                continue
+            cluster.learn_node(node)
+            cluster.coordinators.set(kind, each.key, node.node_id)
+        for key in untold:
+            why = f"coordinator of {key!r}: the response leaves it out"
+            outcomes.on_error(key, KafkaProtocolError(why))
+
+    oldest = 6 if kind is CoordinatorKind.SHARE else _BATCHED_FROM
+    await call(cluster, request, ANY, deadline, check=check, patience=PATIENCE, oldest=oldest)
+
+
+async def _look_up_apart(
+    cluster: Cluster,
+    kind: CoordinatorKind,
+    keys: list[str],
+    outcomes: Outcomes[str, Any],
+    deadline: float,
+) -> None:
+    """One request for each key, all at once: for brokers before 3.0."""
+
+    async def look_up(key: str) -> None:
+        try:
+            await CoordinatorOf(key, kind).find(cluster, -1, deadline)
+        except KafkaError as error:
+            outcomes.on_error(key, error)
+
+    async with asyncio.TaskGroup() as tasks:
+        for key in keys:
+            tasks.create_task(look_up(key), name=f"look up the coordinator of {key!r}")

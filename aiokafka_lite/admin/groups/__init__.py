@@ -1,0 +1,1 @@
+"""Groups of every type, their offsets, and the transactions of producers."""

@@ -1,0 +1,1 @@
+"""ACLs, SCRAM users and delegation tokens."""

@@ -1,0 +1,2 @@
+"""Topics and partitions: creation, description, records, log directories, reassignments,
+elections."""

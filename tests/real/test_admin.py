@@ -1,0 +1,133 @@
+"""The admin client against a real Kafka; another client looks at what it did."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka_lite.errors import (
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from tools.kafka import OwnCluster, RealKafka
+
+confluent_admin = pytest.importorskip("confluent_kafka.admin")
+
+
+@pytest.fixture
+async def admin(kafka: RealKafka) -> AsyncIterator[AIOKafkaAdminClient]:
+    async with AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+async def admin3(kafka3: OwnCluster) -> AsyncIterator[AIOKafkaAdminClient]:
+    async with AIOKafkaAdminClient(bootstrap_servers=kafka3.bootstrap_servers) as client:
+        yield client
+
+
+def a_name() -> str:
+    return f"admin-{uuid.uuid4().hex[:10]}"
+
+
+async def topics_of(kafka: RealKafka) -> dict[str, Any]:
+    """The topics as librdkafka describes them."""
+    judge = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    return (await asyncio.to_thread(judge.list_topics, timeout=30)).topics
+
+
+async def configs_of(kafka: RealKafka, topic: str) -> dict[str, Any]:
+    judge = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    resource = confluent_admin.ConfigResource("topic", topic)
+    asked = judge.describe_configs([resource])[resource]
+    return await asyncio.to_thread(asked.result, 30)
+
+
+async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
+    plain, placed, default = a_name(), a_name(), a_name()
+    result = await admin3.create_topics(
+        [
+            NewTopic(plain, 3, 2, topic_configs={"retention.ms": 123_456}),
+            NewTopic(placed, -1, -1, {0: [2, 0], 1: [1]}),
+            NewTopic(default, -1, -1, {}),
+            NewTopic("not a name", 1, 1),
+            NewTopic(a_name(), 1, 9),
+        ]
+    )
+    created = result.valid()
+    assert set(created) == {plain, placed, default}
+    assert (created[plain].num_partitions, created[plain].replication_factor) == (3, 2)
+    assert created[plain].configs["retention.ms"].value == "123456"
+    assert InvalidReplicationFactorError in {type(error) for error in result.errors().values()}
+    again = await admin3.create_topics([NewTopic(plain, 1, 1)])
+    with pytest.raises(TopicAlreadyExistsError, match="already exists"):
+        again.raise_for_errors()
+
+    listed = await admin3.list_topics(typed=True)
+    assert {listed[name].topic_id for name in created} == {
+        each.topic_id for each in created.values()
+    }
+    seen = await topics_of(kafka3)
+    assert len(seen[plain].partitions) == 3
+    assert [each.replicas for each in seen[placed].partitions.values()] == [[2, 0], [1]]
+    assert (await configs_of(kafka3, plain))["retention.ms"].value == "123456"
+
+    gone = await admin3.delete_topics([plain, created[placed].topic_id, default, a_name()])
+    assert [code for _, code in gone.topic_error_codes] == [
+        *(0, 0, 0),
+        UnknownTopicOrPartitionError.errno,
+    ]
+    assert not {plain, placed, default} & set(await admin3.list_topics())
+
+
+async def test_validate_only_creates_nothing(kafka, admin) -> None:
+    name = a_name()
+    checked = await admin.create_topics([NewTopic(name, 2, 1)], validate_only=True)
+    assert checked.value(name).num_partitions == 2
+    refused = await admin.create_topics([NewTopic(name, 2, 3)], validate_only=True)
+    assert isinstance(refused[name], InvalidReplicationFactorError | InvalidPartitionsError)
+    assert name not in await topics_of(kafka)
+
+
+async def test_the_cluster_is_described(kafka3, admin3) -> None:
+    told = await admin3.describe_cluster()
+    addresses = {f"{each['host']}:{each['port']}" for each in told["brokers"]}
+    assert addresses == set(kafka3.bootstrap_servers.split(","))
+    assert told["controller_id"] in (0, 1, 2)
+    typed = await admin3.describe_cluster(
+        typed=True, include_authorized_operations=True, include_fenced_brokers=True
+    )
+    assert typed.cluster_id == told["cluster_id"]
+    assert {each.is_fenced for each in typed.brokers.values()} == {False}
+    assert typed.authorized_operations is not None
+
+
+async def test_groups_of_every_broker_are_listed(kafka3, admin3, topic3) -> None:
+    name = topic3(partitions=3)
+    groups = [f"{name}-{number}" for number in range(6)]
+    confluent = pytest.importorskip("confluent_kafka")
+
+    def commit(group: str) -> None:
+        consumer = confluent.Consumer(
+            {"bootstrap.servers": kafka3.bootstrap_servers, "group.id": group}
+        )
+        offsets = [confluent.TopicPartition(name, 0, 0)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+
+    for group in groups:
+        await asyncio.to_thread(commit, group)
+    listings = await admin3.list_groups()
+    assert listings.errors() == {}
+    found = {each.group_id: each for each in listings.valid()}
+    assert set(groups) <= set(found)
+    assert {(found[group].state, found[group].type) for group in groups} == {("Empty", "classic")}
+    assert {(group, "") for group in groups} <= set(await admin3.list_consumer_groups())
+    assert not set(groups) & {
+        each.group_id for each in (await admin3.list_groups(states=["Stable"])).valid()
+    }
