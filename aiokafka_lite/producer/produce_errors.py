@@ -1,7 +1,7 @@
 """Decides what an error of a produce request means for a batch: sans-IO, one function.
 
 The broker returns a code for each partition of a request; a lost connection or an unreadable
-response concerns all of them. In both cases the sender calls `verdict`.
+response concerns all of them. In both cases the sender calls `reaction`.
 """
 
 from enum import Enum
@@ -27,15 +27,15 @@ from aiokafka_lite.structs import TopicPartition
 
 __all__ = [
     "PRODUCER_REFUSED",
-    "Verdict",
+    "Reaction",
     "delivery_timed_out",
     "explain",
     "left_behind",
-    "verdict",
+    "reaction",
 ]
 
 
-class Verdict(Enum):
+class Reaction(Enum):
     """What to do with a batch whose request ended in an error."""
 
     STORED = "stored"  # it was stored before, at an offset the broker no longer knows
@@ -58,7 +58,9 @@ PRODUCER_REFUSED: Final = (
 """Errors after which no batch of a producer with an id can succeed."""
 
 
-def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, count: int) -> Verdict:
+def reaction(
+    error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, count: int
+) -> Reaction:
     """Decide what to do with a batch whose request ended in an error.
 
     Args:
@@ -73,17 +75,17 @@ def verdict(error: KafkaError, *, numbered: bool, oldest: bool, fresh: bool, cou
     """
     if numbered:
         if isinstance(error, DuplicateSequenceNumber):
-            return Verdict.STORED
+            return Reaction.STORED
         if isinstance(error, _NUMBER_REFUSED):
             # Behind a batch that must be retried, it is refused only because of that batch.
-            return Verdict.RENUMBER if oldest and fresh else Verdict.RETRY
+            return Reaction.RENUMBER if oldest and fresh else Reaction.RETRY
         if isinstance(error, InvalidProducerEpoch):
-            return Verdict.RENEW if fresh else Verdict.RETRY
+            return Reaction.RENEW if fresh else Reaction.RETRY
         if isinstance(error, PRODUCER_REFUSED):
-            return Verdict.FATAL
+            return Reaction.FATAL
     if isinstance(error, MessageSizeTooLargeError) and count > 1:
-        return Verdict.SPLIT
-    return Verdict.RETRY if error.retriable else Verdict.FAIL
+        return Reaction.SPLIT
+    return Reaction.RETRY if error.retriable else Reaction.FAIL
 
 
 _MAYBE: Final = "they MAY have been written: the outcome of an attempt is unknown"

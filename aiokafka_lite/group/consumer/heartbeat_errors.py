@@ -1,7 +1,7 @@
 """What an error means for a member of the consumer protocol: one function, one table of tests.
 
 Sans-IO. Source: AbstractHeartbeatRequestManager.onErrorResponse and ConsumerHeartbeatRequestManager
-of Kafka's Java client 4.4; where it is harsher than it need be, `verdict` says so.
+of Kafka's Java client 4.4; where it is harsher than it need be, `reaction` says so.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.membership import MembershipOptions
 
-__all__ = ["Verdict", "explain", "verdict"]
+__all__ = ["Reaction", "explain", "reaction"]
 
 
-class Verdict(Enum):
+class Reaction(Enum):
     """The consequence of a failed heartbeat for the member."""
 
     RETRY = "retry"  # later, with the same coordinator
     MOVED = "moved"  # find the coordinator
     LOST = "lost"  # the connection is gone, and perhaps the coordinator: find it, later
-    TELL = "tell"  # report to the application; the member continues
+    REPORT = "report"  # report to the application; the member continues
     FENCED = "fenced"  # all partitions are lost: rejoin
     FATAL = "fatal"
 
 
-_TABLE: Final[dict[type[KafkaError], Verdict]] = {
-    FencedMemberEpochError: Verdict.FENCED,
-    GroupCoordinatorNotAvailableError: Verdict.MOVED,
-    GroupLoadInProgressError: Verdict.RETRY,
-    NotCoordinatorForGroupError: Verdict.MOVED,
-    TopicAuthorizationFailedError: Verdict.TELL,
-    UnknownMemberIdError: Verdict.FENCED,
+_TABLE: Final[dict[type[KafkaError], Reaction]] = {
+    FencedMemberEpochError: Reaction.FENCED,
+    GroupCoordinatorNotAvailableError: Reaction.MOVED,
+    GroupLoadInProgressError: Reaction.RETRY,
+    NotCoordinatorForGroupError: Reaction.MOVED,
+    TopicAuthorizationFailedError: Reaction.REPORT,
+    UnknownMemberIdError: Reaction.FENCED,
 }
 
 
-def verdict(error: KafkaError, *, answered: bool, joining: bool) -> Verdict:
+def reaction(error: KafkaError, *, answered: bool, joining: bool) -> Reaction:
     """Classify the error of a heartbeat.
 
     Args:
@@ -60,15 +60,15 @@ def verdict(error: KafkaError, *, answered: bool, joining: bool) -> Verdict:
         joining: True if the heartbeat was a join: rejoining cannot help against unknown ids then.
     """
     if not answered:
-        return Verdict.LOST if error.retriable else Verdict.FATAL
+        return Reaction.LOST if error.retriable else Reaction.FATAL
     if isinstance(error, GroupIdNotFound):
         # Java gives up. A group may have been deleted because all its members seemed gone, such as
         # one on a suspended machine. A join that fails this way is not for a consumer group.
-        return Verdict.FATAL if joining else Verdict.FENCED
+        return Reaction.FATAL if joining else Reaction.FENCED
     known = _TABLE.get(type(error))
     if known is not None:
         return known
-    return Verdict.RETRY if error.retriable else Verdict.FATAL
+    return Reaction.RETRY if error.retriable else Reaction.FATAL
 
 
 def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) -> KafkaError:

@@ -2,7 +2,7 @@
 
 The member's heartbeats carry its subscription and the partitions it owns; the coordinator answers
 with its target assignment. `Heartbeats` builds the requests, `Reconciliation` carries out the
-target, `verdict` classifies errors, and `Pace` schedules heartbeats; this machine combines them.
+target, `reaction` classifies errors, and `Pace` schedules heartbeats; this machine combines them.
 
 =================  ================================================================================
 State              Followed by
@@ -51,7 +51,7 @@ from aiokafka_lite.errors import (
     NotCoordinatorForGroupError,
     for_code,
 )
-from aiokafka_lite.group.consumer.heartbeat_errors import Verdict, explain, verdict
+from aiokafka_lite.group.consumer.heartbeat_errors import Reaction, explain, reaction
 from aiokafka_lite.group.consumer.heartbeat_schedule import Pace
 from aiokafka_lite.group.consumer.identity import Sent, Standing
 from aiokafka_lite.group.consumer.reconciliation import Reconciliation
@@ -432,27 +432,27 @@ class ConsumerMembership:
             self._pace.on_supplied()
 
     def _on_refused(self, error: KafkaError, sent: Sent, now: float, *, answered: bool) -> None:
-        what = verdict(error, answered=answered, joining=sent.joins)
-        if what in (Verdict.MOVED, Verdict.LOST):
+        what = reaction(error, answered=answered, joining=sent.joins)
+        if what in (Reaction.MOVED, Reaction.LOST):
             self._pace.coordinator = False
-        again = what in (Verdict.RETRY, Verdict.MOVED, Verdict.LOST, Verdict.TELL)
+        again = what in (Reaction.RETRY, Reaction.MOVED, Reaction.LOST, Reaction.REPORT)
         if again:
-            self._pace.on_failed(now, at_once=what is Verdict.MOVED)
+            self._pace.on_failed(now, at_once=what is Reaction.MOVED)
         if sent.leaves:
             self._standing.on_farewell_failed(again=again)
             return
         self._standing.on_doubt()
         if sent.era != self._standing.era:
             return
-        if what is Verdict.TELL:
+        if what is Reaction.REPORT:
             if self._state in IN_GROUP and self._last_failure is None:
                 self._failure = explain(error, self.options, self._pattern)
                 self._last_failure = self._failure
-        elif what is Verdict.FENCED:
+        elif what is Reaction.FENCED:
             if sent.joins:
                 self._pace.on_failed(now)  # do not rejoin in a busy loop
             self._on_fenced(error)
-        elif what is Verdict.FATAL:
+        elif what is Reaction.FATAL:
             # A member that may not join, or was replaced by another, has nothing to leave.
             if answered and (sent.joins or isinstance(error, FencedInstanceIdError)):
                 self._standing.known = False

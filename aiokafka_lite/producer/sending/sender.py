@@ -36,7 +36,7 @@ from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQu
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.obstacles import Obstacle, why_memory_is_short
-from aiokafka_lite.producer.produce_errors import Verdict, delivery_timed_out, explain, verdict
+from aiokafka_lite.producer.produce_errors import Reaction, delivery_timed_out, explain, reaction
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.sending.outbox import Outbox
@@ -348,7 +348,7 @@ class Sender:
                 queue,
                 batch,
                 error,
-                verdict(
+                reaction(
                     error,
                     numbered=batch.producer is not None,
                     oldest=oldest,
@@ -359,27 +359,27 @@ class Sender:
         self._go_on(queue)
 
     def _judge(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
+        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Reaction
     ) -> None:
-        if what is Verdict.STORED:
+        if what is Reaction.STORED:
             queue.sequences.on_stored(batch.producer, batch.base_sequence)
             self.accumulator.acknowledge(queue, batch, -1, -1, -1)
             return
-        if what is Verdict.SPLIT:
+        if what is Reaction.SPLIT:
             log.debug("%s splits a batch to %s-%d: %s", self._name, *queue.topic_partition, error)
             self.metrics.on_split(self._loop.time())
             self.accumulator.split(queue, batch)
             return
-        if what is Verdict.FAIL or what is Verdict.FATAL:
+        if what is Reaction.FAIL or what is Reaction.FATAL:
             self._fail(queue, batch, error)
-            if what is Verdict.FATAL:
+            if what is Reaction.FATAL:
                 self._refuse(error)
             return
         failures = batch.attempts
-        if what is Verdict.RENUMBER:
+        if what is Reaction.RENUMBER:
             queue.sequences.on_refused()
             failures -= 1  # the broker is healthy: retry at once the first time
-        elif what is Verdict.RENEW:
+        elif what is Reaction.RENEW:
             queue.sequences.broken = True
             self._identity.renew()
         self._ids.want()

@@ -32,7 +32,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.producer.batching.accumulator import PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.obstacles import Obstacle
-from aiokafka_lite.producer.produce_errors import Verdict, left_behind
+from aiokafka_lite.producer.produce_errors import Reaction, left_behind
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.sending.sender import Sender
 from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
@@ -242,14 +242,14 @@ class TransactionalSender(Sender):
     # Outcomes
 
     def _judge(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Verdict
+        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Reaction
     ) -> None:
         machine = self.transactions.machine
-        if what is Verdict.RENUMBER or what is Verdict.RENEW:
-            what = Verdict.FAIL  # only the coordinator assigns new epochs, between transactions
-        elif what is Verdict.RETRY and machine.state is _S.FATAL_ERROR and machine.error:
-            what, error = Verdict.FAIL, machine.error
-        if isinstance(error, InvalidProducerEpoch) and what is Verdict.FAIL:
+        if what is Reaction.RENUMBER or what is Reaction.RENEW:
+            what = Reaction.FAIL  # only the coordinator assigns new epochs, between transactions
+        elif what is Reaction.RETRY and machine.state is _S.FATAL_ERROR and machine.error:
+            what, error = Reaction.FAIL, machine.error
+        if isinstance(error, InvalidProducerEpoch) and what is Reaction.FAIL:
             fenced = ProducerFenced(
                 "another producer took over the transactional id, or the transaction timed out"
             )

@@ -15,7 +15,7 @@ from aiokafka_lite.errors import (
     for_code,
     kafka_errors,
 )
-from aiokafka_lite.group.consumer.heartbeat_errors import Verdict, explain, verdict
+from aiokafka_lite.group.consumer.heartbeat_errors import Reaction, explain, reaction
 from aiokafka_lite.group.consumer.machine import ConsumerMembership, MemberState
 from aiokafka_lite.group.consumer.requests import HEARTBEAT
 from aiokafka_lite.group.consumer.states import FOLLOWING
@@ -159,18 +159,18 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
         state = ACKNOWLEDGING
         held = machine.assignment
     hand.respond(refusal(code))
-    what = verdict(for_code(code)(), answered=True, joining=state is JOINING)
+    what = reaction(for_code(code)(), answered=True, joining=state is JOINING)
     if state is PREPARE_LEAVING:
         assert machine.state is PREPARE_LEAVING
         machine.on_revoked(hand.now)
         assert machine.assignment == frozenset()
-        if what in (Verdict.FENCED, Verdict.FATAL):
+        if what in (Reaction.FENCED, Reaction.FATAL):
             assert machine.state is MemberState.UNSUBSCRIBED  # there is nobody to tell
         else:
             assert machine.state is LEAVING
         assert not any(isinstance(step, Fail) for step in hand.steps())
     elif state is LEAVING:
-        left = what in (Verdict.FENCED, Verdict.FATAL)
+        left = what in (Reaction.FENCED, Reaction.FATAL)
         assert machine.state is (MemberState.UNSUBSCRIBED if left else LEAVING)
         for _ in range(20):
             for step in hand.steps():
@@ -210,7 +210,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
         assert send.request_for(1).subscribed_topic_names == ["t"]  # told in full
         assert machine.assignment == held
     else:
-        assert what is Verdict.FATAL
+        assert what is Reaction.FATAL
         assert machine.state is MemberState.FATAL
         assert machine.generation == -1
         fail, *others = hand.steps()

@@ -11,7 +11,7 @@ from aiokafka_lite.errors import (
     NotEnoughReplicasError,
     kafka_errors,
 )
-from aiokafka_lite.producer.produce_errors import Verdict, delivery_timed_out, explain, verdict
+from aiokafka_lite.producer.produce_errors import Reaction, delivery_timed_out, explain, reaction
 from aiokafka_lite.structs import TopicPartition
 
 ORDERS_1 = TopicPartition("orders", 1)
@@ -23,43 +23,43 @@ OF_THE_PRODUCER = {31, 35, 49, 53, 90}
 @pytest.mark.parametrize("numbered", [True, False])
 def test_other_codes_are_retried_or_not_as_the_table_says(code: int, numbered: bool) -> None:
     error = kafka_errors[code]("x")
-    expected = Verdict.RETRY if error.retriable else Verdict.FAIL
+    expected = Reaction.RETRY if error.retriable else Reaction.FAIL
     if numbered and code in OF_THE_PRODUCER:
-        expected = Verdict.FATAL
-    assert verdict(error, numbered=numbered, oldest=True, fresh=True, count=1) is expected
+        expected = Reaction.FATAL
+    assert reaction(error, numbered=numbered, oldest=True, fresh=True, count=1) is expected
 
 
 @pytest.mark.parametrize(
     ("code", "oldest", "fresh", "expected"),
     [
-        (45, True, True, Verdict.RENUMBER),
-        (45, False, True, Verdict.RETRY),
-        (45, True, False, Verdict.RETRY),
-        (59, True, True, Verdict.RENUMBER),
-        (59, False, True, Verdict.RETRY),
-        (46, True, True, Verdict.STORED),
-        (46, False, False, Verdict.STORED),
-        (47, True, True, Verdict.RENEW),
-        (47, True, False, Verdict.RETRY),
+        (45, True, True, Reaction.RENUMBER),
+        (45, False, True, Reaction.RETRY),
+        (45, True, False, Reaction.RETRY),
+        (59, True, True, Reaction.RENUMBER),
+        (59, False, True, Reaction.RETRY),
+        (46, True, True, Reaction.STORED),
+        (46, False, False, Reaction.STORED),
+        (47, True, True, Reaction.RENEW),
+        (47, True, False, Reaction.RETRY),
     ],
 )
-def test_codes_about_numbers(code: int, oldest: bool, fresh: bool, expected: Verdict) -> None:
+def test_codes_about_numbers(code: int, oldest: bool, fresh: bool, expected: Reaction) -> None:
     error = kafka_errors[code]("x")
-    assert verdict(error, numbered=True, oldest=oldest, fresh=fresh, count=1) is expected
+    assert reaction(error, numbered=True, oldest=oldest, fresh=fresh, count=1) is expected
 
 
 @pytest.mark.parametrize("code", sorted(OF_SEQUENCES))
 def test_codes_about_numbers_nobody_wrote_are_failures(code: int) -> None:
     error = kafka_errors[code]("x")
-    assert verdict(error, numbered=False, oldest=True, fresh=False, count=1) is Verdict.FAIL
+    assert reaction(error, numbered=False, oldest=True, fresh=False, count=1) is Reaction.FAIL
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [(KafkaConnectionError("x"), Verdict.RETRY), (KafkaProtocolError("x"), Verdict.FAIL)],
+    [(KafkaConnectionError("x"), Reaction.RETRY), (KafkaProtocolError("x"), Reaction.FAIL)],
 )
-def test_what_the_connection_tells(error: KafkaError, expected: Verdict) -> None:
-    assert verdict(error, numbered=True, oldest=True, fresh=True, count=1) is expected
+def test_what_the_connection_tells(error: KafkaError, expected: Reaction) -> None:
+    assert reaction(error, numbered=True, oldest=True, fresh=True, count=1) is expected
 
 
 def test_an_error_says_which_records_and_what_to_do() -> None:
