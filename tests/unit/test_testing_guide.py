@@ -64,8 +64,8 @@ def test_programs(tmp_path: Path) -> None:
 
 
 def test_commands() -> None:
-    assert SHELL[0] == "pip install aiokafka_lite"
-    for command in SHELL[1:]:
+    assert SHELL
+    for command in SHELL:
         assert command.startswith("python -m aiokafka_lite broker ")
         arguments = command.replace("127.0.0.1:9092", "127.0.0.1:0").split()[1:]
         process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
