@@ -130,7 +130,7 @@ class ClusterView:
 
 def _there(name: str, topic: Topic | None) -> Topic:
     if topic is None:
-        raise UnknownTopicOrPartitionError(f"There is no topic {name!r}")
+        raise UnknownTopicOrPartitionError(f"Topic {name!r} does not exist")
     if topic.error is not None:
         raise topic.error(f"Topic {name!r} cannot be read")
     return topic

@@ -30,9 +30,9 @@ _FIND: Final = (
 )
 
 _REMEDY: Final = (
-    "Install a wheel there, or one that was built with a C compiler, and leave no source folder of "
-    "aiokafka_lite on PYTHONPATH. With AIOKAFKA_LITE_REQUIRE_NATIVE=1 in its environment such a "
-    "process fails instead"
+    "Install a wheel there, or build one with a C compiler, and remove any source folder of "
+    "aiokafka_lite from PYTHONPATH. Set AIOKAFKA_LITE_REQUIRE_NATIVE=1 in its environment to make "
+    "such a process fail instead"
 )
 
 _said: dict[str, int] = {}
@@ -109,7 +109,7 @@ def warn_of_other_python(context: Context) -> None:
             [python, "-c", _FIND], stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOOK
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        logger.info("It is not known what %s can import: %s", python, error)
+        logger.info("Could not check what %s can import: %s", python, error)
         return
     if found.returncode:
         logger.warning(

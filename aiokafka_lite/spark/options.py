@@ -115,62 +115,62 @@ TABLE: Final = (
         "kafka.bootstrap.servers",
         "",
         BOTH,
-        "Where the cluster is: `host:port`, several with commas. Required.",
+        "Addresses of brokers, `host:port`, separated by commas. Required.",
     ),
-    Option("subscribe", "", BOTH, "Topics to read, with commas between them."),
+    Option("subscribe", "", BOTH, "Topics to read, separated by commas."),
     Option(
         "subscribePattern",
         "",
         BOTH,
-        "A regular expression to be found in the names of the topics to read. Python's `re` must "
-        "understand it: `\\p{...}` and `&&` in a class are refused.",
+        "Regular expression to search for in topic names; matching topics are read. Python's `re` "
+        "must support it: `\\p{...}` and `&&` in a class raise an error.",
     ),
     Option("assign", "", BOTH, 'Partitions to read: `{"topicA":[0,1],"topicB":[2,4]}`.'),
     Option(
         "startingTimestamp",
         "",
         BOTH,
-        "Begin each partition at its first record of this time or later, in milliseconds since "
-        "1970. Goes before `startingOffsetsByTimestamp` and `startingOffsets`. A streaming query "
-        "begins there when it is new only.",
+        "Start each partition at its first record of this time or later, in milliseconds since "
+        "1970. Takes precedence over `startingOffsetsByTimestamp` and `startingOffsets`. Applies "
+        "only to a new streaming query, not to one that resumes.",
     ),
     Option(
         "startingOffsetsByTimestamp",
         "",
         BOTH,
-        'The same for each partition: `{"topicA":{"0":1000,"1":1000}}`. Goes before '
+        'The same per partition: `{"topicA":{"0":1000,"1":1000}}`. Takes precedence over '
         "`startingOffsets`.",
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
         "error",
         BOTH,
-        "What a partition without such a record does: `error`, or `latest` to begin at its end.",
+        "For a partition without such a record: `error` to fail, or `latest` to start at its end.",
     ),
     Option(
         "startingOffsets",
         "latest (streaming), earliest (batch)",
         BOTH,
-        'Where to begin: `earliest`, `latest` (streaming only) or `{"topicA":{"0":23,"1":-1}}`, '
-        "where -2 is the earliest and -1 the latest offset; a topic may also have `earliest` or "
-        "`latest` for all its partitions. New partitions begin at the earliest.",
+        'Where to start: `earliest`, `latest` (streaming only) or `{"topicA":{"0":23,"1":-1}}`, '
+        "where -2 is the earliest and -1 the latest offset; `earliest` or `latest` may also be set "
+        "for all partitions of a topic. New partitions start at the earliest.",
     ),
     Option(
         "endingTimestamp", "", BATCH, "End each partition before its first record of this time."
     ),
-    Option("endingOffsetsByTimestamp", "", BATCH, "The same for each partition."),
+    Option("endingOffsetsByTimestamp", "", BATCH, "The same per partition."),
     Option(
         "endingOffsets",
         "latest",
         BATCH,
-        'Where to end: `latest`, or offsets as of `startingOffsets` without -2.',
+        'Where to end: `latest`, or offsets as in `startingOffsets`, except -2.',
     ),
     Option(
         "failOnDataLoss",
         "true",
         BOTH,
-        "Fail when records are gone that should have been read (retention passed by, a topic was "
-        "deleted); otherwise a warning is logged and reading goes on with what is there.",
+        "Fail if records are gone before they were read (removed by retention, or with a deleted "
+        "topic); otherwise log a warning and continue with the available records.",
         _flag,
     ),
     Option(
@@ -184,25 +184,25 @@ TABLE: Final = (
         "minPartitions",
         "",
         BOTH,
-        "About how many tasks to read with at least: large ranges of offsets are cut in "
-        "proportion.",
+        "Approximate minimum number of tasks: large offset ranges are split in proportion to "
+        "their size.",
         _count,
     ),
     Option(
         "maxRecordsPerPartition",
         "",
         BOTH,
-        "Most offsets of a task; applied before `minPartitions`.",
+        "Maximum number of offsets per task; applied before `minPartitions`.",
         _count,
     ),
     Option(
         "maxTasks",
         "",
         BOTH,
-        "Most tasks to read with: Kafka's partitions are grouped into so many of about the same "
-        "size. By default a task for each 50,000 records, and past the eighth for 200,000, but no "
-        "more than there are partitions; a task for each partition with `minPartitions` or "
-        "`maxRecordsPerPartition`.",
+        "Maximum number of tasks: Kafka's partitions are grouped into this many tasks of similar "
+        "size. By default one task per 50,000 records, and beyond eight tasks one per 200,000, but "
+        "no more than there are partitions; with `minPartitions` or `maxRecordsPerPartition` one "
+        "per partition.",
         _count,
         ours=True,
     ),
@@ -210,54 +210,56 @@ TABLE: Final = (
         "maxOffsetsPerTrigger",
         "",
         STREAMING,
-        "About how many offsets a micro-batch takes at most, shared among the partitions in "
-        "proportion to what they have.",
+        "Approximate maximum number of offsets per micro-batch, split among the partitions in "
+        "proportion to their available offsets.",
         _count,
     ),
     Option(
         "minOffsetsPerTrigger",
         "",
         STREAMING,
-        "How many offsets there must be for a micro-batch, unless `maxTriggerDelay` is over.",
+        "Minimum number of available offsets for a micro-batch to start before `maxTriggerDelay` "
+        "expires.",
         _count,
     ),
     Option(
         "maxTriggerDelay",
         "15m",
         STREAMING,
-        "How long records wait for `minOffsetsPerTrigger` at most: 50s, 15m, 1h.",
+        "Maximum time that records wait for `minOffsetsPerTrigger`: 50s, 15m, 1h.",
         _duration,
     ),
     Option(
-        "fetchOffset.numRetries", "3", BOTH, "How often offsets are asked for in all.", _count
+        "fetchOffset.numRetries", "3", BOTH, "Total number of attempts to fetch offsets.", _count
     ),
     Option(
         "fetchOffset.retryIntervalMs",
         "1000",
         BOTH,
-        "Pause before they are asked for again, in milliseconds.",
+        "Pause before the next attempt to fetch offsets, in milliseconds.",
         _milliseconds,
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         "120000",
         BOTH,
-        "How long a task waits for records that should be there, in milliseconds.",
+        "Maximum time that a task waits for records that should exist, in milliseconds.",
         _milliseconds,
     ),
     Option(
         "groupIdPrefix",
         "",
         BOTH,
-        "Taken, without effect: records are read without a consumer group, so that no group and "
-        "no right to one is needed. `kafka.group.id` likewise.",
+        "Accepted, but has no effect: records are read without a consumer group, so neither a "
+        "group nor permission to use one is needed. The same applies to `kafka.group.id`.",
     ),
     Option(
         "pushdown",
         "false",
         BATCH,
-        "Let Spark's filters on `topic`, `partition`, `offset` and `timestamp` narrow what is read "
-        "(needs `spark.sql.python.filterPushdown.enabled`, without which Spark refuses the query).",
+        "Use Spark's filters on `topic`, `partition`, `offset` and `timestamp` to read fewer "
+        "records (requires `spark.sql.python.filterPushdown.enabled`, without which Spark rejects "
+        "the query).",
         _flag,
         ours=True,
     ),
@@ -429,11 +431,11 @@ def _warn(given: Mapping[str, str], streaming: bool) -> None:
         option = _BY_KEY.get(key)
         if option is None:
             if not key.startswith(PREFIX) and key not in _OF_OTHERS:
-                logger.warning("Kafka source has no option %r: it is passed over", key)
+                logger.warning("Kafka source has no option %r; ignoring it", key)
         elif not streaming and option.queries == STREAMING:
             logger.warning("%s option ignored in batch queries", option.name)
     if "group.id" in kafka_options(given):
         logger.warning(
-            "Kafka option 'kafka.group.id' has been set on this query: it has no effect, records "
+            "Kafka option 'kafka.group.id' has been set on this query, but has no effect: records "
             "are read without a consumer group"
         )

@@ -143,7 +143,7 @@ class Planner:
                 if not behind or attempt + 1 == self._options.fetch_attempts:
                     break
                 logger.warning(
-                    "Some partitions end before where the query is, or are gone: %s", behind
+                    "Partitions are missing or end before the query's offsets: %s", behind
                 )
                 await asyncio.sleep(self._options.fetch_pause)
             return ends
@@ -175,7 +175,7 @@ class Planner:
                 return False
             except KafkaError as error:
                 # Its topic may be deleted. The next full query raises the error.
-                logger.info("It is not known whether there is more: %s", error)
+                logger.info("Could not check for new records: %s", error)
                 return True
 
         return await self._asking(ask)

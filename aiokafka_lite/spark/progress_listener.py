@@ -42,7 +42,7 @@ class ProgressListener(StreamingQueryListener):
         self._query = query
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        logger.debug("query %s has started, run %s", event.name or event.id, event.runId)
+        logger.debug("Query %s started, run %s", event.name or event.id, event.runId)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = Progress.parse(json.loads(event.progress.json))
@@ -51,13 +51,13 @@ class ProgressListener(StreamingQueryListener):
         try:
             self._report(progress)
         except Exception:
-            logger.exception("the report of batch %d was not taken", progress.batch_id)
+            logger.exception("Reporting the progress of batch %d failed", progress.batch_id)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        logger.debug("query %s waits for data", event.id)
+        logger.debug("Query %s is waiting for data", event.id)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        logger.debug("query %s has ended, run %s", event.id, event.runId)
+        logger.debug("Query %s ended, run %s", event.id, event.runId)
 
 
 def _log(progress: Progress) -> None:

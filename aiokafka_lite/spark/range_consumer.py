@@ -225,7 +225,7 @@ class RangeConsumer(AIOKafkaConsumer):
         quiet = self._quiet()
         for tp in [tp for tp in self._ranges if self._is_gone(tp)]:
             if quiet >= SURE_SECONDS:
-                self._give_up_from(tp, self._position(tp) or 0, "no broker knows the partition")
+                self._give_up_from(tp, self._position(tp) or 0, "the partition does not exist")
         before = {tp: self._position(tp) for tp in self._ranges}
         for tp, (earliest, latest) in (await self._ends_of(before)).items():
             position = self._position(tp)
@@ -253,12 +253,12 @@ class RangeConsumer(AIOKafkaConsumer):
                 self._core.loop.time() + ANSWER_SECONDS,
             )
         except KafkaTimeoutError as error:
-            log.info("It is not known whether %s holds anything: %s", tp, error)
+            log.info("Could not check whether %s holds records: %s", tp, error)
             return
         if self._position(tp) != position:
             return
         if empty_until >= end:
-            log.debug("%s holds no records in [%s, %s)", tp, position, end)
+            log.debug("%s has no records in [%s, %s)", tp, position, end)
             self._end(tp)
         elif empty_until >= latest:
             self._core.seek(self._core.positions.state(tp), latest)  # and what is behind that?
@@ -294,8 +294,8 @@ class RangeConsumer(AIOKafkaConsumer):
                     report_data_loss(
                         self._fail_on_data_loss,
                         _LOST,
-                        f"{tp.topic}-{tp.partition} was cut before offset {position}, and written "
-                        "anew",
+                        f"{tp.topic}-{tp.partition} was truncated before offset {position} and "
+                        "written again",
                     )
                 # It is there again: a replica that was behind, or the log has grown meanwhile.
                 self._core.seek(self._core.positions.state(tp), position)
@@ -311,7 +311,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 earliest = await self.beginning_offsets(partitions)
                 latest = await self.end_offsets(partitions)
         except (KafkaTimeoutError, TimeoutError) as error:
-            log.info("The ends of what is read are not known: %r", error)
+            log.info("Could not fetch the end offsets of the ranges being read: %r", error)
             return {}
         return {tp: (earliest[tp], latest[tp]) for tp in partitions}
 
@@ -325,7 +325,8 @@ class RangeConsumer(AIOKafkaConsumer):
     def _check_patience(self) -> None:
         if self._ranges and self._quiet() > self._patience:
             raise KafkaTimeoutError(
-                f"no record came for {self._patience:g} s, though there are some: {self.where()}"
+                f"no record arrived within {self._patience:g} s, although some exist: "
+                f"{self.where()}"
             )
 
     def _is_gone(self, tp: TopicPartition) -> bool:
@@ -352,7 +353,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 self._fail_on_data_loss,
                 _LOST,
                 f"offsets [{position}, {min(earliest, reading.end)}) of {tp.topic}-{tp.partition} "
-                f"are gone: its log begins at {earliest}",
+                f"are gone: its log starts at {earliest}",
             )
         if earliest >= reading.end:
             self._end(tp)
@@ -364,7 +365,7 @@ class RangeConsumer(AIOKafkaConsumer):
         report_data_loss(
             self._fail_on_data_loss,
             _LOST,
-            f"offsets [{position}, {end}) of {tp.topic}-{tp.partition} are not there: "
+            f"offsets [{position}, {end}) of {tp.topic}-{tp.partition} do not exist: "
             + (why or "its log ends before them"),
         )
         self._end(tp)

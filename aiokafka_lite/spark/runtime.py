@@ -93,7 +93,7 @@ class _Runtime:
     def submit(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
         if threading.current_thread() is self._thread:
             coroutine.close()
-            raise IllegalStateError("the event loop's own thread would wait for itself for ever")
+            raise IllegalStateError("call() would deadlock: it was called in the loop's own thread")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     # --- clients
@@ -160,7 +160,7 @@ async def _stop(client: Client) -> None:
     try:
         await client.stop()
     except Exception as error:
-        log.warning("A client did not close in order: %r", error)
+        log.warning("Closing an idle client failed: %r", error)
 
 
 _current: _Runtime | None = None
@@ -228,7 +228,7 @@ def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T
         if future.done():
             raise  # its own
         future.cancel()
-        raise KafkaTimeoutError(f"not done within {timeout} s") from error
+        raise KafkaTimeoutError(f"The call timed out after {timeout} s") from error
     except BaseException:
         future.cancel()
         raise
@@ -258,7 +258,7 @@ async def lease(
     """
     runtime = _runtime()
     if asyncio.get_running_loop() is not runtime.loop:
-        raise IllegalStateError("clients are lent on the loop of the runtime only")
+        raise IllegalStateError("lease() must be called in the runtime's event loop")
     key = (kind, client_key(arguments))
     client = cast("_C | None", runtime.take(key))
     if client is None:

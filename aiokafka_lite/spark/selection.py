@@ -121,8 +121,8 @@ def java_pattern(text: str) -> re.Pattern[str]:
             return re.compile(_JAVA.sub(_translated, text))
     except (re.error, FutureWarning) as error:
         raise KafkaConfigurationError(
-            f"Option 'subscribePattern' is {text!r}, which cannot be used: {error}. It is a "
-            "regular expression of Java's that Python's `re` must understand, too"
+            f"Option 'subscribePattern' is {text!r}, which cannot be used: {error}. It must be a "
+            "Java regular expression that Python's `re` supports, too"
         ) from None
 
 

@@ -106,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         warn_of_pure_build("The driver's planner of a stream")
         if start == NOT_BEGUN:
             begin = call(self._planner.initial())
-            logger.info("The query begins at %s", begin)
+            logger.info("The query starts at %s", begin)
             self._ends = self._latest(begin)
             return to_journal(self._within(limit, begin), begin)
         starts = from_journal(start)
@@ -175,8 +175,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin is None:
                 raise SourceStateError(
                     "KAFKA_LITE_UNKNOWN_BEGINNING",
-                    f"The checkpoint's first micro-batch, which ends at {end}, does not tell where "
-                    "it begins: it was written by another source.",
+                    f"The checkpoint's first micro-batch, which ends at {end}, has no start "
+                    "offsets: another source wrote the checkpoint.",
                 )
             return begin
         if not start and begin is not None:

@@ -22,14 +22,14 @@ EXACTLY_ONCE: Final = "exactly_once"
 DEFAULT_PREFIX: Final = "aiokafka-lite-spark"
 
 WRITE_OPTIONS: Final[Mapping[str, str]] = {
-    "topic": "Topic of every row; wins over a column `topic`.",
+    "topic": "Topic of every row; overrides a column `topic`.",
     "deliveryGuarantee": "`at_least_once` (the default) or `exactly_once`.",
-    "transactionalIdPrefix": "With `exactly_once`: beginning of the transactional ids, and of the "
-    f"groups that hold the marks of what was written (default `{DEFAULT_PREFIX}`).",
+    "transactionalIdPrefix": "With `exactly_once`: prefix of the transactional ids, and of the "
+    f"groups that contain the markers of completed writes (default `{DEFAULT_PREFIX}`).",
     "writeId": "With `exactly_once`, batch only: name of this write. A write that is repeated "
     "under its name writes nothing twice; neither does one in `foreachBatch` when its micro-batch "
-    "is repeated. Each value of the option `topic` counts as a write of its own, so that a fan-out "
-    "to several topics may share one name. The default is a new name each time.",
+    "is repeated. Each value of the option `topic` counts as a separate write, so a fan-out to "
+    "several topics may share one name. By default a new name is generated each time.",
 }
 """The sink's own options besides `kafka.*`; also used for the documentation."""
 
@@ -171,22 +171,23 @@ class WriteOptions:
             _check_known(name)
         topic = given.get("topic")
         if topic is not None and not (topic := topic.strip()):  # as in Spark's own sink
-            raise KafkaConfigurationError("the option topic should not be empty")
+            raise KafkaConfigurationError("Option 'topic' must not be empty")
         guarantee = given.get("deliveryguarantee", AT_LEAST_ONCE).lower()
         if guarantee not in (AT_LEAST_ONCE, EXACTLY_ONCE):
             raise KafkaConfigurationError(
-                f"deliveryGuarantee should be {AT_LEAST_ONCE} or {EXACTLY_ONCE}, not {guarantee!r}"
+                f"Option 'deliveryGuarantee' must be {AT_LEAST_ONCE} or {EXACTLY_ONCE}, not "
+                f"{guarantee!r}"
             )
         exactly_once = guarantee == EXACTLY_ONCE
         if not exactly_once:
             for name in ("transactionalIdPrefix", "writeId"):
                 if name.lower() in given:
                     raise KafkaConfigurationError(
-                        f"{name} is for deliveryGuarantee={EXACTLY_ONCE} only"
+                        f"Option '{name}' requires deliveryGuarantee={EXACTLY_ONCE}"
                     )
         if streaming and "writeid" in given:
             raise KafkaConfigurationError(
-                "writeId is for batch writes: a stream's name is that of its checkpoint"
+                "Option 'writeId' is for batch writes only: a stream is named by its checkpoint"
             )
         arguments = {**_BULK_ARGUMENTS, **(_EXACT_ARGUMENTS if exactly_once else {})}
         return cls(
@@ -201,7 +202,7 @@ class WriteOptions:
 def _named(given: Mapping[str, str], name: str) -> str | None:
     found = given.get(name.lower())
     if found is not None and not found:
-        raise KafkaConfigurationError(f"the option {name} should not be empty")
+        raise KafkaConfigurationError(f"Option '{name}' must not be empty")
     return found
 
 
@@ -217,6 +218,6 @@ def _check_known(name: str) -> None:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
     raise KafkaConfigurationError(
-        f"{name} is no option of the kafka_lite sink{hint} "
-        f"(it knows {', '.join(WRITE_OPTIONS)} and kafka.*)"
+        f"{name} is not an option of the kafka_lite sink{hint} "
+        f"(its options: {', '.join(WRITE_OPTIONS)} and kafka.*)"
     )

@@ -75,7 +75,7 @@ def test_decode_fails_at_what_is_none_by_default(spark: SparkSession, rows: Path
 
 
 def test_decode_refuses_a_name_twice(spark: SparkSession, rows: Path):
-    with pytest.raises(SpecError, match=r"steps\[0\]: keep and the schema both have item"):
+    with pytest.raises(SpecError, match=r"steps\[0\]: keep and schema both contain item"):
         built(spark, rows, {**DECODE, "keep": ["key AS item"]})
 
 
@@ -145,7 +145,7 @@ def test_a_python_function_is_found_by_its_path(
         ({"python": "steps_of_mine:nothing"}, "gave int, not a DataFrame"),
         ({"python": "steps_of_mine:missing"}, "has no function missing"),
         ({"python": "no_module_of_mine:f"}, "cannot be imported"),
-        ({"python": python, "arguments": {"nam": "h"}}, "does not take these arguments"),
+        ({"python": python, "arguments": {"nam": "h"}}, "does not accept these arguments"),
     ):
         with pytest.raises(SpecError, match=words):
             built(spark, rows, DECODE, step)

@@ -183,7 +183,7 @@ REFUSED_BY_CONSUMERS: Final[Mapping[str, str]] = {
     "enable.auto.commit": (
         "is not supported: Spark's checkpoint keeps the offsets, and nothing is committed to Kafka"
     ),
-    "interceptor.classes": "is not supported: interceptors could change what is read",
+    "interceptor.classes": "is not supported: interceptors could change the records that are read",
     "key.deserializer": (
         "is not supported as keys are read as byte arrays. Use DataFrame operations to explicitly "
         "deserialize the keys"
@@ -198,12 +198,12 @@ REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
     "interceptor.classes": _JAVA_CLASSES,
     "key.serializer": "is not supported as keys are written as byte arrays",
     "partitioner.class": (
-        "names a Java class, which cannot be loaded here: compute the column 'partition' instead, "
-        "or leave it out for Kafka's own partitioner"
+        "names a Java class, which cannot be loaded here. Compute the column 'partition' instead, "
+        "or leave the option out to use Kafka's default partitioner"
     ),
     "transactional.id": (
-        "is not supported: each task needs one of its own. Set the option 'deliveryGuarantee' to "
-        "'exactly_once', and 'transactionalIdPrefix'"
+        "is not supported: each task needs its own transactional id. Set the options "
+        "'deliveryGuarantee' to 'exactly_once' and 'transactionalIdPrefix' instead"
     ),
     "value.serializer": "is not supported as values are written as byte arrays",
 }
@@ -269,8 +269,8 @@ def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
     retries = given.pop("retries", None)
     if retries is not None and _whole("retries", retries) < 1:
         raise KafkaConfigurationError(
-            "Kafka option 'retries' is not supported below 1: a record is sent again until "
-            "'delivery.timeout.ms' is over. Lower that one instead"
+            "Kafka option 'retries' is not supported below 1: sends are retried until "
+            "'delivery.timeout.ms' expires. Lower 'delivery.timeout.ms' instead"
         )
     levels = {codec: given.pop(f"compression.{codec}.level", None) for codec in LEVELS}
     others = CONSUMER_OPTIONS.keys() | LEFT_BY_CONSUMERS

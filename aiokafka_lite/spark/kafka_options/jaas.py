@@ -111,8 +111,8 @@ def parse_jaas(text: str) -> Login:
             case wrong:
                 # Nothing of it is shown: it may be a part of a password.
                 raise KafkaConfigurationError(
-                    f"{_OPTION} should hold name=value pairs after {flag!r}; pair "
-                    f"{place // 3 + 1} is none ({len(wrong)} parts)"
+                    f"{_OPTION} should hold name=value pairs after {flag!r}; item "
+                    f"{place // 3 + 1} is not a pair ({len(wrong)} parts)"
                 )
     name = module.rpartition(".")[2]
     if not name.endswith("LoginModule"):
@@ -145,8 +145,8 @@ def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
             (_LOGIN_CALLBACK, known) for known in _KNOWN_CALLBACKS
         ):
             raise KafkaConfigurationError(
-                f"Kafka option '{name}' names a Java class (or needs one), which cannot be loaded "
-                f"here. With OAUTHBEARER, set 'kafka.sasl.oauthbearer.token.endpoint.url'"
+                f"Kafka option '{name}' names or needs a Java class, which cannot be loaded here. "
+                f"With OAUTHBEARER, set 'kafka.sasl.oauthbearer.token.endpoint.url' instead"
             )
     login = _login(options, mechanism)
     if mechanism == "OAUTHBEARER":
@@ -158,8 +158,8 @@ def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
         raise KafkaConfigurationError(f"{_OPTION} must be specified with {mechanism}")
     if login.options.get("tokenauth", "false").lower() == "true":
         raise KafkaConfigurationError(
-            f"{_OPTION} asks for a delegation token ('tokenauth'), which is not supported: log in "
-            "with a user name and a password"
+            f"{_OPTION} requests a delegation token ('tokenauth'), which is not supported. Log in "
+            "with a user name and a password instead"
         )
     for name in ("username", "password"):
         if name not in login.options:
@@ -178,7 +178,7 @@ def _login(options: Mapping[str, str], mechanism: str) -> Login | None:
     login = parse_jaas(text)
     if login.module != _MODULE_OF[mechanism]:
         raise KafkaConfigurationError(
-            f"{_OPTION} names {login.module}, and 'sasl.mechanism' {mechanism} needs "
+            f"{_OPTION} names {login.module}, but 'sasl.mechanism' {mechanism} requires "
             f"{_MODULE_OF[mechanism]}"
         )
     return login
@@ -189,7 +189,7 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
     if url is None:
         raise KafkaConfigurationError(
             "Kafka option 'sasl.oauthbearer.token.endpoint.url' must be specified with "
-            "OAUTHBEARER: tokens are asked for there (client credentials)"
+            "OAUTHBEARER: tokens are requested from it (client credentials)"
         )
     _check_endpoint(url)
     told = {} if login is None else login.options

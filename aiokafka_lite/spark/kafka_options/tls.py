@@ -146,8 +146,8 @@ def tls_settings(options: Mapping[str, str]) -> TlsSettings:
     for name in _JAVA_ONLY:
         if name in options:
             raise KafkaConfigurationError(
-                f"Kafka option '{name}' is Java's own and is not supported: TLS is spoken by "
-                "OpenSSL here, with its own ciphers and algorithms. Leave it out"
+                f"Kafka option '{name}' is specific to Java and is not supported: this client uses "
+                "OpenSSL, with its own ciphers and algorithms. Leave it out"
             )
     for store in ("truststore", "keystore"):
         _check_store(options, store)
@@ -161,7 +161,8 @@ def tls_settings(options: Mapping[str, str]) -> TlsSettings:
         raise _both("ssl.keystore.location", "ssl.keystore.certificate.chain")
     if (chain is None) != (key is None):
         raise KafkaConfigurationError(
-            "Kafka options 'ssl.keystore.certificate.chain' and 'ssl.keystore.key' go together"
+            "Kafka options 'ssl.keystore.certificate.chain' and 'ssl.keystore.key' must be set "
+            "together"
         )
     oldest, newest = _versions(options)
     return TlsSettings(
@@ -185,21 +186,21 @@ def _check_store(options: Mapping[str, str], store: str) -> None:
     kind = options.get(f"ssl.{store}.type", "JKS")
     if kind.upper() != "PEM":
         raise KafkaConfigurationError(
-            f"Kafka option 'ssl.{store}.type' is {kind!r}, and only PEM is supported: JKS and "
-            "PKCS12 stores are read by Java alone. Convert the store (`keytool -importkeystore "
+            f"Kafka option 'ssl.{store}.type' is {kind!r}, but only PEM is supported: only Java "
+            "reads JKS and PKCS12 stores. Convert the store (`keytool -importkeystore "
             "-srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12`, then `openssl "
             f"pkcs12 -in STORE.p12 -out STORE.pem`), and set 'kafka.ssl.{store}.type' to PEM "
             f"and 'kafka.ssl.{store}.location' to that file"
         )
     if f"ssl.{store}.password" in options:
         raise KafkaConfigurationError(
-            f"Kafka option 'ssl.{store}.password' cannot be given with PEM (an encrypted private "
-            "key is opened by 'ssl.key.password')"
+            f"Kafka option 'ssl.{store}.password' cannot be set with PEM (set 'ssl.key.password' "
+            "for an encrypted private key)"
         )
 
 
 def _both(one: str, other: str) -> KafkaConfigurationError:
-    return KafkaConfigurationError(f"Kafka options '{one}' and '{other}' exclude one another")
+    return KafkaConfigurationError(f"Kafka options '{one}' and '{other}' are mutually exclusive")
 
 
 def _versions(options: Mapping[str, str]) -> tuple[str, str]:

@@ -108,7 +108,7 @@ class ClientCredentials(AbstractTokenProvider):
                 error.close()  # its answer keeps the connection
             raise AuthenticationFailedError(f"No token from {where}: {error!r}") from error
         if not isinstance(token, str) or not isinstance(life, int | float):
-            raise AuthenticationFailedError(f"No token from {where}: not what RFC 6749 says")
+            raise AuthenticationFailedError(f"No token from {where}: not an RFC 6749 response")
         return token, float(life)
 
     def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:

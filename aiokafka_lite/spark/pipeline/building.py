@@ -75,6 +75,6 @@ def _read_stream(source: Source, spark: SparkSession) -> DataFrame:
         return reader.schema(_read_whole(source, spark).schema).load()
     if source.format in OF_FILES and source.format != "text":
         raise SpecError(
-            f"source.schema is missing: {source.format} files do not tell their columns"
+            f"source.schema is missing: {source.format} files do not contain their schema"
         )
     return reader.load()

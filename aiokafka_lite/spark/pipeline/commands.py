@@ -40,29 +40,29 @@ def add_commands(parser: argparse.ArgumentParser) -> Commands:
     running = commands.add_parser("run", help="run a pipeline until SIGTERM or Ctrl-C")
     _add_specification(running, "SPEC")
     _add_place(running)
-    running.add_argument("--once", action="store_true", help="read what is there now, and end")
-    running.add_argument("--quiet", action="store_true", help="no progress, only the summary")
+    running.add_argument("--once", action="store_true", help="read the available records, then end")
+    running.add_argument("--quiet", action="store_true", help="print only the summary, no progress")
     running.set_defaults(execute=_run)
-    doctor = commands.add_parser("doctor", help="look at all that a pipeline needs")
+    doctor = commands.add_parser("doctor", help="check everything that a pipeline needs")
     _add_specification(doctor, "SPEC", nargs="?")
     _add_place(doctor)
     doctor.set_defaults(execute=_doctor)
-    packing = commands.add_parser("pack", help="one archive of aiokafka_lite for executors")
+    packing = commands.add_parser("pack", help="pack aiokafka_lite into an archive for executors")
     packing.add_argument(
         "--output", metavar="FILE", type=Path, default=Path("aiokafka_lite.tar.gz"),
         help="default: aiokafka_lite.tar.gz",
     )  # fmt: skip
     packing.add_argument(
         "--with", metavar="MODULE", dest="modules", action="append", default=[],
-        help="a module or package of yours; may be repeated",
+        help="a module or package of your own to add; may be repeated",
     )  # fmt: skip
     packing.add_argument(
         "--with-distribution", metavar="NAME", dest="distributions", action="append", default=[],
-        help="an installed distribution, pyarrow say, with what it needs; may be repeated",
+        help="an installed distribution to add with its dependencies (pyarrow); may be repeated",
     )  # fmt: skip
     packing.set_defaults(execute=_pack)
-    commands.add_parser("list", help="the ready pipelines").set_defaults(execute=_list)
-    show = commands.add_parser("show", help="print a ready pipeline, to begin one's own with")
+    commands.add_parser("list", help="list the ready-made pipelines").set_defaults(execute=_list)
+    show = commands.add_parser("show", help="print a ready-made pipeline, as a template")
     show.add_argument("spec", metavar="NAME")
     show.set_defaults(execute=_show)
     return commands
@@ -86,11 +86,11 @@ def _add_specification(
         "spec",
         metavar=name,
         nargs=nargs,
-        help="a .toml, .yaml or .json file, or a ready one's name",
+        help="a .toml, .yaml or .json file, or the name of a ready-made pipeline",
     )
     parser.add_argument(
         "--set", metavar="NAME=VALUE", dest="variables", action="append", default=[],
-        help="a value for ${NAME} in it; may be repeated",
+        help="set the value of ${NAME} in it; may be repeated",
     )  # fmt: skip
 
 
@@ -103,10 +103,10 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         action="append",
         default=[],
-        help="configure the session, over what SPEC says; may be repeated",
+        help="session configuration, overrides that of SPEC; may be repeated",
     )
     parser.add_argument(
-        "--archive", metavar="FILE", help="what `pipeline pack` made, shipped to the executors"
+        "--archive", metavar="FILE", help="archive from `pipeline pack` to ship to the executors"
     )
 
 
@@ -132,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
     except SpecError:
         raise
     except Exception as error:  # a query fails with any of Spark's, py4j's or Python's errors
-        logging.getLogger(__name__).debug("the pipeline failed", exc_info=error)
+        logging.getLogger(__name__).debug("Pipeline failed", exc_info=error)
         return _complain(error, 1)
     finally:
         if line is not None:
@@ -146,7 +146,7 @@ def _close(session: SparkSession) -> None:
     try:
         session.stop()
     except Exception as error:  # of a JVM that is gone already: how it went is told elsewhere
-        logging.getLogger(__name__).debug("the session did not end well", exc_info=error)
+        logging.getLogger(__name__).debug("Closing the Spark session failed", exc_info=error)
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -188,7 +188,7 @@ def _pairs(arguments: Sequence[str], option: str) -> dict[str, str]:
     for pair in arguments:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise ValueError(f"{option} takes NAME=VALUE, not {pair!r}")
+            raise ValueError(f"{option} must be NAME=VALUE, not {pair!r}")
         values[name] = value
     return values
 
@@ -202,7 +202,9 @@ def _ending_by_signal() -> Iterator[tuple[threading.Event, threading.Event]]:
         if stop.is_set():
             hurry.set()
         else:
-            print("ending after the batch that runs (again: at once)", file=sys.stderr, flush=True)
+            print(
+                "stopping after the current batch (repeat to stop now)", file=sys.stderr, flush=True
+            )
         stop.set()
 
     before = {number: signal.signal(number, end) for number in ENDING_SIGNALS}

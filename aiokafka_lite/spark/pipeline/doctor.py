@@ -101,15 +101,15 @@ def _packages() -> Iterator[Finding]:
         least = ".".join(map(str, oldest))
         if importlib.util.find_spec(name) is None:
             advice = "pip install 'aiokafka_lite[spark]'"
-            yield Finding(name, False, f"is not installed; at least {least} is needed: {advice}")
+            yield Finding(name, False, f"is not installed; version {least}+ is required: {advice}")
             continue
         version = importlib.metadata.version(name)
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
         if numbers < oldest:
-            yield Finding(name, False, f"{version} is too old: at least {least} is needed")
+            yield Finding(name, False, f"{version} is too old: version {least}+ is required")
         elif name == "pandas" and numbers >= (3, 0):
             yield Finding(
-                name, False, f"{version}: Spark does not know 3 yet: pip install 'pandas<3'"
+                name, False, f"{version}: Spark does not support 3 yet: pip install 'pandas<3'"
             )
         else:
             yield Finding(name, True, version)
@@ -203,7 +203,7 @@ def _format(session: SparkSession) -> str:
     frame = session.read.format("kafka_lite").options(
         **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
     )
-    return f"kafka_lite is there: {', '.join(frame.load().columns)}"
+    return f"kafka_lite is available: {', '.join(frame.load().columns)}"
 
 
 def _first_line(error: Exception) -> str:

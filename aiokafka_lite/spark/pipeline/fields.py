@@ -29,7 +29,7 @@ class Fields:
     def __init__(self, table: object, where: str) -> None:
         self.where = where
         if not isinstance(table, Mapping):
-            raise SpecError(f"{where} is a table, not {_kind(table)}")
+            raise SpecError(f"{where} must be a table, not {_kind(table)}")
         self._left = {str(name): value for name, value in table.items()}
         self._known: list[str] = []
 
@@ -44,7 +44,7 @@ class Fields:
                 self.refuse(name, "is missing")
             return default
         if not isinstance(value, str) or not value.strip():
-            self.refuse(name, f"is a string that says something, not {value!r}")
+            self.refuse(name, f"must be a non-empty string, not {value!r}")
         return value
 
     def text_or_none(self, name: str) -> str | None:
@@ -57,7 +57,7 @@ class Fields:
         value = self.text(name, default)
         if value not in choices:
             self.refuse(
-                name, f"is one of {', '.join(choices)}, not {value!r}{_meant(value, choices)}"
+                name, f"must be one of {', '.join(choices)}, not {value!r}{_meant(value, choices)}"
             )
         return value
 
@@ -66,7 +66,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.refuse(name, f"is true or false, not {value!r}")
+            self.refuse(name, f"must be true or false, not {value!r}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Fields:
             return ()
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(i, str) and i.strip() for i in items):
-            self.refuse(name, f"is a list of strings, not {value!r}")
+            self.refuse(name, f"must be a list of strings, not {value!r}")
         return tuple(items)
 
     def mapping(self, name: str) -> dict[str, object]:
@@ -85,7 +85,7 @@ class Fields:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.refuse(name, f"is a table, not {_kind(value)}")
+            self.refuse(name, f"must be a table, not {_kind(value)}")
         return {str(key): item for key, item in value.items()}
 
     def options(self, name: str) -> dict[str, str]:
@@ -98,14 +98,14 @@ class Fields:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.refuse(name, f"is a list of tables ([[{name}]] in TOML), not {_kind(value)}")
+            self.refuse(name, f"must be a list of tables ([[{name}]] in TOML), not {_kind(value)}")
         return value
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""
         for name in self._left:
             known = ", ".join(sorted(self._known))
-            self.refuse(name, f"is not known here{_meant(name, self._known)}; what is: {known}")
+            self.refuse(name, f"is unknown{_meant(name, self._known)}; known here: {known}")
 
     def refuse(self, name: str, why: str) -> NoReturn:
         raise SpecError(f"{self.where}.{name} {why}" if self.where else f"{name} {why}")
@@ -136,7 +136,7 @@ def flattened(table: Mapping[str, object], where: str) -> dict[str, str]:
             options[name] = ",".join(value)
         else:
             raise SpecError(
-                f"{place} is a string, a number, true, false or a list of strings,"
+                f"{place} must be a string, a number, true, false or a list of strings,"
                 f" not {_kind(value)}"
             )
     return options

@@ -19,7 +19,7 @@ ADVICE = (
     f"Spark needs Java {NEEDED} or newer. Debian and Ubuntu: apt install openjdk-17-jre-headless;"
     " Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21;"
     " conda: conda install -c conda-forge openjdk=21."
-    " Then `java -version` answers, or JAVA_HOME names its folder."
+    " Then make `java -version` work, or set JAVA_HOME to its folder."
 )
 
 
@@ -42,7 +42,7 @@ def find_java() -> Java:
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if path is None or not Path(path).is_file():
-        where = f"JAVA_HOME is {home}, and there is no {path}" if home else "there is no java"
+        where = f"JAVA_HOME is {home}, but {path} does not exist" if home else "Java was not found"
         raise JavaMissing(f"{where}. {ADVICE}")
     try:
         answer = subprocess.run(
@@ -53,12 +53,12 @@ def find_java() -> Java:
     found = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.stderr + answer.stdout)
     if found is None:
         said = (answer.stderr + answer.stdout).strip()[:200]
-        raise JavaMissing(f"{path} -version says {said!r}. {ADVICE}")
+        raise JavaMissing(f"{path} -version printed {said!r}. {ADVICE}")
     # Until Java 8 versions began with 1.
     major = int(found[2] or 0) if found[1] == "1" else int(found[1])
     version = found[0].split('"')[1]
     if major < NEEDED:
-        raise JavaMissing(f"{path} is Java {version}. {ADVICE}")
+        raise JavaMissing(f"{path} is Java {version}, which is too old. {ADVICE}")
     return Java(path, version, major)
 
 

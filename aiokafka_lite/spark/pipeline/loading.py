@@ -46,7 +46,7 @@ def find_specification(name: str) -> Path:
     if ready.is_file():
         return ready
     names = ", ".join(ready_pipelines())
-    raise SpecError(f"there is no file {name!r}, nor a ready pipeline of that name ({names})")
+    raise SpecError(f"{name!r} is neither a file nor a ready-made pipeline ({names})")
 
 
 def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeline:
@@ -63,11 +63,11 @@ def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
     mapping = _read(path)
     declared = mapping.pop("variables", {})
     if not isinstance(declared, dict):
-        raise SpecError("variables is a table of names and values")
+        raise SpecError("variables must be a table of names and values")
     for key in variables or {}:
         if key not in declared:
             known = ", ".join(declared) or "none"
-            raise SpecError(f"{path.name} has no variable {key!r}; its [variables]: {known}")
+            raise SpecError(f"{path.name} has no variable {key!r}; its [variables] are: {known}")
     try:
         values = {**_variables(declared, variables or {}), **(variables or {})}
         return Pipeline.parse({key: _filled(value, values) for key, value in mapping.items()})
@@ -81,11 +81,11 @@ def _variables(declared: Mapping[str, object], given: Mapping[str, str]) -> dict
     values = {}
     for key, value in left.items():
         if value is None or isinstance(value, dict | list):
-            raise SpecError(f"variables.{key} is one value")
+            raise SpecError(f"variables.{key} must be a single value")
         try:
             filled = _filled(value, {})
         except SpecError as error:
-            raise SpecError(f"variables.{key} holds no other variable: {error}") from None
+            raise SpecError(f"variables.{key} cannot refer to another variable: {error}") from None
         values[key] = str(filled).lower() if isinstance(filled, bool) else str(filled)
     return values
 
@@ -101,24 +101,26 @@ def _read(path: Path) -> dict[str, object]:
             case ".yaml" | ".yml":
                 mapping = _yaml(text)
             case other:
-                raise SpecError(f"a specification is a .toml, .yaml or .json file, not {other!r}")
+                raise SpecError(
+                    f"a specification must be a .toml, .yaml or .json file, not {other!r}"
+                )
     except (OSError, ValueError) as error:
         if isinstance(error, SpecError):
             raise
         raise SpecError(f"{path} cannot be read: {error}") from error
     if not isinstance(mapping, dict):
-        raise SpecError(f"{path} holds no table of names and values")
+        raise SpecError(f"{path} must contain a table of names and values")
     return mapping
 
 
 def _yaml(text: str) -> object:
     if importlib.util.find_spec("yaml") is None:
-        raise SpecError("for YAML PyYAML has to be installed: pip install PyYAML; or write TOML")
+        raise SpecError("YAML requires PyYAML: pip install PyYAML, or write TOML")
     yaml = importlib.import_module("yaml")
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise SpecError(f"it is not YAML: {error}") from error
+        raise SpecError(f"invalid YAML: {error}") from error
 
 
 def _filled(value: object, values: Mapping[str, str]) -> object:
@@ -137,8 +139,8 @@ def _value(found: re.Match[str], values: Mapping[str, str]) -> str:
         return "${"
     if environment:
         if name not in os.environ:
-            raise SpecError(f"${{env:{name}}}: the environment has no {name}")
+            raise SpecError(f"${{env:{name}}}: environment variable {name} is not set")
         return os.environ[name]
     if name not in values:
-        raise SpecError(f"${{{name}}}: set it (--set {name}=...), or give it in [variables]")
+        raise SpecError(f"${{{name}}} has no value: set it (--set {name}=...) or in [variables]")
     return values[name]

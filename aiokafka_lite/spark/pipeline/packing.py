@@ -54,7 +54,7 @@ def pack(
         ValueError: The target has another suffix, or a module or distribution is missing.
     """
     if not target.name.endswith((".tar.gz", ".tgz")):
-        raise ValueError(f"the archive is a .tar.gz file, not {target.name}")
+        raise ValueError(f"the archive must be a .tar.gz or .tgz file, not {target.name}")
     distributions = list(_needed([*_requirements("aiokafka_lite"), *with_distributions]))
     # Find all files before writing, so that a missing one leaves no partial archive.
     files = list(
@@ -86,7 +86,9 @@ def _own_files() -> Iterator[tuple[Path, str]]:
     yield from _module_files("aiokafka_lite")
     beside = Path(aiokafka_lite.__file__).parents[1] / FINDER
     if not beside.is_file():
-        raise ValueError(f"there is no {beside}: aiokafka_lite is not installed whole")
+        raise ValueError(
+            f"{beside} does not exist: the installation of aiokafka_lite is incomplete"
+        )
     yield beside, FINDER
 
 
@@ -96,7 +98,7 @@ def _module_files(module: str) -> Iterator[tuple[Path, str]]:
     except ModuleNotFoundError:  # its package does not exist either
         spec = None
     if spec is None or spec.origin is None:
-        raise ValueError(f"{module} cannot be imported here, so it cannot be packed")
+        raise ValueError(f"module {module} cannot be packed: it cannot be imported here")
     origin = Path(spec.origin)
     if spec.submodule_search_locations is None:
         yield origin, str(Path(*module.split(".")).with_suffix(origin.suffix))
@@ -121,7 +123,7 @@ def _needed(names: Sequence[str]) -> Iterator[str]:
     """Yield these distributions and their dependencies on this platform."""
     for name in names:
         if not _is_installed(name):
-            raise ValueError(f"{name} is not installed here, so it cannot be packed")
+            raise ValueError(f"distribution {name} cannot be packed: it is not installed here")
     waiting, seen = list(names), set[str]()
     while waiting:
         name = waiting.pop(0)

@@ -48,7 +48,7 @@ class PythonFunction:
     def __post_init__(self) -> None:
         module, colon, function = self.path.partition(":")
         if not colon or not module or not function.isidentifier():
-            raise SpecError(f"python is package.module:function, not {self.path!r}")
+            raise SpecError(f"python must be package.module:function, not {self.path!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ class Window:
 
     def __post_init__(self) -> None:
         if (self.length is None) == (self.gap is None):
-            raise SpecError("a window has a length, or a session its gap: one of them")
+            raise SpecError("exactly one of a window's length and a session's gap must be set")
         if not self.aggregates:
-            raise SpecError('a window says what it counts: aggregates = { orders = "count(*)" }')
+            raise SpecError('a window requires aggregates, such as { orders = "count(*)" }')
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def parse_step(table: object, where: str) -> Step:
     named = [name for name in _PARSERS if name in fields]
     if len(named) != 1:
         raise SpecError(
-            f"{where} says what it does by one of {', '.join(_PARSERS)};"
-            f" there {'are ' + ' and '.join(named) if named else 'is none'}"
+            f"{where} must have exactly one of {', '.join(_PARSERS)};"
+            f" it has {' and '.join(named) if named else 'none'}"
         )
     try:
         step = _PARSERS[named[0]](fields)

@@ -149,7 +149,7 @@ def _interrupted_by(hurry: threading.Event | None, session: SparkSession) -> Ite
                 try:
                     interrupt(tag)
                 except Exception as error:  # the JVM ended; its waiting caller gets the error
-                    logger.debug("what runs cannot be interrupted: %s", error)
+                    logger.debug("Could not interrupt the running jobs: %s", error)
 
     watching = threading.Thread(target=watch, name="pipeline in a hurry", daemon=True)
     add(tag)

@@ -56,7 +56,7 @@ def need_spark(*, remote: bool = False) -> None:
             )
     if remote and importlib.util.find_spec("grpc") is None:
         raise SparkMissing(
-            "for Spark Connect grpc is missing: pip install 'pyspark[connect]' of the same version"
+            "Spark Connect requires grpc: pip install 'pyspark[connect]' of the same version"
         )
 
 
@@ -98,8 +98,8 @@ def open_session(
     """
     if remote is not None and (master is not None or archive is not None):
         raise ValueError(
-            "a Connect server has its own master, and its executors their own packages:"
-            " --remote goes with neither --master nor --archive"
+            "--remote cannot be combined with --master or --archive:"
+            " a Connect server has its own master, and its executors have their own packages"
         )
     need_spark(remote=remote is not None)
     from pyspark.sql import SparkSession

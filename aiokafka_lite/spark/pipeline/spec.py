@@ -129,27 +129,29 @@ class Pipeline:
         if self.source.bounded:
             for name, value in (("checkpoint", sink.checkpoint), ("trigger", sink.trigger)):
                 if value is not None:
-                    raise SpecError(f"sink.{name} belongs to a stream, and source.bounded is true")
+                    raise SpecError(f"sink.{name} requires a stream, but source.bounded is true")
             if sink.mode != "append":
-                raise SpecError(f"sink.mode {sink.mode!r} belongs to a stream")
+                raise SpecError(
+                    f"sink.mode {sink.mode!r} requires a stream, but source.bounded is true"
+                )
         elif sink.checkpoint is None and sink.format not in WITHOUT_CHECKPOINT:
             raise SpecError(
-                "sink.checkpoint is missing: the folder where Spark keeps how far the pipeline"
-                " came; without it a restart would begin anew"
+                "sink.checkpoint is missing: Spark keeps the pipeline's position in this folder;"
+                " without it, a restart would begin from scratch"
             )
         if "records" in {name.lower() for name in self.tables}:
             raise SpecError(
-                "tables.records: SQL steps have their own rows by that name; give it another one"
+                "tables.records: choose another name; in SQL steps, `records` is the step's input"
             )
         for table in self.tables.values():
             if table.bounded:
-                raise SpecError("tables are always read whole: bounded says nothing there")
+                raise SpecError("bounded cannot be set for tables: they are always read completely")
         if sink.mode == "append" and not self.source.bounded:
             for step in self.steps:
                 if isinstance(step, Window) and step.watermark is None:
                     raise SpecError(
-                        "a window without a watermark never ends, so in sink.mode append nothing"
-                        " would be written: give it a watermark, or set sink.mode to update"
+                        "a window without a watermark never closes, so sink.mode append would write"
+                        " nothing: set a watermark, or set sink.mode to update"
                     )
 
     @property
@@ -170,7 +172,7 @@ class Pipeline:
         name = fields.text("name", "pipeline")
         fields.text_or_none("about")  # for human readers only
         if "source" not in fields or "sink" not in fields:
-            raise SpecError("a pipeline has a [source] and a [sink]")
+            raise SpecError("a pipeline requires a [source] and a [sink]")
         pipeline = cls(
             name=name,
             source=Source.parse(fields.mapping("source"), "source", kafka),

@@ -88,7 +88,7 @@ def _ask_loop_to_end(query: StreamingQuery) -> bool:
         state.set(active.getClassLoader().loadClass(name).getField("MODULE$").get(None))
     except Py4JError as error:
         # This is not a public Spark API, so a release may move it.
-        logger.debug("the query's state cannot be reached: %s", error)
+        logger.debug("Cannot access the query's state: %s", error)
         return False
     return True
 

@@ -85,10 +85,10 @@ def _call(step: PythonFunction, records: DataFrame, spark: SparkSession) -> Data
     try:
         inspect.signature(function).bind(records, **step.arguments)
     except TypeError as error:
-        raise SpecError(f"{step.path} does not take these arguments: {error}") from error
+        raise SpecError(f"{step.path} does not accept these arguments: {error}") from error
     result = function(records, **step.arguments)
     if not isinstance(result, DataFrame):
-        raise SpecError(f"{step.path} gave {type(result).__name__}, not a DataFrame")
+        raise SpecError(f"{step.path} returned {type(result).__name__}, not a DataFrame")
     return result
 
 
@@ -131,7 +131,7 @@ def _decode(step: Decode, records: DataFrame) -> DataFrame:
     twice = {column for column in result.columns if result.columns.count(column) > 1}
     if twice:
         names = ", ".join(sorted(twice))
-        raise SpecError(f"keep and the schema both have {names}: keep it by another name (AS)")
+        raise SpecError(f"keep and schema both contain {names}: rename it in keep (AS)")
     return result
 
 

@@ -163,7 +163,7 @@ class Marker:
             return cls(epoch, rows, digest, str(found["run"]), layout, topic)
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(
-                f"group {name!r} has committed an offset that is no mark of this sink: "
+                f"group {name!r} has a committed offset that is not a marker of this sink: "
                 f"{committed.metadata!r}; use another transactionalIdPrefix"
             ) from error
 
@@ -224,9 +224,9 @@ class TaskTransaction:
         if self.before is not None and self.before.epoch >= place.epoch:
             if self.before.epoch > place.epoch:
                 raise ReplayError(
-                    f"task {place.task} of {place.name!r} has written epoch "
-                    f"{self.before.epoch}, and is asked for epoch {place.epoch}: the checkpoint "
-                    "was set back; use another transactionalIdPrefix, or the newest checkpoint"
+                    f"task {place.task} of {place.name!r} has already written epoch "
+                    f"{self.before.epoch}, but must now write epoch {place.epoch}: the checkpoint "
+                    "was reset; use another transactionalIdPrefix, or the newest checkpoint"
                 )
             return self.before
         await self.producer.begin_transaction()
@@ -311,9 +311,9 @@ async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) ->
         if known is None:
             if mark is not None and mark.epoch == epoch:
                 raise ReplayError(
-                    f"epoch {epoch} was written before by other tasks: {name!r} holds {mark.rows} "
-                    "rows of it that no task of now has. They are in Kafka beside those of now. "
-                    "An epoch has to be split into the same tasks when it is replayed: set "
+                    f"epoch {epoch} was already written by other tasks: {name!r} wrote {mark.rows} "
+                    "rows of it that no current task has. They are in Kafka in addition to the "
+                    "current ones. A replayed epoch must be split into the same tasks: set "
                     "spark.sql.adaptive.streaming.stateless.enabled=false, and keep the options "
                     "and the number of shuffle partitions"
                 )
@@ -323,7 +323,8 @@ async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) ->
             known.digest,
         ):
             raise ReplayError(
-                f"task {name!r} told of {known.rows} rows of epoch {epoch}, and its mark is {mark}"
+                f"task {name!r} reported {known.rows} rows of epoch {epoch}, but its marker is "
+                f"{mark}"
             )
 
 
@@ -362,6 +363,6 @@ async def _groups_now(client: AIOKafkaClient) -> set[str]:
     for broker in client.cluster.brokers():
         response = await client.send(int(broker.nodeId), ListGroupsRequest())
         if response.error_code:
-            raise for_code(response.error_code)(f"the groups of {broker}")
+            raise for_code(response.error_code)(f"Could not list the groups of {broker}")
         found.update(group.group_id for group in response.groups)
     return found

@@ -262,5 +262,5 @@ def _headers(found: list[dict[str, object] | None] | None) -> _Headers | None:
     if not found:
         return None
     if any(each is None or each["key"] is None for each in found):
-        raise IllegalArgumentError("null header, or name of one, present in the data")
+        raise IllegalArgumentError("null header or null header key present in the data")
     return [(each["key"], each["value"]) for each in found]  # type: ignore[misc, index]  # as the schema says

@@ -254,20 +254,20 @@ def _compare(place: Place, found: Marker, digest: RowDigest, topic: str | None) 
     """
     if topic not in (None, found.topic):
         raise ReplayError(
-            f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
-            f"{place.epoch} to topic {found.topic!r} before, and is to write the epoch to topic "
-            f"{topic!r} now: set the option topic back, or use another transactionalIdPrefix to "
-            "write the epoch again"
+            f"task {place.task} of {place.name!r} has already written {found.rows} rows of epoch "
+            f"{place.epoch} to topic {found.topic!r}, but must now write the epoch to topic "
+            f"{topic!r}: restore the option topic, or use another transactionalIdPrefix to write "
+            "the epoch again"
         )
     if (found.rows, found.digest) == (digest.rows, digest.sum):
-        _log.info("%s has written epoch %d before: skipped", place.name, place.epoch)
+        _log.info("%s has already written epoch %d; skipping it", place.name, place.epoch)
         return
     raise ReplayError(
-        f"task {place.task} of {place.name!r} has written {found.rows} rows of epoch "
-        f"{place.epoch} before, and has {digest.rows} now that are not the same: an epoch has to "
-        "be the same when it is replayed. rand(), uuid(), changed options and "
-        "spark.sql.adaptive.streaming.stateless.enabled=true make it another; so does a second "
-        "write under the same writeId: give each write its own"
+        f"task {place.task} of {place.name!r} has already written {found.rows} rows of epoch "
+        f"{place.epoch}, but its {digest.rows} rows now differ from them: a replayed epoch must "
+        "have the same rows. rand(), uuid(), changed options and "
+        "spark.sql.adaptive.streaming.stateless.enabled=true change them; so does a second write "
+        "with the same writeId: use another writeId for each write"
     )
 
 
@@ -295,7 +295,7 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 def _task() -> TaskContext:
     context = TaskContext.get()
     if context is None:
-        raise IllegalStateError("rows are written in a task of Spark's only")
+        raise IllegalStateError("rows can be written only in a Spark task")
     return context
 
 
@@ -304,8 +304,8 @@ def _place(options: WriteOptions) -> Place:
     place = _streaming_place(options.prefix)
     if place is None:
         raise IllegalStateError(
-            "Spark does not tell its tasks which query and epoch they belong to "
-            f"({_QUERY_ID}, {_BATCH_ID}): deliveryGuarantee=exactly_once needs both"
+            "Spark did not set the task's query id and epoch "
+            f"({_QUERY_ID}, {_BATCH_ID}); deliveryGuarantee=exactly_once requires both"
         )
     return place
 
@@ -362,5 +362,5 @@ def _log_abort(
         what,
         rows,
         len(done),
-        "are skipped when it is done again" if options.exactly_once else "come again with the next",
+        "a retry skips them" if options.exactly_once else "a retry writes them again",
     )

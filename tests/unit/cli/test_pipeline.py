@@ -27,16 +27,19 @@ def test_what_is_shown_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "no.toml"], "there is no file 'no.toml'"),
+        (["run", "no.toml"], "'no.toml' is neither a file nor a ready-made pipeline"),
         (["run", "window", "--set", "frm=orders"], "no variable 'frm'"),
-        (["run", "window", "--set", "orders"], "--set takes NAME=VALUE, not 'orders'"),
-        (["run", "window", "--conf", "spark.ui.enabled"], "--conf takes NAME=VALUE"),
+        (["run", "window", "--set", "orders"], "--set must be NAME=VALUE, not 'orders'"),
+        (["run", "window", "--conf", "spark.ui.enabled"], "--conf must be NAME=VALUE"),
         (
             ["run", "window", "--remote", "sc://x", "--master", "local"],
-            "--remote goes with neither",
+            "--remote cannot be combined with",
         ),
-        (["show", "orders"], "nor a ready pipeline of that name"),
-        (["pack", "--output", "lite.zip"], "the archive is a .tar.gz file, not lite.zip"),
+        (["show", "orders"], "'orders' is neither a file nor a ready-made pipeline"),
+        (
+            ["pack", "--output", "lite.zip"],
+            "the archive must be a .tar.gz or .tgz file, not lite.zip",
+        ),
         (["demo", "--orders", "0"], "--orders is at least 1"),
     ],
 )

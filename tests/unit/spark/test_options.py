@@ -197,7 +197,7 @@ def test_a_slip_of_the_pen_is_refused_and_a_strange_option_told(
         batch(wholly_other="7", topic="out", maxOffsetsPerTrigger="7")
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "Kafka source has no option 'wholly_other': it is passed over",
+        "Kafka source has no option 'wholly_other'; ignoring it",
         "maxOffsetsPerTrigger option ignored in batch queries",
     ]
 

@@ -45,9 +45,9 @@ def test_a_session_that_cannot_be_opened_is_a_finding(sessions: list[Pipeline]):
 @pytest.mark.parametrize(
     ("versions", "words"),
     [
-        ({"pyspark": "4.1.3"}, "4.1.3 is too old: at least 4.2 is needed"),
-        ({"pyarrow": "16.1.0"}, "16.1.0 is too old: at least 17.0 is needed"),
-        ({"pandas": "3.1.1"}, "3.1.1: Spark does not know 3 yet: pip install 'pandas<3'"),
+        ({"pyspark": "4.1.3"}, "4.1.3 is too old: version 4.2+ is required"),
+        ({"pyarrow": "16.1.0"}, "16.1.0 is too old: version 17.0+ is required"),
+        ({"pandas": "3.1.1"}, "3.1.1: Spark does not support 3 yet: pip install 'pandas<3'"),
     ],
 )
 def test_what_is_too_old_or_too_new_is_told(

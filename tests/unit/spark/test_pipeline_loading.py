@@ -47,7 +47,7 @@ def test_a_variable_that_is_not_there_is_told(tmp_path: Path):
 
 def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = TOML.replace("${limit}", "'${env:SECRET_8}' OR '$${limit}'")
-    with pytest.raises(SpecError, match="the environment has no SECRET_8"):
+    with pytest.raises(SpecError, match="environment variable SECRET_8 is not set"):
         load(write(tmp_path, text))
     monkeypatch.setenv("SECRET_8", "${limit}")
     steps = load(write(tmp_path, text)).steps
@@ -57,7 +57,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
 def test_a_variable_may_be_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write(tmp_path, TOML.replace("limit = 10", "limit = '${env:LIMIT_8}'"))
     assert load(path, {"limit": "3"}).steps == (Sql("SELECT * FROM records WHERE value < 3"),)
-    with pytest.raises(SpecError, match="the environment has no LIMIT_8"):
+    with pytest.raises(SpecError, match="environment variable LIMIT_8 is not set"):
         load(path)
     monkeypatch.setenv("LIMIT_8", "7")
     assert load(path).steps == (Sql("SELECT * FROM records WHERE value < 7"),)
@@ -73,7 +73,10 @@ def test_a_variable_is_the_text_that_an_option_would_be(tmp_path: Path, value: s
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("[1]", "variables.limit is one value"), ("'${b}'", "variables.limit holds no other")],
+    [
+        ("[1]", "variables.limit must be a single value"),
+        ("'${b}'", "variables.limit cannot refer to another"),
+    ],
 )
 def test_a_variable_that_is_none_is_told(tmp_path: Path, value: str, words: str):
     with pytest.raises(SpecError, match=words):
@@ -111,10 +114,10 @@ def test_yaml_without_its_parser_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     ("name", "text", "words"),
     [
         ("spec.toml", "a = ", "cannot be read"),
-        ("spec.json", "[]", "holds no table"),
-        ("spec.xml", "<a/>", "a specification is a .toml, .yaml or .json file, not '.xml'"),
-        ("spec.toml", "variables = 3", "variables is a table"),
-        ("spec.toml", "sink = 3", r"spec.toml: a pipeline has"),
+        ("spec.json", "[]", "must contain a table"),
+        ("spec.xml", "<a/>", "a specification must be a .toml, .yaml or .json file, not '.xml'"),
+        ("spec.toml", "variables = 3", "variables must be a table"),
+        ("spec.toml", "sink = 3", r"spec.toml: a pipeline requires"),
     ],
 )
 def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str, words: str):

@@ -165,7 +165,7 @@ def test_clients_are_lent_on_the_loop_only():
         async with runtime.lease("thing", {}, Thing):
             raise AssertionError("it must not get here")
 
-    with pytest.raises(IllegalStateError, match="loop of the runtime"):
+    with pytest.raises(IllegalStateError, match="runtime's event loop"):
         asyncio.run(elsewhere())
 
 

@@ -166,7 +166,7 @@ def test_a_batch_that_was_planned_as_another_beginning_stays_as_it_was(
 
 def test_a_checkpoint_of_another_source_is_refused(cluster: FakeCluster) -> None:
     source = reader(cluster)
-    with pytest.raises(SourceStateError, match="does not tell where it begins"):
+    with pytest.raises(SourceStateError, match="has no start offsets"):
         source.partitions(source.initialOffset(), of(10, 5))
 
 

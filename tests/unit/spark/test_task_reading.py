@@ -208,7 +208,7 @@ def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic)
             for i in range(5):
                 await producer.send(kafka_topic, b"%d" % i, partition=0)
             await producer.flush()
-            with pytest.raises(KafkaTimeoutError, match="though there are some"):
+            with pytest.raises(KafkaTimeoutError, match="although some exist"):
                 await asyncio.to_thread(
                     read, kafka_broker, (kafka_topic, 0, 0, 5), poll_timeout=1.5, **committed
                 )
@@ -342,7 +342,7 @@ def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
     kafka_broker.produce(kafka_topic, b"1")
     kafka_broker.delete_topic(kafka_topic)
     quick = {"arguments": {"request_timeout_ms": 500}}
-    with pytest.raises(DataLossError, match="no broker knows"):
+    with pytest.raises(DataLossError, match="the partition does not exist"):
         read(kafka_broker, (kafka_topic, 0, 0, 1), **quick)
     assert read(kafka_broker, (kafka_topic, 0, 0, 1), fail_on_data_loss=False, **quick) == []
 
@@ -386,7 +386,7 @@ def test_a_topic_that_is_made_again_under_the_reader(kafka_broker, kafka_topic, 
         got = next(batches).column("value").to_pylist()
         remake(kafka_broker, kafka_topic, 200)
         if fail:
-            with pytest.raises(DataLossError, match="was cut before offset"):
+            with pytest.raises(DataLossError, match="was truncated before offset"):
                 list(batches)
             return
         for batch in batches:

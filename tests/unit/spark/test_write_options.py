@@ -77,7 +77,7 @@ def test_columns_that_are_refused(columns: dict[str, str], words: str) -> None:
 def test_some_topic_is_needed() -> None:
     with pytest.raises(KafkaConfigurationError, match="topic option required when no 'topic'"):
         WriteOptions.parse(SERVER, schema(value="binary"), streaming=False)
-    with pytest.raises(KafkaConfigurationError, match="topic should not be empty"):
+    with pytest.raises(KafkaConfigurationError, match="Option 'topic' must not be empty"):
         parse({"topic": ""})
 
 
@@ -106,13 +106,16 @@ def test_what_the_user_says_of_the_producer_wins() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"deliveryguarantee": "at_most_once"}, "deliveryGuarantee should be"),
+        ({"deliveryguarantee": "at_most_once"}, "Option 'deliveryGuarantee' must be"),
         ({"transactionalidprefix": "x"}, "transactionalIdPrefix is for deliveryGuarantee"),
-        ({"writeid": "x"}, "writeId is for deliveryGuarantee"),
-        ({"deliveryguarantee": "exactly_once", "writeid": "x"}, "writeId is for batch writes"),
+        ({"writeid": "x"}, "Option 'writeId' requires deliveryGuarantee"),
+        (
+            {"deliveryguarantee": "exactly_once", "writeid": "x"},
+            "Option 'writeId' is for batch writes",
+        ),
         ({"deliveryguarantee": "exactly_once", "transactionalidprefix": ""}, "not be empty"),
-        ({"kafka.transactional.id": "x"}, "each task needs one of its own"),
-        ({"topic": " "}, "the option topic should not be empty"),
+        ({"kafka.transactional.id": "x"}, "each task needs its own transactional id"),
+        ({"topic": " "}, "Option 'topic' must not be empty"),
         ({"topik": "x"}, "did you mean topic?"),
         ({"deliverygarantee": "exactly_once"}, "did you mean deliveryGuarantee?"),
         ({"kafka.no.such.thing": "x"}, "no.such.thing"),

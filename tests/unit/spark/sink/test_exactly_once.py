@@ -247,7 +247,7 @@ async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -
     for task in range(3):
         await write(cluster, place(0, task), b"a")
     now = place(0, 0, "run-2")
-    with pytest.raises(ReplayError, match="written before by other tasks"):
+    with pytest.raises(ReplayError, match="already written by other tasks"):
         await check(cluster, done(now, 1, skipped=True))
 
 
@@ -267,7 +267,7 @@ async def test_another_write_whose_name_begins_alike(cluster: FakeCluster, query
 
 async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
-    with pytest.raises(ReplayError, match="written before by other tasks"):
+    with pytest.raises(ReplayError, match="already written by other tasks"):
         await check(cluster, TaskWritten(place(0, 0, "run-2"), 0))
 
 

@@ -137,7 +137,7 @@ async def test_a_header_without_a_name(
     )
     columns = [pa.array([b"1"], pa.binary()), pa.array([[header]], HEADERS)]
     batch = pa.record_batch(columns, names=["value", "headers"])
-    with pytest.raises(IllegalArgumentError, match="null header, or name of one"):
+    with pytest.raises(IllegalArgumentError, match="null header or null header key"):
         await rows.RowSender(producer, layout).append(batch)
 
 
