@@ -1,7 +1,7 @@
-"""From gathered rows to Arrow record batches, in exactly the schema that Spark expects of them.
+"""Converts gathered rows to Arrow record batches with exactly the schema that Spark expects.
 
-Spark compares the schema of a task's first batch with its own, and trusts the later ones. What is
-gathered lies in Arrow's layout already: nothing is copied here.
+Spark compares the schema of a task's first batch with its own, and does not check later ones. The
+gathered rows already have Arrow's layout, so nothing is copied here.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.field("element", _HEADER)),
 }
-"""As pyspark's `to_arrow_schema(schema, "UTC")` has them."""
+"""The types of pyspark's `to_arrow_schema(schema, "UTC")`."""
 
 
 def column_names(*, include_headers: bool) -> tuple[str, ...]:
-    """The columns of Spark's Kafka sources, in their order."""
+    """Return the columns of Spark's Kafka sources, in their order."""
     return ALL_COLUMNS if include_headers else ALL_COLUMNS[:-1]
 
 
 def arrow_schema(names: Collection[str]) -> pa.Schema:
-    """The schema of record batches with these columns, in this order."""
+    """Return the schema of record batches with these columns, in this order."""
     return pa.schema([pa.field(name, _TYPES[name]) for name in names])
 
 
 def to_record_batch(rows: ArrowBuffers, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows as a record batch, which refers to their memory.
+    """Return the rows as a record batch that refers to their memory.
 
     Args:
-        rows: Gathered with the columns of the schema.
-        schema: Of `arrow_schema`.
+        rows: Rows gathered with the columns of the schema.
+        schema: A schema from `arrow_schema`.
     """
     return pa.RecordBatch.from_arrays(
         [_array(field.type, rows.rows, rows.columns[field.name]) for field in schema],

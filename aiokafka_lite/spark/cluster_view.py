@@ -1,7 +1,7 @@
-"""What a planner asks of a cluster: which partitions there are, and where their records are.
+"""Queries a cluster for a planner: existing partitions and their offsets.
 
-A client of its own kind, between an admin and a consumer: it reads no record. Every question is
-asked anew, since Spark remembers the answers.
+A client between an admin client and a consumer: it reads no records. It caches no results, because
+Spark keeps them.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class ClusterView:
     """A cluster's topics and offsets.
 
     Args:
-        arguments: Those of a consumer; what is about reading is passed over.
+        arguments: Arguments of a consumer; those that concern reading are ignored.
 
     Raises:
-        ValueError, TypeError: As of `AIOKafkaConsumer`.
+        ValueError, TypeError: See `AIOKafkaConsumer`.
     """
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
         defaults = {
             name: each.default for name, each in signature(AIOKafkaConsumer).parameters.items()
         }
-        # Any: checked by whoever takes it, as if the application had passed it to a consumer.
+        # Any: validated where it is used, as if the application had passed it to a consumer.
         told: dict[str, Any] = {**defaults, **arguments}
         request_timeout = milliseconds("request_timeout_ms", told["request_timeout_ms"], least=1)
         timeout_ms = told["default_api_timeout_ms"]
@@ -71,9 +71,9 @@ class ClusterView:
         """Connect.
 
         Raises:
-            KafkaConnectionError: No bootstrap address answered.
+            KafkaConnectionError: No bootstrap address responded.
 
-        Cancellation: closes what was opened.
+        Cancellation: closes the connections.
         """
         await self._cluster.start()
 
@@ -82,16 +82,16 @@ class ClusterView:
         await self._cluster.close(asyncio.get_running_loop().time() + _CLOSE_WITHIN)
 
     async def partitions(self, names: Collection[str] | None) -> dict[str, list[int]]:
-        """The partitions of topics, by topic; asked for now. Internal topics have none to show.
+        """Return the current partitions of topics, by topic; none for internal topics.
 
         Args:
             names: None for all topics.
 
         Raises:
-            UnknownTopicOrPartitionError: One of the names is no topic.
-            TopicAuthorizationFailedError: One of them may not be read.
-            KafkaTimeoutError: Nobody told in time.
-            KafkaError: A broker's answer about one of them, which may pass.
+            UnknownTopicOrPartitionError: A topic does not exist.
+            TopicAuthorizationFailedError: The client has no permission for a topic.
+            KafkaTimeoutError: No broker responded in time.
+            KafkaError: A broker returned an error for a topic, which may be retriable.
         """
         cluster = self._cluster
         cluster.set_topics(names)
@@ -105,19 +105,19 @@ class ClusterView:
     async def offsets(
         self, times: Mapping[TopicPartition, int], *, search: bool = False
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions that `partitions` has told of.
+        """Return offsets of partitions that `partitions` has returned.
 
         Args:
             times: `EARLIEST`, `LATEST` (the last stable offset with "read_committed"), or
                 milliseconds since the epoch.
-            search: Whether there are times among them, so that brokers must know to search.
+            search: True if there are times among them, which needs brokers that can search.
 
         Returns:
-            Of each; -1 where no record is that late.
+            The offset of each partition; -1 if it has no record at or after the time.
 
         Raises:
-            KafkaTimeoutError: Not all were told in time.
-            KafkaError: A broker's answer about one of them.
+            KafkaTimeoutError: The brokers did not return all offsets in time.
+            KafkaError: A broker returned an error for a partition.
         """
         found = await offsets_at(
             self._cluster, times, self._deadline(), isolation=self._isolation, search=search

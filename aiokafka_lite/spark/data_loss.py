@@ -1,7 +1,7 @@
-"""What a reader says when records may have been lost, and the other errors of a query's life.
+"""Reports of possibly lost records, and other errors of a running query.
 
-Each has the name that Spark's own connector gives to the condition, so that whoever looks for it,
-a person or an alert, finds the same word.
+Each has the name that Spark's own connector gives to the condition, so that searches and alerts
+for it keep working.
 
 Source: kafka-error-conditions.json of Spark's connector, for the conditions' names.
 """
@@ -25,11 +25,11 @@ _WHY: Final = (
 
 
 class SourceStateError(IllegalStateError):
-    """A query cannot go on: what it was told, or remembers, is not what Kafka has.
+    """A query cannot continue: its options or its checkpoint do not match Kafka's state.
 
     Args:
-        condition: Spark's name for it, with which the message begins.
-        what: Which partitions, which offsets.
+        condition: Spark's name of the condition, with which the message begins.
+        what: The partitions and offsets concerned.
     """
 
     def __init__(self, condition: str, what: str) -> None:
@@ -42,7 +42,7 @@ class SourceStateError(IllegalStateError):
 
 
 class DataLossError(SourceStateError):
-    """Records that the query should have read are gone, and `failOnDataLoss` is on."""
+    """Records that the query should have read are gone, and `failOnDataLoss` is true."""
 
     def __str__(self) -> str:
         return (
@@ -52,16 +52,16 @@ class DataLossError(SourceStateError):
 
 
 def report_data_loss(fail: bool, condition: str, what: str) -> None:
-    """Tell that records may have been lost: as `failOnDataLoss` wants it told.
+    """Report that records may have been lost: raise an error, or log a warning.
 
     Args:
-        fail: `failOnDataLoss`.
+        fail: The option `failOnDataLoss`.
         condition: The part of Spark's name after "KAFKA_DATA_LOSS.", such as
             "START_OFFSET_RESET".
-        what: Which partitions, which offsets.
+        what: The partitions and offsets concerned.
 
     Raises:
-        DataLossError: `fail`; a warning in the log without.
+        DataLossError: `fail` is true; otherwise a warning is logged.
     """
     condition = f"KAFKA_DATA_LOSS.{condition}"
     if fail:

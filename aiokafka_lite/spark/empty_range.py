@@ -1,9 +1,9 @@
-"""Whether what is left of a range holds no record at all, though its offsets are there.
+"""Checks whether the rest of a range contains no records although its offsets exist.
 
-A log may end in offsets whose records compaction has removed, or that are markers of transactions
-only. Then nothing comes, however long one waits, and that is no different from a slow broker: so
-the leader is asked about this partition alone. Its answer cannot be empty because another
-partition took all the room, only because there is nothing, or because of a quota.
+A log may end in offsets whose records were removed by compaction or that are only transaction
+markers. A consumer then waits forever, and cannot distinguish this from a slow broker. So this
+module fetches the partition alone from its leader: the response cannot be empty because another
+partition filled it, only because there are no records, or because of a quota.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = ["holds_nothing"]
 
 _BY_NAME_UNTIL: Final = 12
-"""Last version that names topics by their names."""
+"""Last version that identifies topics by name."""
 
 _STABLE_FROM: Final = 4
 _MAX_WAIT_MS: Final = 1000
-"""Twice as long as a broker waits for its remote storage, by default, before it answers nothing."""
+"""Twice as long as a broker waits for remote storage, by default, before an empty response."""
 
 _MAX_BYTES: Final = 64 * 1024
-"""A larger batch comes all the same (KIP-74): it is enough to see that there is one."""
+"""A larger batch is returned anyway (KIP-74), and its existence is all that matters."""
 
 
 async def holds_nothing(
     cluster: Cluster, tp: TopicPartition, offset: int, isolation: IsolationLevel, deadline: float
 ) -> int:
-    """Up to where a partition holds no record that may be read.
+    """Return the offset up to which a partition contains no readable record.
 
     Args:
-        offset: Where to begin.
-        isolation: Whether it is read up to the last stable offset only.
-        deadline: In loop time.
+        offset: The offset to start at.
+        isolation: The isolation level, which may limit reading to the last stable offset.
+        deadline: In event loop time.
 
     Returns:
-        The end of what may be read, if there is nothing between; `offset` if there is, or may be.
+        The end of the readable offsets if they contain no record; `offset` if they do or may.
 
     Raises:
-        KafkaTimeoutError: No leader answered in time.
-        KafkaError: The leader's lasting refusal.
+        KafkaTimeoutError: No leader responded in time.
+        KafkaError: The leader returned an error that is not retriable.
     """
     answers: list[PartitionData] = []
 

@@ -1,8 +1,8 @@
-"""What a query's filters say about which offsets to read.
+"""Derives the offsets to read from a query's filters.
 
-Only what holds for all records of a range of offsets can be used: conditions on the topic, the
-partition and the offset, and a time that records must have reached. (Times do not grow with the
-offsets, but before the first record of a time there is none that late.)
+Only conditions on whole offset ranges can be used: on the topic, the partition and the offset, and
+a minimum time. (Times do not grow with the offsets, but no record before the first one at or after
+a time is that late.)
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What records have to be for a query to want them.
+    """Limits of the records that a query can use.
 
     Attributes:
-        topics: Of one of these; None for any.
-        partitions: Of a partition of these numbers; None for any.
-        first, end: With an offset in [`first`, `end`).
-        time: This late at least, in milliseconds since the epoch.
+        topics: The topics; None for any.
+        partitions: The partition numbers; None for any.
+        first, end: The offsets are in [`first`, `end`).
+        time: The earliest timestamp, in milliseconds since the epoch.
     """
 
     topics: frozenset[str] | None = None
@@ -54,7 +54,7 @@ class Bounds:
     time: int | None = None
 
     def within(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What ranges have in common with this, times left aside."""
+        """Return the parts of ranges within these bounds, ignoring the time."""
         narrowed = (
             replace(each, start=max(each.start, self.first), end=min(each.end, self.end))
             for each in ranges
@@ -67,7 +67,7 @@ class Bounds:
     def from_offsets(
         self, ranges: Sequence[OffsetRange], starts: Mapping[TopicPartition, int | None]
     ) -> list[OffsetRange]:
-        """Ranges without what is before some offsets; a partition of None has nothing left."""
+        """Remove what is before some offsets from ranges; None removes all of a partition."""
         narrowed = []
         for each in ranges:
             start = starts[each.topic_partition]
@@ -77,7 +77,7 @@ class Bounds:
 
 
 def bounds(filters: Iterable[Filter]) -> Bounds:
-    """The bounds that all of these filters together set; others are passed over."""
+    """Return the bounds set by all of these filters; unsupported filters are ignored."""
     told = Bounds()
     for each in filters:
         told = _narrowed(told, each)
@@ -123,7 +123,7 @@ def _at_least(told: Bounds, column: str, value: object) -> Bounds:
         case "partition", int(partition):
             return replace(told, first_partition=max(told.first_partition, partition))
         case "timestamp", datetime() as moment if (time := _milliseconds(moment)) >= 0:
-            # Before that is where records without a time are, and no broker finds those by it.
+            # Records without a time have an earlier one, so brokers cannot find them by it.
             return replace(told, time=time if told.time is None else max(told.time, time))
     return told
 
@@ -141,8 +141,7 @@ def _both(one: frozenset[_T] | None, other: frozenset[_T]) -> frozenset[_T]:
 
 
 def _milliseconds(time: datetime) -> int:
-    # A time without a zone is one of TIMESTAMP_NTZ, which the column is not; Spark's variants give
-    # the session's instants in UTC.
+    # A time without a zone is a TIMESTAMP_NTZ, which the column is not; Spark passes UTC times.
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return (time - _EPOCH) // timedelta(milliseconds=1)

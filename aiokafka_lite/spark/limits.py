@@ -128,7 +128,7 @@ def check_limits(starting: Limit, ending: Limit) -> None:
 
     Raises:
         KafkaConfigurationError: It begins at the latest offset, or ends at the earliest.
-        SourceStateError: It ends before it begins, or start and end are of different partitions.
+        SourceStateError: It ends before it begins, or start and end have different partitions.
     """
     if starting == AtEnd(LATEST):
         raise KafkaConfigurationError(

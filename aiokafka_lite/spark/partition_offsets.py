@@ -1,11 +1,10 @@
-"""Ranges of offsets: Spark's JSON of them, and how they become the tasks of a batch.
+"""Offset ranges: their JSON in Spark, and their division into the tasks of a batch.
 
-Nothing here asks a broker. Whatever is computed follows from its arguments alone: a batch that is
-planned again after a crash has the same tasks with the same records, which exactly-once sinks rely
-on.
+Nothing here queries a broker, and results depend only on the arguments: a batch that is planned
+again after a crash has the same tasks with the same records. Exactly-once sinks require this.
 
 Source: KafkaMicroBatchStream.rateLimit, KafkaOffsetRangeCalculator and JsonUtils of Spark's own
-connector (connector/kafka-0-10-sql) for what each number has to be.
+connector (connector/kafka-0-10-sql), for the numbers.
 """
 
 from __future__ import annotations
@@ -41,37 +40,37 @@ __all__ = [
 ]
 
 LATEST: Final = -1
-"""In Spark's JSON: after the newest record, whatever that is when it is asked for."""
+"""In Spark's JSON: after the newest record at the time of the query."""
 EARLIEST: Final = -2
 """In Spark's JSON: the oldest record."""
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 Journal: TypeAlias = dict[str, dict[str, int]]
-"""Offsets as Spark keeps them: by topic and partition, in JSON."""
+"""Offsets as Spark stores them: by topic and partition, in JSON."""
 
 _BEGIN: Final = ""
-"""Stands where a topic's name would, for what no topic's name can be."""
+"""Used in place of a topic name; it is not a valid topic name."""
 
 EARLY_TASKS: Final = 8
 EARLY_RECORDS: Final = 50_000
 LATER_RECORDS: Final = 200_000
-"""How many tasks a batch has unless it is told: one for each 50,000 records, where Kafka has the
-partitions for it, but past the eighth for 200,000 only. A Python task costs 10 to 60 ms of CPU and
-a record 1 us, so small batches would mostly start tasks if each partition had its own (256
-partitions: 16 s of CPU a batch); more parallel work than this is seldom lost by it. The number of
-cores is no part of it: another cluster must make the same tasks of a batch that is run again."""
+"""Default number of tasks of a batch: one per 50,000 records, and beyond eight tasks one per
+200,000, but no more than there are partitions. A Python task costs 10 to 60 ms of CPU and a record
+1 us, so with a task per partition small batches would mostly start tasks (256 partitions: 16 s of
+CPU per batch); fewer tasks seldom cost parallelism. The number of cores does not matter, because a
+replayed batch must have the same tasks on another cluster."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """Records of one partition by offset, [`start`, `end`).
 
-    Compaction and transactions leave gaps, so that it may hold fewer records than offsets.
+    Compaction and transactions leave gaps, so it may contain fewer records than offsets.
 
     Attributes:
-        from_earliest: It was asked for from the first record on, whichever that is by the time it
-            is read: what retention takes until then is not missed.
+        from_earliest: True if it starts at the first record that exists when it is read: records
+            that retention removes before that do not count as lost.
     """
 
     topic: str
@@ -82,21 +81,21 @@ class OffsetRange:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that it is of."""
+        """The partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """Offsets in it; negative when it ends before it starts."""
+        """The number of offsets; negative if the range ends before it starts."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class SpecificOffsets:
-    """Offsets as a user wrote them: of partitions, or of all partitions of a topic.
+    """Offsets as written by a user, for partitions or for all partitions of a topic.
 
     Attributes:
-        partitions: By partition; `EARLIEST` and `LATEST` are still what they are.
+        partitions: Offsets by partition; `EARLIEST` and `LATEST` are not resolved.
         topics: `EARLIEST` or `LATEST` by topic, for topics written as `{"orders": "earliest"}`.
     """
 
@@ -108,7 +107,7 @@ class SpecificOffsets:
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """The partitions in `{"orders": [0, 1], "users": [0]}`, in order.
+    """Parse partitions such as `{"orders": [0, 1], "users": [0]}`; return them in order.
 
     Raises:
         KafkaConfigurationError: The text is something else.
@@ -124,9 +123,9 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 
 def parse_offsets(text: str) -> SpecificOffsets:
-    """The offsets in `{"orders": {"0": 23, "1": -1}, "users": "earliest"}`.
+    """Parse offsets such as `{"orders": {"0": 23, "1": -1}, "users": "earliest"}`.
 
-    Of a query's first micro-batch, copied from its checkpoint, the beginning is left out.
+    In offsets copied from the checkpoint of a first micro-batch, the start is ignored.
 
     Raises:
         KafkaConfigurationError: The text is something else.
@@ -147,7 +146,7 @@ def parse_offsets(text: str) -> SpecificOffsets:
 
 
 def parse_timestamps(text: str) -> dict[TopicPartition, int]:
-    """The times in `{"orders": {"0": 1700000000000}}`, in milliseconds since the epoch.
+    """Parse times such as `{"orders": {"0": 1700000000000}}`, in milliseconds since the epoch.
 
     Raises:
         KafkaConfigurationError: The text is something else.
@@ -163,10 +162,10 @@ def parse_timestamps(text: str) -> dict[TopicPartition, int]:
 
 
 def to_journal(offsets: Offsets, begin: Offsets | None = None) -> Journal:
-    """Offsets as Spark's checkpoint keeps them: once dumped, the JSON of Spark's own connector.
+    """Convert offsets for Spark's checkpoint; their JSON is that of Spark's own connector.
 
     Args:
-        begin: Of a query's first micro-batch: where it begins, to be kept along with where it ends.
+        begin: For a query's first micro-batch: its start, stored together with its end.
     """
     journal: Journal = {}
     for tp in sorted(offsets):
@@ -177,7 +176,7 @@ def to_journal(offsets: Offsets, begin: Offsets | None = None) -> Journal:
 
 
 def from_journal(journal: Journal) -> dict[TopicPartition, int]:
-    """The offsets that `to_journal` gave to Spark."""
+    """Return the offsets that `to_journal` converted."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, told in journal.items()
@@ -187,7 +186,7 @@ def from_journal(journal: Journal) -> dict[TopicPartition, int]:
 
 
 def begin_in(journal: Journal) -> dict[TopicPartition, int] | None:
-    """Where the query begins, if this is the end of its first micro-batch."""
+    """Return the start of the query if this is the end of its first micro-batch, else None."""
     if _BEGIN not in journal:
         return None
     begin = {}
@@ -198,7 +197,7 @@ def begin_in(journal: Journal) -> dict[TopicPartition, int] | None:
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions for people to read: "orders-0, orders-1"."""
+    """Return partitions as text for messages: "orders-0, orders-1"."""
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)) or "none"
 
 
@@ -226,7 +225,7 @@ def _by_partition(
 
 
 def _number(value: object, wrong: KafkaConfigurationError, least: int, most: int) -> int:
-    """An integer, also one written as a string: that is what Spark's JSON reader takes."""
+    """Return an integer; like Spark's JSON reader, also accepts one written as a string."""
     if isinstance(value, str):
         try:
             value = int(value)
@@ -237,22 +236,22 @@ def _number(value: object, wrong: KafkaConfigurationError, least: int, most: int
     return value
 
 
-# How much a batch takes
+# The size of a batch
 
 
 def prorated(limit: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """Where a batch of at most about `limit` offsets ends: each partition gives its share of what
-    is there.
+    """Return the end of a batch of about `limit` offsets, split in proportion to what each
+    partition has available.
 
     Args:
         limit: `maxOffsetsPerTrigger`.
-        starts: Where each partition goes on; one that is missing is taken to its end, for the
-            planner to complain about.
-        ends: What is there.
+        starts: The position in each partition. A missing one is read to its end, and the planner
+            reports it.
+        ends: The available end of each partition.
 
     Returns:
-        As many partitions as `ends` has. A partition with anything new gives one offset at least,
-        so that the limit may be passed by that.
+        The end of each partition in `ends`. A partition with new records gets at least one offset,
+        so the result may exceed the limit.
     """
     sizes = {tp: end - starts[tp] for tp, end in ends.items() if end > starts.get(tp, end)}
     total = sum(sizes.values())
@@ -272,15 +271,15 @@ def split(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[OffsetRange]:
-    """Ranges in as many pieces as Spark makes of them.
+    """Split ranges into as many pieces as Spark does.
 
     Args:
-        min_partitions: About how many pieces there should be at least (`minPartitions`); large
-            ranges are cut, in proportion.
-        max_records: Most offsets of a piece (`maxRecordsPerPartition`); applied first.
+        min_partitions: Approximate minimum number of pieces (`minPartitions`); large ranges are
+            split in proportion to their size.
+        max_records: Maximum number of offsets per piece (`maxRecordsPerPartition`); applied first.
 
     Returns:
-        In order; ranges without an offset are left out.
+        The pieces in order, without empty ranges.
     """
     pieces = sorted(each for each in ranges if each.size > 0)
     if max_records is not None:
@@ -289,7 +288,7 @@ def split(
         ]
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
-    # Those that stay whole give nothing to the others: the shares are of what will be cut.
+    # Ranges that stay whole do not count: shares refer to the ranges that are split.
     total = sum(each.size for each in pieces)
     whole = {each for each in pieces if _share(each.size, total, min_partitions) == 1}
     cut_total = total - sum(each.size for each in whole)
@@ -304,21 +303,22 @@ def split(
 def grouped(
     ranges: Sequence[OffsetRange], *, max_tasks: int | None = None, one_each: bool = False
 ) -> list[tuple[OffsetRange, ...]]:
-    """The tasks of a batch: each range whole in one of them, all about equally large.
+    """Group ranges into the tasks of a batch, of similar size, without splitting a range.
 
     Args:
-        max_tasks: Most tasks (`maxTasks`); by default it depends on how much there is to read.
-        one_each: Without `max_tasks`, a task for each range: what Spark's own connector does.
+        max_tasks: Maximum number of tasks (`maxTasks`); by default it depends on the size of the
+            ranges.
+        one_each: Without `max_tasks`, one task per range, as in Spark's own connector.
 
     Returns:
-        Tasks with at least one range each, whose ranges are in order.
+        The tasks; each has at least one range, and its ranges are in order.
     """
     if max_tasks is None:
         max_tasks = len(ranges) if one_each else _worthwhile(sum(each.size for each in ranges))
     count = min(max_tasks, len(ranges))
     if count == len(ranges):
         return [(each,) for each in sorted(ranges)]
-    # The largest first, each to the least loaded task: within a third of the best there is.
+    # Largest first, each to the least loaded task: within a third of the optimum.
     tasks: list[list[OffsetRange]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
     for each in sorted(ranges, key=lambda each: (-each.size, each)):

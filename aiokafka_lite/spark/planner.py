@@ -97,7 +97,7 @@ class Planner:
         there is no such record.
 
         Raises:
-            KafkaError: Brokers did not tell.
+            KafkaError: The brokers did not return the offsets.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -132,7 +132,7 @@ class Planner:
                 again from its beginning.
 
         Raises:
-            KafkaError: Brokers did not tell.
+            KafkaError: The brokers did not return the offsets.
         """
 
         async def ask(view: ClusterView) -> dict[TopicPartition, int]:
@@ -184,7 +184,7 @@ class Planner:
         """Return the first offsets of the partitions that (still) exist.
 
         Raises:
-            KafkaError: Brokers did not tell.
+            KafkaError: The brokers did not return the offsets.
         """
         if not partitions:
             return {}
@@ -204,7 +204,7 @@ class Planner:
 
         Raises:
             DataLossError: Records are lost and `failOnDataLoss` is true.
-            KafkaError: Brokers did not tell.
+            KafkaError: The brokers did not return the offsets.
         """
         fail = self._options.fail_on_data_loss
         added = ends.keys() - starts.keys()

@@ -1,8 +1,8 @@
-"""What a streaming query says about itself, with the lag worked out. Needs no Spark.
+"""The progress of a streaming query, including its lag. Does not need Spark.
 
-Spark lets a source written in Python report no metrics of its own; but beside the offsets of a
-batch it tells the newest ones there were (`latestOffset`). Their difference is the lag that
-Spark's own Kafka source reports as `minOffsetsBehindLatest`, `max...` and `avg...`.
+In Spark, a source written in Python cannot report metrics. But Spark reports the newest offsets
+(`latestOffset`) beside those of a batch. Their difference is the lag, which Spark's own Kafka
+source reports as `minOffsetsBehindLatest`, `max...` and `avg...`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Lag", "Progress"]
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Records that were there and not yet read, over the partitions of all Kafka sources."""
+    """Available but unread records, over the partitions of all Kafka sources."""
 
     total: int
     largest: int
@@ -32,18 +32,18 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch, as a line of progress shows it.
+    """The progress of one micro-batch.
 
     Args:
-        query: Its name, or its id where it has none.
+        query: The query's name, or its id if it has none.
         run_id: Changes with every start of the query.
-        batch_id: Counts on over restarts.
-        rows: Read from all sources.
-        rows_written: Told by the sink; None where it does not.
-        seconds: The whole batch took.
-        lag: Of the Kafka sources, after this batch; None without such a source.
-        watermark: ISO 8601, UTC; None for queries without.
-        timestamp: When the batch began; ISO 8601, UTC.
+        batch_id: Number of the batch; counts on across restarts.
+        rows: Number of rows read from all sources.
+        rows_written: Number of rows as reported by the sink; None if it does not report them.
+        seconds: Duration of the whole batch.
+        lag: Lag of the Kafka sources after this batch; None without such a source.
+        watermark: ISO 8601, UTC; None for queries without one.
+        timestamp: Start of the batch; ISO 8601, UTC.
     """
 
     query: str
@@ -58,7 +58,7 @@ class Progress:
 
     @classmethod
     def parse(cls, report: Mapping[str, object]) -> Progress:
-        """From what Spark gives as JSON (`StreamingQueryProgress.json`)."""
+        """Parse Spark's JSON (`StreamingQueryProgress.json`)."""
         sources = [source for source in _list(report, "sources") if isinstance(source, Mapping)]
         durations = _mapping(report, "durationMs")
         milliseconds = durations.get("triggerExecution", report.get("batchDuration", 0))
@@ -69,7 +69,7 @@ class Progress:
             run_id=str(report.get("runId")),
             batch_id=_int(report.get("batchId")),
             rows=sum(_int(source.get("numInputRows")) for source in sources),
-            # -1 is Spark's word for a sink that does not tell.
+            # Spark reports -1 for a sink that does not count its rows.
             rows_written=_int(written) if _int(written) >= 0 else None,
             seconds=_int(milliseconds) / 1000,
             lag=Lag.of([behind for source in sources for behind in _behind(source)]),
@@ -82,7 +82,7 @@ class Progress:
         return self.rows / self.seconds if self.seconds else 0.0
 
     def line(self) -> str:
-        """The batch in one line for people."""
+        """Return the batch's progress as one readable line."""
         parts = [
             f"batch {self.batch_id}",
             f"{self.rows:,} rows",
@@ -97,7 +97,7 @@ class Progress:
 
 
 def _behind(source: Mapping[str, object]) -> Iterator[int]:
-    """How far each partition's end is from its newest record."""
+    """Yield the distance of each partition's end from its newest record."""
     end, latest = _mapping(source, "endOffset"), _mapping(source, "latestOffset")
     for topic, newest in latest.items():
         read = end.get(topic)

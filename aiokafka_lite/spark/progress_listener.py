@@ -1,9 +1,9 @@
-"""`ProgressListener`: a streaming query's progress with its lag, for a session's every query.
+"""`ProgressListener`: the progress and lag of every streaming query in a session.
 
 spark.streams.addListener(ProgressListener(lambda progress: print(progress.line())))
 
-Invariants: Spark calls from a thread of its own, one call at a time; what the callback raises is
-logged and does not reach Spark, which would drop the event without a word.
+Invariants: Spark calls from its own thread, one call at a time. Exceptions from the callback are
+logged and not passed to Spark, which would silently drop the event.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressListener(StreamingQueryListener):
-    """Gives every micro-batch's `Progress` to a callback.
+    """Passes every micro-batch's `Progress` to a callback.
 
     Args:
-        report: Called with each, on a thread of Spark's; without it they are logged at INFO.
-        query: Only the query of this name; every one's without.
+        report: Called with each `Progress`, in a Spark thread; by default it is logged at INFO.
+        query: Reports only the query with this name; by default all queries.
     """
 
     def __init__(

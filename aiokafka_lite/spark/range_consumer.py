@@ -164,7 +164,7 @@ class RangeConsumer(AIOKafkaConsumer):
         return None
 
     def _take(self) -> Rows | None:
-        """Rows; None if there are none now; no rows of anything when all ranges are over."""
+        """Return rows, None if none are available now, or empty rows if all ranges are complete."""
         while True:
             batch = self._core.buffer.take_columns(self._limit)
             if batch is None:
@@ -173,7 +173,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 return None if self._ranges else _NO_ROWS
             tp, columns = batch.topic_partition, batch.columns
             reading = self._ranges.get(tp)
-            if reading is None:  # an answer that was under way when the range was given up
+            if reading is None:  # a response that was pending when the range was given up
                 self._core.buffer.forget(self._core.positions.state(tp))
                 continue
             stop = columns.count
@@ -261,7 +261,7 @@ class RangeConsumer(AIOKafkaConsumer):
             log.debug("%s has no records in [%s, %s)", tp, position, end)
             self._end(tp)
         elif empty_until >= latest:
-            self._core.seek(self._core.positions.state(tp), latest)  # and what is behind that?
+            self._core.seek(self._core.positions.state(tp), latest)  # then check what follows
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
         """Handle a position outside the log.
@@ -288,8 +288,8 @@ class RangeConsumer(AIOKafkaConsumer):
             elif position > latest:
                 self._give_up_from(tp, position)
             else:
-                # A client that has served others may know of an older topic of this name. Only who
-                # has rows of that one misses the rest.
+                # A reused client may have metadata of an older topic with this name. Records are
+                # lost only if the task has rows of that topic.
                 if isinstance(error, LogTruncationError) and tp in self._given:
                     report_data_loss(
                         self._fail_on_data_loss,
@@ -297,15 +297,15 @@ class RangeConsumer(AIOKafkaConsumer):
                         f"{tp.topic}-{tp.partition} was truncated before offset {position} and "
                         "written again",
                     )
-                # It is there again: a replica that was behind, or the log has grown meanwhile.
+                # The offset exists again: a replica was behind, or the log has grown.
                 self._core.seek(self._core.positions.state(tp), position)
         self._check_patience()
 
     async def _ends_of(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """First and last offset of these partitions; none if the brokers do not answer at once:
-        one of them may be down, and whoever asked asks again."""
+        """Return the first and last offset of these partitions; empty if the brokers do not respond
+        at once: one may be down, and the caller retries."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 earliest = await self.beginning_offsets(partitions)

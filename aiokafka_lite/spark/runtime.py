@@ -216,8 +216,8 @@ def call(coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T
 
     Raises:
         KafkaTimeoutError: The coroutine timed out and is cancelled.
-        Exception: What the coroutine raises.
-        IllegalStateError: Called on that loop.
+        Exception: Any exception of the coroutine.
+        IllegalStateError: Called in that loop.
 
     Cancellation: an interrupt of this thread (KeyboardInterrupt) cancels the coroutine.
     """
@@ -296,9 +296,9 @@ def _hashable(value: object) -> Hashable:
 
 
 def prepare_worker() -> None:
-    """Called at the beginning of each task: what is loaded by then stays for the life of the
-    process, so the collector need not look at it ever again. Once a process, and only in Spark's
-    own workers; cheap after that. A worker that runs the pure-Python modules logs it."""
+    """Freeze the loaded objects at the start of a task, once per process and only in Spark's
+    workers: they live as long as the process, so the garbage collector can skip them. Also logs
+    that a worker runs the pure-Python modules."""
     global _frozen_in
     pyspark = sys.modules.get("pyspark.taskcontext")
     if _frozen_in != os.getpid() and pyspark is not None and pyspark.TaskContext.get() is not None:

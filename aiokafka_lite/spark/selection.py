@@ -103,8 +103,8 @@ def selection(options: Mapping[str, str]) -> Selection:
     return Selection(topics=topics)
 
 
-# Java's quoting, its names of groups, and its end of input; everything else of the two languages
-# that could be in a pattern for topics' names is the same, or told by `re`.
+# Java's quoting, group names and end of input. All other syntax that a pattern for topic names may
+# use is the same in both languages, or `re` rejects it.
 _JAVA: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|$)|\(\?<(?P<group>[a-zA-Z])|(?P<end>\\z)|\\.")
 
 
@@ -112,12 +112,12 @@ def java_pattern(text: str) -> re.Pattern[str]:
     """Translate a Java pattern, to search for in topic names.
 
     Raises:
-        KafkaConfigurationError: It is none, or has something that Python's `re` lacks (such as
-            `\\p{Alpha}`, or `&&` in a class).
+        KafkaConfigurationError: The pattern is invalid, or uses syntax that Python's `re` lacks
+            (such as `\\p{Alpha}`, or `&&` in a class).
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # a class with "&&" means another set
+            warnings.simplefilter("error", FutureWarning)  # "&&" in a class differs from Java
             return re.compile(_JAVA.sub(_translated, text))
     except (re.error, FutureWarning) as error:
         raise KafkaConfigurationError(

@@ -1,7 +1,7 @@
-"""Reading a batch: planned on the driver, read by the tasks.
+"""Reads a batch: planned on the driver, read by the tasks.
 
-Spark makes the reader on the driver, asks it for its partitions, and sends it along with each of
-them to a task. It remembers what it was told and nothing else, so that it can travel.
+Spark creates the reader on the driver, requests its partitions, and sends it with each of them to
+a task. It contains only its options, so that it can be pickled.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["BatchReader", "FilteringBatchReader", "KafkaPartition", "read_partit
 
 @dataclass
 class KafkaPartition(InputPartition):
-    """What one task reads.
+    """The input of one task.
 
     Attributes:
-        ranges: In order; of one partition of Kafka's there may be several.
+        ranges: In order; there may be several of one Kafka partition.
     """
 
     ranges: tuple[OffsetRange, ...]
 
 
 def settings(options: ReadOptions) -> ReadSettings:
-    """What a task has to know of the options."""
+    """Return the options that a task needs."""
     return ReadSettings(
         consumer_arguments=options.consumer,
         include_headers=options.include_headers,
@@ -50,10 +50,10 @@ def settings(options: ReadOptions) -> ReadSettings:
 def read_partition(
     partition: InputPartition, read_settings: ReadSettings
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task.
+    """Yield the records of a task.
 
     Args:
-        partition: One of ours, or the empty one that Spark makes where there are none.
+        partition: A `KafkaPartition`, or the empty one that Spark creates if there are none.
     """
     if not isinstance(partition, KafkaPartition):
         return iter(())
@@ -61,10 +61,10 @@ def read_partition(
 
 
 class BatchReader(DataSourceReader):
-    """Reads what there is, once.
+    """Reads the available records once.
 
     Args:
-        options: Of a batch, checked.
+        options: Validated options of a batch.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -84,17 +84,17 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(BatchReader):
-    """One that leaves out what the query's filters would drop.
+    """Omits records that the query's filters would drop.
 
-    It is a class of its own because Spark refuses every query of a reader that takes filters,
-    unless `spark.sql.python.filterPushdown.enabled` is on.
+    A separate class, because Spark rejects every query of a reader that accepts filters unless
+    `spark.sql.python.filterPushdown.enabled` is true.
     """
 
     _bounds = Bounds()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._bounds = bounds(filters)
-        return filters  # Spark applies them all the same: what is left out here is a part only
+        return filters  # Spark still applies them, because this reader omits only some records
 
     async def _ranges(self, planner: Planner) -> list[OffsetRange]:
         ranges = self._bounds.within(await planner.batch_ranges())

@@ -1,9 +1,8 @@
-"""What a task reads: ranges of offsets as Arrow record batches.
+"""Reads a task's offset ranges as Arrow record batches.
 
-Two threads share the work. On the loop of the runtime a coroutine takes columns from a consumer
-and gathers their rows; the task's own thread makes Arrow's objects of what was gathered and gives
-them to Spark. Between them stand at most `AHEAD` batches, so that memory does not depend on how
-much there is to read.
+Two threads share the work. In the runtime's event loop, a coroutine takes columns from a consumer
+and gathers their rows. The task's own thread creates Arrow objects from them and passes them to
+Spark. At most `AHEAD` batches wait between them, so memory does not depend on the amount of data.
 """
 
 from __future__ import annotations
@@ -30,28 +29,29 @@ __all__ = ["ReadSettings", "read_ranges"]
 log = logging.getLogger(__name__)
 
 AHEAD: Final = 2
-"""Batches that wait for the task: one is there when it comes, another while it takes that one."""
+"""Maximum number of batches waiting for the task: one to take next, and one more behind it."""
 
 _END_WITHIN: Final = 1.0
-"""Seconds that a task which reads no further waits for its reading to end in order."""
+"""Seconds that a task which stops early waits for its reading to end."""
 
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How a task reads. It goes to the executors, so it is pickled.
+    """The settings of a task's reading; pickled and sent to the executors.
 
     Attributes:
-        consumer_arguments: `AIOKafkaConsumer`'s, `isolation_level` among them.
-        include_headers: Whether there is a column of headers.
-        fail_on_data_loss: Whether records that are gone are an error, or a warning.
-        columns: Which columns, in which order; None for all of Spark's Kafka sources.
-        rows_per_batch: Most rows of an Arrow batch.
-        bytes_per_batch: Most bytes of its keys, values and headers; a larger record goes alone.
-        poll_timeout: Seconds to wait for records that should be there
+        consumer_arguments: Arguments of `AIOKafkaConsumer`, including `isolation_level`.
+        include_headers: True to add a column of headers.
+        fail_on_data_loss: True to raise an error for lost records, False to log a warning.
+        columns: The columns in order; None for all columns of Spark's Kafka sources.
+        rows_per_batch: Maximum number of rows of an Arrow batch.
+        bytes_per_batch: Maximum bytes of its keys, values and headers; a larger record is a batch
+            of its own.
+        poll_timeout: Seconds to wait for records that should exist
             (`kafkaConsumer.pollTimeoutMs`).
     """
 
-    consumer_arguments: Mapping[str, object] = field(default_factory=dict, repr=False)  # a password
+    consumer_arguments: Mapping[str, object] = field(default_factory=dict, repr=False)  # passwords
     include_headers: bool = False
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] | None = None
@@ -61,28 +61,28 @@ class ReadSettings:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns of the batches, in order."""
+        """Return the columns of the batches, in order."""
         if self.columns is not None:
             return self.columns
         return column_names(include_headers=self.include_headers)
 
 
 def read_ranges(ranges: Sequence[OffsetRange], settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """All records of some ranges, each partition's in order, none twice.
+    """Yield all records of some ranges once, in order within each partition.
 
-    Offsets without a record (compaction, markers of transactions and, with "read_committed",
-    aborted ones) are passed over. The partitions are read together, so that their rows mix.
+    Offsets without a record are skipped: those of compacted records, transaction markers and, with
+    "read_committed", aborted transactions. Partitions are read concurrently, so their rows mix.
 
     Args:
-        ranges: [start, end) by offset.
-        settings: How.
+        ranges: Offset ranges [start, end).
+        settings: The settings.
 
     Raises:
-        DataLossError: Offsets are gone, where that is an error.
-        KafkaTimeoutError: Records that should be there did not come.
-        KafkaError: A broker's refusal, or a batch that is corrupt; a note says where.
+        DataLossError: Offsets are lost and `fail_on_data_loss` is true.
+        KafkaTimeoutError: Records that should exist did not arrive.
+        KafkaError: A broker returned an error, or a batch is corrupt; a note names the place.
 
-    A generator that is closed early ends the reading behind it.
+    Closing the generator early stops the reading.
     """
     runtime.prepare_worker()
     schema = arrow_schema(settings.column_names)
@@ -98,7 +98,7 @@ def read_ranges(ranges: Sequence[OffsetRange], settings: ReadSettings) -> Iterat
 
 
 class _Reading:
-    """One task's reading. Made and asked by the task's thread, run on the loop."""
+    """The reading of one task. The task's thread creates and queries it; the loop runs it."""
 
     def __init__(self, ranges: Sequence[OffsetRange], settings: ReadSettings) -> None:
         self._ranges = ranges
@@ -109,23 +109,23 @@ class _Reading:
         self._ready: SimpleQueue[ArrowBuffers | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room: asyncio.Semaphore | None = None
-        self._left = False  # the task wants no more
+        self._left = False  # True once the task has stopped reading
 
     # --- in the task's thread
 
     def next(self) -> ArrowBuffers | None:
-        """The next batch, waiting for it; None when none comes any more."""
+        """Wait for and return the next batch, or None if there are no more."""
         rows = self._ready.get()
         if rows is not None:
             self._wake()
         return rows
 
     def on_done(self, done: Future[None]) -> None:
-        """In order or not, nothing comes any more."""
+        """Handle the end of the reading, whether it failed or not."""
         self._ready.put(None)
 
     def leave(self, done: Future[None]) -> None:
-        """The task is over: let the reading end by itself, so that its client can be used again."""
+        """Let the reading end normally after the task's end, so that its client can be reused."""
         if done.done():
             return
         self._left = True

@@ -31,7 +31,7 @@ WRITE_OPTIONS: Final[Mapping[str, str]] = {
     "is repeated. Each value of the option `topic` counts as a separate write, so a fan-out to "
     "several topics may share one name. By default a new name is generated each time.",
 }
-"""The sink's own options besides `kafka.*`; also used for the documentation."""
+"""The sink's options besides `kafka.*`; also used for the documentation."""
 
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 """Options that Spark itself may pass to a sink."""

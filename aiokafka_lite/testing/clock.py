@@ -75,7 +75,7 @@ class _SystemTimer(Timer):
         try:
             self._callback()
         except Exception as failure:
-            logger.error("a timer of the embedded broker failed", exc_info=failure)
+            logger.error("A timer of the embedded broker raised an exception", exc_info=failure)
             self._clock.failures.append(failure)
 
     def cancel(self) -> None:
@@ -168,7 +168,7 @@ class VirtualClock(Clock):
             ValueError: `seconds` is negative.
         """
         if seconds < 0:
-            raise ValueError(f"advance({seconds}): time does not run backwards")
+            raise ValueError(f"advance({seconds}): seconds must not be negative")
         until = self._now + seconds
         while self._timers and self._timers[0][0] <= until:
             due, _, timer = heapq.heappop(self._timers)

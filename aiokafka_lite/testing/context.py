@@ -151,7 +151,7 @@ class RequestContext:
         """
         code = self._injected_error(topic, partition)
         if code:
-            raise for_code(code)("injected by a test")
+            raise for_code(code)("error injected by a test")
 
     @property
     def is_struck(self) -> bool:
@@ -183,7 +183,7 @@ class RequestContext:
             NotCoordinatorForGroupError: Another broker coordinates it.
         """
         if not group_id:
-            raise InvalidGroupIdError("a group has a name")
+            raise InvalidGroupIdError("the group id must not be empty")
         self.check_coordinator(CoordinatorType.GROUP, group_id)
         return self.state.groups.get(group_id)
 

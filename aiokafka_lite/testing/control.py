@@ -80,13 +80,13 @@ class Fault:
         disconnect: bool | int,
     ) -> None:
         if times is not None and times < 1:
-            raise ValueError(f"times={times}: a fault strikes at least once; None means for ever")
+            raise ValueError(f"times={times}: must be at least 1, or None for no limit")
         if delay < 0:
-            raise ValueError(f"delay={delay} is negative; it is in seconds")
+            raise ValueError(f"delay={delay}: must not be negative (seconds)")
         if disconnect < 0:
-            raise ValueError(f"disconnect={disconnect} is negative; it is in bytes")
+            raise ValueError(f"disconnect={disconnect}: must not be negative (bytes)")
         if partitions is not None and (after_handling or not error):
-            raise ValueError("partitions choose where an error goes before anything is handled")
+            raise ValueError("partitions requires error, and cannot be used with after_handling")
         self.api_key = api_key
         self.left = times
         self.hits = 0
@@ -159,7 +159,9 @@ class Fault:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self.hits >= times, timeout):
-                raise TimeoutError(f"{self.hits} of {times} requests were struck in {timeout} s")
+                raise TimeoutError(
+                    f"the fault affected {self.hits} of {times} requests within {timeout} s"
+                )
 
     def error_for(self, topic: str | None, partition: int | None) -> int:
         """Return the error code for a partition, a topic (partition None) or the whole request."""

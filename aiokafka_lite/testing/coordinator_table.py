@@ -73,7 +73,7 @@ class Coordinators:
             GroupCoordinatorNotAvailableError: No broker is up.
         """
         if self.node_of(kind, key).node_id != node_id:
-            raise NotCoordinatorForGroupError(f"broker {node_id} does not coordinate {key!r}")
+            raise NotCoordinatorForGroupError(f"broker {node_id} is not the coordinator of {key!r}")
 
     def move(self, kind: CoordinatorType, key: str, node_id: int) -> None:
         """Make another broker the coordinator of a key and its slot.
@@ -83,7 +83,7 @@ class Coordinators:
         """
         node = self._nodes.get(node_id)
         if node is None or not node.alive:
-            raise ValueError(f"broker {node_id} is not there to coordinate {key!r}")
+            raise ValueError(f"broker {node_id} cannot coordinate {key!r}: it is not running")
         self._assigned[kind, slot_of(key)] = node_id
         self.watchers.notify()
 
@@ -101,4 +101,4 @@ class Coordinators:
         for node_id in node_ids[first:] + node_ids[:first]:
             if self._nodes[node_id].alive:
                 return node_id
-        raise GroupCoordinatorNotAvailableError("no broker is up to coordinate")
+        raise GroupCoordinatorNotAvailableError("no broker is running")

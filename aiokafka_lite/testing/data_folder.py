@@ -67,7 +67,9 @@ class Storage:
             "meta.new",
         }
         if strangers and "meta" not in strangers:
-            raise DataFolderError(f"{self.folder} is not empty, and no cluster's data folder")
+            raise DataFolderError(
+                f"{self.folder} is neither empty nor the data folder of a cluster"
+            )
         self._lock = self._take_lock()
         try:
             self.journal = FileJournal(self.folder / "meta", fsync=fsync)
@@ -118,8 +120,8 @@ class Storage:
                 missing = [node for node in replicas if node not in nodes]
                 if missing:
                     raise DataFolderError(
-                        f"{self.folder} has replicas of {name} on broker {missing[0]}: start at"
-                        f" least {missing[0] + 1} brokers on it"
+                        f"{self.folder} has replicas of {name} on broker {missing[0]}: start the"
+                        f" cluster with at least {missing[0] + 1} brokers"
                     )
                 self._load(
                     topic.add_partition(replicas),
@@ -195,7 +197,7 @@ class Storage:
             holder = os.read(descriptor, 20).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise DataFolderError(
-                f"{self.folder} is in use by another cluster, of process {holder}"
+                f"{self.folder} is in use by another cluster, in process {holder}"
             ) from error
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
@@ -243,7 +245,9 @@ class PartitionFile(LogStore):
         batches = list(_whole_batches(data))
         size = sum(map(len, batches))
         if size < len(data):
-            logger.warning("%s: cut after %d of %d bytes", self.path, size, len(data))
+            logger.warning(
+                "%s: truncated to %d of %d bytes; the rest is damaged", self.path, size, len(data)
+            )
             os.truncate(self.path, size)
         kept = [batch for batch in batches if BatchHeader.read(batch).last_offset >= start_offset]
         if len(kept) < len(batches):
@@ -289,12 +293,12 @@ class PartitionFile(LogStore):
     def _writing(self) -> Iterator[None]:
         """What memory holds and the file does not, nothing may follow in the file."""
         if self._refusal is not None:
-            raise KafkaStorageError(f"{self._partition} takes nothing more: {self._refusal}")
+            raise KafkaStorageError(f"Cannot append to {self._partition}: {self._refusal}")
         try:
             yield
         except OSError as error:
-            self._refusal = f"something could not be written before: {error}"
-            raise KafkaStorageError(f"{self._partition} is not written: {error}") from error
+            self._refusal = f"an earlier write failed: {error}"
+            raise KafkaStorageError(f"Writing {self._partition} failed: {error}") from error
 
     @property
     def _key(self) -> tuple[str, int]:

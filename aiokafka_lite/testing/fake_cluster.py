@@ -123,16 +123,16 @@ class FakeCluster(Levers, Views, Faults):
         broker_configs: Mapping[str, object] | None = None,
     ) -> None:
         if brokers < 1:
-            raise ValueError(f"brokers={brokers}: a cluster has at least one")
+            raise ValueError(f"brokers={brokers}: must be at least 1")
         if racks is not None and len(racks) != brokers:
-            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+            raise ValueError(f"racks has {len(racks)} items for {brokers} brokers")
         if replica_selector is not None:
             selector = REPLICA_SELECTORS.get(replica_selector)
             if selector is None:
-                raise ValueError(f"replica_selector={replica_selector!r} is not 'rack_aware'")
+                raise ValueError(f"replica_selector={replica_selector!r}: must be 'rack_aware'")
             broker_configs = {"replica.selector.class": selector, **(broker_configs or {})}
         if not 0 <= port <= LAST_PORT - brokers + 1:
-            raise ValueError(f"port={port}: {brokers} ports from there on are not to be had")
+            raise ValueError(f"port={port}: {brokers} ports from there on exceed 65535")
         names = racks or [None] * brokers
         nodes = [
             Node(
@@ -160,7 +160,7 @@ class FakeCluster(Levers, Views, Faults):
                 broker_configs=broker_configs,
             )
             if users is None and (sasl_mechanisms or sasl_session_lifetime):
-                raise ValueError("nobody could authenticate: give users, too, be it an empty dict")
+                raise ValueError("SASL options require users (an empty dict to add users later)")
             if users is not None:
                 self._admit_only(users, sasl_mechanisms, sasl_session_lifetime)
             if authorizer or super_users is not None:
@@ -197,7 +197,7 @@ class FakeCluster(Levers, Views, Faults):
         from aiokafka_lite.testing.server.request_exchange import Dispatcher
 
         if self._servers:
-            raise RuntimeError("a cluster is started once")
+            raise RuntimeError("a cluster can be started only once")
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self.state.clock.begin()
         offers = offered(SERVED, self._version, self._api_versions)
@@ -349,7 +349,7 @@ class FakeCluster(Levers, Views, Faults):
                 given.
         """
         if self.state.authorizer is None:
-            raise RuntimeError("acls need FakeCluster(super_users=...) or an authorizer")
+            raise RuntimeError("acls requires FakeCluster(super_users=...) or an authorizer")
         return self.state.authorizer.acls
 
     @property
@@ -377,7 +377,7 @@ class FakeCluster(Levers, Views, Faults):
     def _server(self, node_id: int) -> "BrokerServer":
         self._node(node_id)
         if self._loop is None:
-            raise RuntimeError("the cluster is not started, or is stopped")
+            raise RuntimeError("the cluster is not running")
         return self._servers[node_id]
 
     def _kill(self, node_id: int) -> None:
@@ -411,12 +411,12 @@ class FakeCluster(Levers, Views, Faults):
 
         if isinstance(authorizer, Authorizer):
             if super_users is not None:
-                raise ValueError("super_users are the authorizer's own: give them to it")
+                raise ValueError("pass super_users to the authorizer, not to FakeCluster")
             self.state.authorizer = authorizer
         elif authorizer is None or isinstance(authorizer, bool):
             self.state.authorizer = Authorizer(super_users or (), acls=AclTable(self.state.journal))
         else:
-            raise TypeError(f"authorizer={authorizer!r} is neither an Authorizer nor True")
+            raise TypeError(f"authorizer={authorizer!r}: must be an Authorizer or True")
 
     def _close_storage(self) -> None:
         if self._storage is not None:

@@ -294,11 +294,15 @@ class FetchSessionCache:
         """
         session = self._sessions.get(session_id)
         if session is None:
-            raise FetchSessionIdNotFound(f"there is no fetch session {session_id}")
+            raise FetchSessionIdNotFound(f"fetch session {session_id} does not exist")
         if session.epoch != epoch:
-            raise InvalidFetchSessionEpoch(f"epoch {session.epoch} was expected, not {epoch}")
+            raise InvalidFetchSessionEpoch(
+                f"fetch session {session_id} expects epoch {session.epoch}, not {epoch}"
+            )
         if session.uses_topic_ids != uses_topic_ids:
-            raise FetchSessionTopicIdError("a fetch session names its topics in one way only")
+            raise FetchSessionTopicIdError(
+                f"fetch session {session_id} cannot switch between topic names and topic ids"
+            )
         return session
 
     def on_request(self, session: FetchSession, now_ms: int) -> None:

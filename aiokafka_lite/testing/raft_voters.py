@@ -36,5 +36,5 @@ def refusal_of(
             f'The given id "{cluster_id}" does not match the cluster id "{known}"'
         )
     if directory_id == ZERO_UUID:
-        return InvalidRequestError("a voter is told by its directory id too")
-    return UnsupportedVersionError("the controllers are fixed: kraft.version is 0")
+        return InvalidRequestError("the voter's directory id must not be zero")
+    return UnsupportedVersionError("the set of controllers is static: kraft.version is 0")

@@ -294,11 +294,11 @@ class ClusterState:
         if topic_id != ZERO_UUID:
             topic = self.topics_by_id.get(topic_id)
             if topic is None:
-                raise UnknownTopicIdError(f"no topic has the id {topic_id}")
+                raise UnknownTopicIdError(f"topic id {topic_id} does not exist")
             return topic
         topic = self.topics.get(name or "")
         if topic is None:
-            raise UnknownTopicOrPartitionError(f"no topic has the name {name}")
+            raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
         return topic
 
     def led_partition(
@@ -340,7 +340,10 @@ class ClusterState:
         """
         topic = self.topic(name)
         if not topic.is_compacted:
-            raise ValueError(f"cleanup.policy of {name} is {topic.config('cleanup.policy')!r}")
+            raise ValueError(
+                f"topic {name!r} cannot be compacted: its cleanup.policy is "
+                f"{topic.config('cleanup.policy')!r}"
+            )
         for partition in topic.partitions:
             partition.compact(self.clock.now_ms())
 

@@ -114,7 +114,7 @@ class Throttles:
             ValueError: A negative time.
         """
         if seconds < 0:
-            raise ValueError(f"a throttle of {seconds} s")
+            raise ValueError(f"seconds={seconds}: must not be negative")
         self._told.pop((api_key, client_id, principal), None)
         if seconds:
             self._told[api_key, client_id, principal] = round(seconds * 1000)

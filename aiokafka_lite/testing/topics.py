@@ -310,7 +310,7 @@ class Partition:
             ValueError: The leader is among the nodes.
         """
         if self.leader in nodes:
-            raise ValueError(f"{self.leader} leads {self}, so it cannot fall behind")
+            raise ValueError(f"broker {self.leader} leads {self}, so it cannot leave the ISR")
         self.isr = [node for node in self.isr if node not in nodes]
         self.watchers.notify()
 

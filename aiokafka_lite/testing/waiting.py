@@ -25,7 +25,7 @@ class _Waiting(Delayed, Generic[R]):
         return None if answer is None else self._finish(answer)
 
     def take_now(self) -> R:
-        raise RuntimeError("nothing but the answer ends this wait")
+        raise RuntimeError("this wait has no timeout; only the answer ends it")
 
 
 def _as_it_is(response: R) -> R:

@@ -206,7 +206,7 @@ def test_bad_markers(pytester: pytest.Pytester) -> None:
     )
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
-        ["*unexpected keyword argument 'broker'*", "*a cluster has at least one*", "*by name only*"]
+        ["*unexpected keyword argument 'broker'*", "*must be at least 1*", "*by name only*"]
     )
 
 

@@ -1,1 +1,1 @@
-"""`kafka.*` options of Spark as arguments of this package's clients."""
+"""Converts Spark's `kafka.*` options to arguments of this package's clients."""

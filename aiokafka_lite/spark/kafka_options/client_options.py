@@ -1,10 +1,10 @@
-"""`kafka.*` options, by Java's names, as arguments of our clients.
+"""Converts `kafka.*` options, with Java's names, to arguments of this package's clients.
 
-One table for readers and one for writers. An option that means something here becomes an argument;
-one that means nothing, because Spark does that itself or because it tunes what we do not have, is
-taken and left; one that cannot be honoured is refused with what to do instead, and so is one that
-Kafka does not know. The arguments can be pickled and compared: they go to Spark's executors with
-each task, where equal ones share a client.
+Readers and writers have a table each. A supported option becomes an argument. An option without
+effect, because Spark does its work or because it tunes something that does not exist here, is
+ignored. An unsupported option raises an error that names the alternative, and so does one that
+Kafka does not have. The arguments can be pickled and compared: they are sent to Spark's executors
+with each task, where tasks with equal arguments share a client.
 
 Source: ConsumerConfig, ProducerConfig and CommonClientConfigs of Kafka's clients;
 KafkaSourceProvider of Spark's connector for what it forbids.
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 PREFIX: Final = "kafka."
 
 Converter: TypeAlias = Callable[[str, str], object]
-"""Makes an argument of an option's name and its text."""
+"""Converts an option's name and text to an argument."""
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NULL_IS_LESS: Final = "-1"
@@ -71,7 +71,7 @@ def _wrong(name: str, wanted: str, value: str) -> KafkaConfigurationError:
     return KafkaConfigurationError(f"Kafka option '{name}' should be {wanted}, not {value!r}")
 
 
-# What becomes an argument
+# Options that become arguments
 
 _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "bootstrap.servers": ("bootstrap_servers", _text),
@@ -119,9 +119,9 @@ PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     "transaction.timeout.ms": ("transaction_timeout_ms", _whole),
 }
 LEVELS: Final = ("gzip", "lz4", "zstd")
-"""Codecs with an option of their own, `compression.CODEC.level`."""
+"""Codecs with their own option, `compression.CODEC.level`."""
 
-# What is taken and left
+# Options without effect
 
 _LEFT_BY_BOTH: Final = frozenset(
     {
@@ -163,7 +163,7 @@ LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {
     "transaction.two.phase.commit.enable",
 }
 
-# What is refused
+# Unsupported options
 
 _JAVA_CLASSES: Final = "names Java classes, which cannot be loaded here. Leave it out"
 
@@ -210,7 +210,7 @@ REFUSED_BY_PRODUCERS: Final[Mapping[str, str]] = {
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The `kafka.*` options among all, by Kafka's names, in lower case.
+    """Return the `kafka.*` options by Kafka's names, in lower case.
 
     Args:
         options: As Spark gives them.
@@ -223,13 +223,13 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
-    """Arguments of `AIOKafkaConsumer`, for a reader that is told its offsets by Spark.
+    """Return the arguments of an `AIOKafkaConsumer` whose offsets Spark manages.
 
     Args:
         options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
 
     Returns:
-        What was given, and that nothing is to be reset, committed or created unasked.
+        The given options, and settings that disable resets, auto-commit and topic creation.
 
     Raises:
         KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
@@ -254,13 +254,13 @@ def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
 
 
 def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
-    """Arguments of `AIOKafkaProducer`, for a writer that is told its keys and values as bytes.
+    """Return the arguments of an `AIOKafkaProducer` for keys and values in bytes.
 
     Args:
         options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
 
     Returns:
-        What was given, and nothing else.
+        The given options, and nothing else.
 
     Raises:
         KafkaConfigurationError: One that is missing, forbidden, unknown or cannot be honoured.
@@ -290,7 +290,7 @@ def _check(
     of_the_other: frozenset[str] | set[str],
     client: str,
 ) -> None:
-    """Refuse what cannot be, and drop from `given` what has no effect."""
+    """Reject invalid options, and remove from `given` those without effect."""
     if "bootstrap.servers" not in given:
         raise KafkaConfigurationError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"

@@ -1,4 +1,4 @@
-"""SASL as Kafka's `sasl.*` options tell it: the login module's line, and what it stands for.
+"""Converts Kafka's `sasl.*` options, including the JAAS line of a login module.
 
 Source: JaasConfig of Kafka's clients for the grammar; Java's StreamTokenizer for its quotes.
 """
@@ -20,7 +20,7 @@ __all__ = ["SASL_OPTIONS", "SASL_REFUSED", "Login", "parse_jaas", "sasl_argument
 _OPTION: Final = "Kafka option 'sasl.jaas.config'"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 
-# A string in quotes with Java's escapes, a sign of its own, or a word.
+# A quoted string with Java's escapes, a sign, or a word.
 _TOKEN: Final = re.compile(
     r"""\s*(?: "(?P<double>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
         | (?P<sign>[=;]) | (?P<word>[^\s=;"']+) )""",
@@ -55,7 +55,7 @@ _KNOWN_CALLBACKS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
-"""Java's own way to ask a token endpoint, which `ClientCredentials` stands in for."""
+"""Java's client of a token endpoint, which `ClientCredentials` replaces."""
 
 SASL_OPTIONS: Final = frozenset(
     {
@@ -69,10 +69,10 @@ SASL_OPTIONS: Final = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""The `sasl.*` options that mean something here, if only to be refused."""
+"""The `sasl.*` options handled here, including the rejected ones."""
 
 SASL_REFUSED: Final = frozenset({*_JAVA_ONLY, *_OF_KERBEROS})
-"""Those of them that are."""
+"""Those of them that are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class Login:
     """
 
     module: str
-    options: Mapping[str, str] = field(repr=False)  # there is a password in it
+    options: Mapping[str, str] = field(repr=False)  # contains a password
 
 
 def parse_jaas(text: str) -> Login:
-    """The login of `org...PlainLoginModule required username="alice" password="secret";`.
+    """Parse a login such as `org...PlainLoginModule required username="alice" password="secret";`.
 
     Raises:
-        KafkaConfigurationError: It is none, or more than one.
+        KafkaConfigurationError: The text is not exactly one valid login.
     """
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (True, ";"):
@@ -109,7 +109,7 @@ def parse_jaas(text: str) -> Login:
             case [(False, name), (True, "="), (False, value)]:
                 options[name] = value
             case wrong:
-                # Nothing of it is shown: it may be a part of a password.
+                # Do not show the text: it may be part of a password.
                 raise KafkaConfigurationError(
                     f"{_OPTION} should hold name=value pairs after {flag!r}; item "
                     f"{place // 3 + 1} is not a pair ({len(wrong)} parts)"
@@ -121,13 +121,13 @@ def parse_jaas(text: str) -> Login:
 
 
 def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
-    """Our `sasl_*` arguments of Kafka's options, for a protocol that begins with "SASL_".
+    """Return the `sasl_*` arguments for a protocol that begins with "SASL_".
 
     Args:
-        options: By Kafka's names; others than those of SASL are passed over.
+        options: Options by Kafka's names; those that are not about SASL are ignored.
 
     Raises:
-        KafkaConfigurationError: One that cannot be honoured, with what to do instead.
+        KafkaConfigurationError: An option is unsupported; the message names the alternative.
     """
     mechanism = options.get("sasl.mechanism", "GSSAPI")
     if mechanism == "GSSAPI" or any(name in options for name in _OF_KERBEROS):
@@ -210,7 +210,7 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
         )
     )
     from aiokafka_lite.spark.kafka_options.tokens import (
-        ClientCredentials,  # few want one, and it takes asyncio
+        ClientCredentials,  # rarely used, and imports asyncio
     )
 
     return ClientCredentials(url, client_id, secret, scope, extensions)
@@ -225,7 +225,7 @@ def _check_endpoint(url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        # It is not shown: a part of it may be a password.
+        # Do not show the URL: it may contain a password.
         raise KafkaConfigurationError(
             "Kafka option 'sasl.oauthbearer.token.endpoint.url' should be an address such as "
             "'https://login.example/token'"
@@ -239,7 +239,7 @@ def _check_endpoint(url: str) -> None:
 
 
 def _tokens(text: str) -> list[tuple[bool, str]]:
-    """What the text consists of: whether it is a sign, and what it says."""
+    """Return the text's tokens: True if the token is a sign, and its text."""
     tokens: list[tuple[bool, str]] = []
     place, text = 0, text.strip()
     while place < len(text):

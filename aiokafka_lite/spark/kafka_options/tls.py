@@ -1,9 +1,8 @@
-"""TLS as Kafka's `ssl.*` options tell it, in a context that travels to Spark's executors.
+"""Converts Kafka's `ssl.*` options to a TLS context that can be sent to Spark's executors.
 
-A plain `ssl.SSLContext` can be neither pickled nor compared: it could not be sent along with a
-task, and a worker could not tell that the next task wants the connections it has. This one is made
-again where it arrives, from the files of that machine (as Java does) or from PEM text that came
-along.
+A plain `ssl.SSLContext` can be neither pickled nor compared: it could not be sent with a task, and
+a worker could not see that the next task can reuse its connections. This one is created again on
+the executor, from files of that machine (as Java does) or from PEM text in its settings.
 
 Source: SslConfigs and DefaultSslEngineFactory of Kafka's clients (KIP-651 for PEM).
 """
@@ -52,21 +51,21 @@ TLS_OPTIONS: Final = frozenset(
 """Every `ssl.*` option of Kafka's clients."""
 
 TLS_REFUSED: Final = frozenset({*_JAVA_ONLY, "ssl.keystore.password", "ssl.truststore.password"})
-"""Those of them that are of no use with PEM and OpenSSL."""
+"""Those of them that do not apply to PEM and OpenSSL."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What a context is made of.
+    """The settings of a context.
 
     Attributes:
-        trusted_file: PEM file of the certificates that may sign a broker's.
-        trusted: Such certificates themselves, as PEM text. Without either, the system's.
+        trusted_file: PEM file with the trusted CA certificates.
+        trusted: The trusted CA certificates as PEM text. Without either, the system's are used.
         own_file: PEM file with this client's certificate chain and private key.
         own: The same as PEM text.
-        key_password: Opens an encrypted key.
-        check_hostname: Whether the broker's certificate must be for the name it was dialled by.
-        oldest, newest: Versions of TLS, as Java names them.
+        key_password: Password of an encrypted key.
+        check_hostname: True if the broker's certificate must match its host name.
+        oldest, newest: TLS versions, by Java's names.
     """
 
     trusted_file: str | None = None
@@ -80,14 +79,14 @@ class TlsSettings:
 
 
 class TlsContext(ssl.SSLContext):
-    """A client's context that equals others of the same settings, and can be pickled.
+    """A client context that can be pickled, and equals others with the same settings.
 
     Args:
-        settings: What it is made of; the files are read at once.
+        settings: The settings; their files are read immediately.
 
     Raises:
-        OSError: A file that cannot be read; `ssl.SSLError` (an OSError) for what is no
-            certificate or key.
+        OSError: A file cannot be read; `ssl.SSLError` (an OSError) if a certificate or key is
+            invalid.
     """
 
     settings: TlsSettings
@@ -110,9 +109,9 @@ class TlsContext(ssl.SSLContext):
             self._load_own(settings.own, settings.key_password or "")
 
     def _load_own(self, pem: str, password: str) -> None:
-        import tempfile  # few need it, and it is not small
+        import tempfile  # rarely needed, and slow to import
 
-        # OpenSSL takes a key from files only; this one is nobody else's to read, and short-lived.
+        # OpenSSL reads keys only from files; this one is private to the user and short-lived.
         handle, path = tempfile.mkstemp(suffix=".pem")
         try:
             with os.fdopen(handle, "w") as file:
@@ -134,14 +133,14 @@ class TlsContext(ssl.SSLContext):
 
 
 def tls_settings(options: Mapping[str, str]) -> TlsSettings:
-    """The settings of Kafka's options.
+    """Return the settings for Kafka's options.
 
     Args:
-        options: By Kafka's names; those that are not of TLS are passed over.
+        options: Options by Kafka's names; those that are not about TLS are ignored.
 
     Raises:
-        KafkaConfigurationError: One that only Java can honour, with what to do instead; or a
-            contradiction.
+        KafkaConfigurationError: An option works only in Java (the message names the alternative),
+            or options contradict each other.
     """
     for name in _JAVA_ONLY:
         if name in options:
@@ -178,7 +177,7 @@ def tls_settings(options: Mapping[str, str]) -> TlsSettings:
 
 
 def _check_store(options: Mapping[str, str], store: str) -> None:
-    """Refuse a key store that is not PEM: JKS, Java's default, or PKCS12."""
+    """Reject a key store that is not PEM: JKS, Java's default, or PKCS12."""
     inline = ("certificates",) if store == "truststore" else ("certificate.chain", "key")
     parts = [f"ssl.{store}.{part}" for part in ("location", "password", *inline)]
     if f"ssl.{store}.type" not in options and not any(part in options for part in parts):
@@ -212,7 +211,7 @@ def _versions(options: Mapping[str, str]) -> tuple[str, str]:
                 f"Kafka option 'ssl.enabled.protocols' should name {' and '.join(_VERSIONS)}, "
                 f"not {each!r}"
             )
-    protocol = options.get("ssl.protocol", "TLS")  # names no limit, in Java neither
+    protocol = options.get("ssl.protocol", "TLS")  # "TLS" sets no limit, as in Java
     if protocol not in (*_VERSIONS, "TLS"):
         raise KafkaConfigurationError(
             f"Kafka option 'ssl.protocol' should be one of {', '.join(_VERSIONS)}, not {protocol!r}"

@@ -1,7 +1,7 @@
-"""Bearer tokens from an OAuth token endpoint: what Java's OAUTHBEARER client does (KIP-768).
+"""Bearer tokens from an OAuth token endpoint, as in Java's OAUTHBEARER client (KIP-768).
 
-A provider travels to Spark's executors within the client's arguments, and equals any other of the
-same client: each process asks for a token of its own and keeps it until shortly before its end.
+A provider is sent to Spark's executors with the client's arguments, and equals any other with the
+same attributes. Each process requests its own token and keeps it until shortly before it expires.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from aiokafka_lite.errors import AuthenticationFailedError
 __all__ = ["ClientCredentials"]
 
 REQUEST_TIMEOUT: Final = 10.0
-"""Seconds, of connecting and of each read."""
+"""Timeout in seconds of connecting and of each read."""
 
 KEEP: Final = 0.8
-"""The part of a token's life in which it is presented, as with Java's refresh window."""
+"""The fraction of a token's lifetime in which it is used, as Java's refresh window factor."""
 
 DEFAULT_LIFE: Final = 300.0
-"""Seconds that a token is taken to live whose endpoint does not tell."""
+"""Assumed lifetime in seconds of a token if the endpoint does not return one."""
 
 
 @dataclass(slots=True)
@@ -38,16 +38,16 @@ class _Kept:
 
 @dataclass(frozen=True)
 class ClientCredentials(AbstractTokenProvider):
-    """Asks a token endpoint with a client's own name and secret.
+    """Requests tokens from an endpoint with a client id and secret.
 
     Attributes:
-        url: The endpoint, https (or http, where that is wanted).
-        client_id, client_secret: Who asks.
-        scope: What for; None asks for the endpoint's default.
-        sasl_extensions: Pairs to send beside the token (KIP-342).
+        url: The endpoint: https, or http if the user chooses it.
+        client_id, client_secret: The client's credentials.
+        scope: The requested scope; None for the endpoint's default.
+        sasl_extensions: Extensions to send with the token (KIP-342).
     """
 
-    url: str = field(repr=False)  # its query may hold a secret
+    url: str = field(repr=False)  # its query may contain a secret
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
@@ -55,11 +55,11 @@ class ClientCredentials(AbstractTokenProvider):
     _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     async def token(self) -> str:
-        """The token that is kept, or a new one.
+        """Return the cached token, or a new one.
 
         Raises:
-            AuthenticationFailedError: The endpoint refuses, cannot be reached, or answers with
-                something that is no token.
+            AuthenticationFailedError: The endpoint rejects the request, is unreachable, or does not
+                return a token.
         """
         kept = self._kept
         if time.monotonic() >= kept.until:
@@ -69,11 +69,11 @@ class ClientCredentials(AbstractTokenProvider):
         return kept.token
 
     def extensions(self) -> Mapping[str, str]:
-        """Of `extension_NAME` in the login module's options."""
+        """Return the extensions set as `extension_NAME` in the login module's options."""
         return dict(self.sasl_extensions)
 
     def _ask(self) -> tuple[str, float]:
-        # Here, since every process of every query reads this module, and few want a token.
+        # Imported here: every process of every query imports this module, but few need a token.
         import urllib.error
         import urllib.parse
         import urllib.request
@@ -82,11 +82,11 @@ class ClientCredentials(AbstractTokenProvider):
         form = {"grant_type": "client_credentials"}
         if self.scope is not None:
             form["scope"] = self.scope
-        where = self.url.partition("?")[0]  # what follows may be a secret
+        where = self.url.partition("?")[0]  # the query may contain a secret
         try:
             name = f"{self.client_id}:{self.client_secret}".encode()
         except UnicodeEncodeError:
-            # Not as its cause: that error shows what it could not encode.
+            # Not chained: the original error shows the text it could not encode.
             raise AuthenticationFailedError(
                 f"No token from {where}: the client's name or secret cannot be encoded in UTF-8"
             ) from None
@@ -105,13 +105,13 @@ class ClientCredentials(AbstractTokenProvider):
             token, life = told["access_token"], told.get("expires_in", DEFAULT_LIFE)
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, urllib.error.HTTPError):
-                error.close()  # its answer keeps the connection
+                error.close()  # its response keeps the connection open
             raise AuthenticationFailedError(f"No token from {where}: {error!r}") from error
         if not isinstance(token, str) or not isinstance(life, int | float):
             raise AuthenticationFailedError(f"No token from {where}: not an RFC 6749 response")
         return token, float(life)
 
     def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:
-        # The token stays here: a worker's clock is another one.
+        # Leave out the token: a worker has another clock.
         told = (self.url, self.client_id, self.client_secret, self.scope, self.sasl_extensions)
         return ClientCredentials, told

@@ -1,4 +1,4 @@
-"""`python -m aiokafka_lite.spark.pipeline run SPEC`, and the file that spark-submit is given."""
+"""`python -m aiokafka_lite.spark.pipeline run SPEC`; also the file to pass to spark-submit."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What Spark makes of a pipeline's source, tables and sink."""
+"""Builds a pipeline's source, tables and sink in Spark."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OF_FILES = ("csv", "json", "orc", "parquet", "text")
 
 
 def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """The pipeline's rows, up to its sink.
+    """Return the pipeline's rows before its sink.
 
     Raises:
-        SpecError: A step that does not fit what comes before it.
+        SpecError: A step does not fit its input.
     """
     if "kafka_lite" in {source.format for source in pipeline.sources} | {pipeline.sink.format}:
         know_format(spark)
@@ -38,7 +38,7 @@ def build(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
 
 
 def stream_writer(pipeline: Pipeline, records: DataFrame, *, once: bool) -> DataStreamWriter:
-    """The stream's sink, ready to be started; `once` ends it with what is there now."""
+    """Return the stream's sink, ready to start; `once` ends it after the available records."""
     sink = pipeline.sink
     writer = records.writeStream.queryName(pipeline.name).outputMode(sink.mode).format(sink.format)
     writer = writer.options(**sink.options)
@@ -54,7 +54,7 @@ def stream_writer(pipeline: Pipeline, records: DataFrame, *, once: bool) -> Data
 
 
 def batch_writer(sink: Sink, records: DataFrame) -> DataFrameWriter:
-    """The sink of a bounded source, ready to be saved."""
+    """Return the sink of a bounded source, ready to save."""
     writer = records.write.format(sink.format).mode(sink.mode).options(**sink.options)
     return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
 
@@ -71,7 +71,7 @@ def _read_stream(source: Source, spark: SparkSession) -> DataFrame:
     if source.schema is not None:
         return reader.schema(source.schema).load()
     if source.format == "parquet":
-        # A stream of files wants its columns before the first file; Parquet's files tell them.
+        # A file stream needs its columns before the first file; Parquet files contain them.
         return reader.schema(_read_whole(source, spark).schema).load()
     if source.format in OF_FILES and source.format != "text":
         raise SpecError(

@@ -1,4 +1,4 @@
-"""`pipeline run | doctor | pack | list | show`: what the command line calls."""
+"""The commands `pipeline run | doctor | pack | list | show` of the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:
-    """Give `parser` the commands; more can be added to what is returned."""
+    """Add the commands to `parser`; the caller may add more to the returned object."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     running = commands.add_parser("run", help="run a pipeline until SIGTERM or Ctrl-C")
     _add_specification(running, "SPEC")
@@ -69,7 +69,7 @@ def add_commands(parser: argparse.ArgumentParser) -> Commands:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Do what was asked; 0, 1 when it failed, 2 when it was asked for wrongly."""
+    """Run the command; return 0, or 1 if it failed, or 2 if its arguments are invalid."""
     try:
         status: int = args.execute(args)
     except (SpecError, ValueError) as error:
@@ -113,11 +113,11 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(message)s")
     pipeline = _configured(load(args.spec, _pairs(args.variables, "--set")), args)
-    # The functions of a specification may lie beside it, as a script's modules do.
+    # A specification's functions may be in a module beside it, as with a script.
     sys.path.insert(0, str(find_specification(args.spec).resolve().parent))
     line = None if args.quiet else ProgressLine()
-    # Before there is a session a signal just ends the process. Opening one takes SIGINT for
-    # itself, so the signals are asked for after that.
+    # Without a session, a signal just ends the process. Opening a session installs a SIGINT
+    # handler, so handlers are installed after it.
     session = open_session(pipeline, master=args.master, remote=args.remote, archive=args.archive)
     try:
         with _ending_by_signal() as (stop, hurry):
@@ -131,7 +131,7 @@ def _run(args: argparse.Namespace) -> int:
             )
     except SpecError:
         raise
-    except Exception as error:  # a query fails with any of Spark's, py4j's or Python's errors
+    except Exception as error:  # a query may fail with any error of Spark, py4j or Python
         logging.getLogger(__name__).debug("Pipeline failed", exc_info=error)
         return _complain(error, 1)
     finally:
@@ -145,7 +145,7 @@ def _run(args: argparse.Namespace) -> int:
 def _close(session: SparkSession) -> None:
     try:
         session.stop()
-    except Exception as error:  # of a JVM that is gone already: how it went is told elsewhere
+    except Exception as error:  # the JVM has ended; the run's result is reported elsewhere
         logging.getLogger(__name__).debug("Closing the Spark session failed", exc_info=error)
 
 
@@ -195,7 +195,7 @@ def _pairs(arguments: Sequence[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def _ending_by_signal() -> Iterator[tuple[threading.Event, threading.Event]]:
-    """(stop, hurry): the first signal sets one, a second one the other."""
+    """Yield (stop, hurry): the first signal sets `stop`, a second one `hurry`."""
     stop, hurry = threading.Event(), threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -216,7 +216,7 @@ def _ending_by_signal() -> Iterator[tuple[threading.Event, threading.Event]]:
 
 
 def _complain(error: Exception, status: int) -> int:
-    # Spark goes on with the whole plan, and Java with its stack: the log has them, too.
+    # Leave out Spark's query plan and Java's stack trace: the log contains them.
     said = str(error)
     for rest in ("\n=== Streaming Query ===", "\n\tat "):
         said = said.partition(rest)[0]

@@ -1,6 +1,6 @@
-"""Looks at everything a pipeline needs, from Java to the executors, and says what to do.
+"""Checks everything that a pipeline needs, from Java to the executors, and suggests fixes.
 
-Each check gives one line. What a failed check makes senseless is not tried.
+Each check prints one line. Checks that depend on a failed one are skipped.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ OLDEST = {"pyspark": (4, 2), "pyarrow": (17, 0), "pandas": (2, 2)}
 PATIENCE = 10.0  # seconds for Kafka to answer
 
 TRIAL = Pipeline("doctor", Source("rate"), Sink("noop"))
-"""Stands for the pipeline where none is given."""
+"""The pipeline to check if none is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: what was looked at, whether it is well, and what was seen or is to be done."""
+    """The result of one check: its subject, whether it passed, and the details or the fix."""
 
     what: str
     well: bool
@@ -53,8 +53,8 @@ def examine(
     """Check Python, Java, the packages, Kafka, a session and its executors, in this order.
 
     Args:
-        pipeline: Its Kafka is asked, too, and its session's settings are taken.
-        master, remote, archive: As a run would have them.
+        pipeline: Adds checks of its Kafka cluster, and provides the session's settings.
+        master, remote, archive: The settings of a run.
     """
     yield _python()
     yield _native()
@@ -72,7 +72,7 @@ def examine(
         return
     try:
         session = open_session(pipeline, master=master, remote=remote, archive=archive)
-    except Exception as error:  # whatever Spark, py4j or the network said is the finding
+    except Exception as error:  # any error of Spark, py4j or the network is the finding
         yield Finding("session", False, _first_line(error))
         return
     try:
@@ -133,7 +133,7 @@ def _brokers(pipeline: Pipeline) -> set[str]:
 
 
 def _kafka(bootstrap: str) -> Finding:
-    """Whether somebody listens there; who may read what is the pipeline's own to find out."""
+    """Check that a broker accepts connections; permissions are not checked."""
     what = f"Kafka {bootstrap}"
     if not bootstrap:
         return Finding("Kafka", False, "kafka.bootstrap.servers is missing")
@@ -159,12 +159,12 @@ async def _connect(host: str, port: int) -> None:
 def _tried(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what, True, look())
-    except Exception as error:  # an executor's failure comes as any of Spark's errors
+    except Exception as error:  # an executor may fail with any of Spark's errors
         return Finding(what, False, _first_line(error))
 
 
 def _executors(session: SparkSession) -> str:
-    """Import aiokafka_lite where tasks run."""
+    """Import aiokafka_lite in a task on the executors."""
     from collections.abc import Iterable
 
     import pyarrow as pa
@@ -175,7 +175,7 @@ def _executors(session: SparkSession) -> str:
         import aiokafka_lite
         from aiokafka_lite._build import NATIVE as native
 
-        # Its rows are what makes this a task.
+        # Spark needs rows to run a task.
         for _ in batches:
             pass
         yield pa.RecordBatch.from_pydict(
@@ -198,7 +198,7 @@ def _executors(session: SparkSession) -> str:
 
 
 def _format(session: SparkSession) -> str:
-    """Have Spark find the format by its name; its schema needs no Kafka."""
+    """Check that Spark finds the format by name; this does not need Kafka."""
     know_format(session)
     frame = session.read.format("kafka_lite").options(
         **{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}

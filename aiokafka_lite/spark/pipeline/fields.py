@@ -1,8 +1,8 @@
-"""Reads a specification's tables: each value by its name and type, and nothing left unread.
+"""Reads a specification's tables: each value by name and type; unknown names are errors.
 
-A mistake is told with its place (`sink.checkpoint`) and, where a name was nearly right, with the
-name that was probably meant: a specification is written by hand, and what is not understood must
-not be passed over. What stands in a table is never told: it may hold a password.
+An error names its place (`sink.checkpoint`) and, for a misspelled name, the closest known one:
+specifications are written by hand, so unknown names must not be ignored. Errors never contain the
+contents of a table, which may include a password.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["Fields", "SpecError", "flattened"]
 
 
 class SpecError(ValueError):
-    """A specification that cannot be run; the message names the place and what to write there."""
+    """An invalid specification; the message names the place and the expected value."""
 
 
 class Fields:
-    """One table of a specification, read field by field.
+    """Reads one table of a specification field by field.
 
     Args:
-        table: What the file has there.
+        table: The value in the file.
         where: Its place, for messages: `source`, `steps[2]`.
     """
 
@@ -37,7 +37,7 @@ class Fields:
         return name in self._left
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; it has to be there where no default is given."""
+        """Return a string, which is required if there is no default."""
         value = self._take(name)
         if value is None:
             if default is None:
@@ -70,7 +70,7 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings; one string is a list of one; without it, none."""
+        """Return a list of strings; a single string counts as a list, a missing field as empty."""
         value = self._take(name)
         if value is None:
             return ()
@@ -80,7 +80,7 @@ class Fields:
         return tuple(items)
 
     def mapping(self, name: str) -> dict[str, object]:
-        """A table as it stands; without it, an empty one."""
+        """Return a table unchanged; empty if it is missing."""
         value = self._take(name)
         if value is None:
             return {}
@@ -89,11 +89,11 @@ class Fields:
         return {str(key): item for key, item in value.items()}
 
     def options(self, name: str) -> dict[str, str]:
-        """A table of options for Spark: names with dots, values as text."""
+        """Return a table of Spark options: names with dots, values as text."""
         return flattened(self.mapping(name), f"{self.where}.{name}" if self.where else name)
 
     def tables(self, name: str) -> list[object]:
-        """A list of tables; without it, none."""
+        """Return a list of tables; empty if it is missing."""
         value = self._take(name)
         if value is None:
             return []
@@ -102,7 +102,7 @@ class Fields:
         return value
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Raise an error for fields that were not read."""
         for name in self._left:
             known = ", ".join(sorted(self._known))
             self.refuse(name, f"is unknown{_meant(name, self._known)}; known here: {known}")
@@ -116,11 +116,11 @@ class Fields:
 
 
 def flattened(table: Mapping[str, object], where: str) -> dict[str, str]:
-    """Spark's options out of a table.
+    """Convert a table to Spark options.
 
-    TOML reads `kafka.bootstrap.servers = "..."` as three tables in each other: they are one name
-    again. Numbers and truth values become the text that Spark expects, a list of strings a list
-    with commas.
+    TOML reads `kafka.bootstrap.servers = "..."` as nested tables; this joins them to one name.
+    Numbers and booleans become the text that Spark expects, and a list of strings becomes text with
+    commas.
     """
     options: dict[str, str] = {}
     for name, value in table.items():

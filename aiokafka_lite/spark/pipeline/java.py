@@ -1,4 +1,4 @@
-"""Which Java is there: Spark runs on one, and tells its absence in a way that helps nobody."""
+"""Finds a Java for Spark, because Spark's own error without one is not helpful."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 __all__ = ["NEEDED", "Java", "JavaMissing", "find_java"]
 
 NEEDED = 17
-"""The oldest Java that Spark 4 runs on."""
+"""The oldest Java version that Spark 4 supports."""
 
 ADVICE = (
     f"Spark needs Java {NEEDED} or newer. Debian and Ubuntu: apt install openjdk-17-jre-headless;"
@@ -24,7 +24,7 @@ ADVICE = (
 
 
 class JavaMissing(RuntimeError):
-    """No Java that Spark runs on; the message says what to install."""
+    """No Java for Spark was found; the message says what to install."""
 
 
 class Java(NamedTuple):
@@ -34,10 +34,10 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """The Java that Spark's scripts will take: that of JAVA_HOME, else the first on the PATH.
+    """Return the Java that Spark's scripts use: that of JAVA_HOME, else the first on the PATH.
 
     Raises:
-        JavaMissing: There is none, it does not answer, or it is too old.
+        JavaMissing: There is none, it does not run, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -54,7 +54,7 @@ def find_java() -> Java:
     if found is None:
         said = (answer.stderr + answer.stdout).strip()[:200]
         raise JavaMissing(f"{path} -version printed {said!r}. {ADVICE}")
-    # Until Java 8 versions began with 1.
+    # Up to Java 8, versions start with "1.".
     major = int(found[2] or 0) if found[1] == "1" else int(found[1])
     version = found[0].split('"')[1]
     if major < NEEDED:
@@ -63,7 +63,7 @@ def find_java() -> Java:
 
 
 def main() -> int:
-    """What `make pipeline` asks before it installs half a gigabyte: 0 with a Java, 1 without."""
+    """Check for Java before `make pipeline` installs half a gigabyte; return 0 if found, else 1."""
     try:
         java = find_java()
     except JavaMissing as error:

@@ -1,9 +1,9 @@
-"""A pipeline from a file, or one of the ready ones by its name.
+"""Loads a pipeline from a file, or a ready-made one by name.
 
-Texts of a specification may hold `${name}`, which is taken from what the caller sets, else from
-the file's `[variables]` table, and `${env:NAME}`, which is taken from the environment alone: so
-a password stays out of the file. `$${` is a plain `${`. What the file gives a variable may be
-of the environment, too; what the caller sets is taken as it stands.
+Strings in a specification may contain `${name}`, whose value comes from the caller or else from
+the file's `[variables]` table, and `${env:NAME}`, an environment variable, which keeps passwords
+out of the file. `$${` is a literal `${`. Values in `[variables]` may contain `${env:NAME}`; values
+from the caller are used unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\$(\$\{)|\$\{(?:(env):)?([^}:]*)\}")
 
 
 def ready_pipelines() -> dict[str, str]:
-    """The pipelines that come with the package: name, and what each is for."""
+    """Return the ready-made pipelines of the package: name and purpose of each."""
     return {
         path.stem: str(tomllib.loads(path.read_text())["about"])
         for path in sorted(READY.glob("*.toml"))
@@ -34,10 +34,10 @@ def ready_pipelines() -> dict[str, str]:
 
 
 def find_specification(name: str) -> Path:
-    """The file of a specification: a path, or the name of a ready one.
+    """Return the file of a specification, given its path or the name of a ready-made one.
 
     Raises:
-        SpecError: There is neither.
+        SpecError: Neither exists.
     """
     path = Path(name)
     if path.is_file():
@@ -53,11 +53,11 @@ def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
     """Read a pipeline's specification.
 
     Args:
-        name: A .toml, .yaml or .json file, or the name of a ready pipeline.
+        name: A .toml, .yaml or .json file, or the name of a ready-made pipeline.
         variables: Values for the `${name}` in it.
 
     Raises:
-        SpecError: What is wrong with it, and where.
+        SpecError: The specification is invalid; the message names the place and the problem.
     """
     path = find_specification(str(name))
     mapping = _read(path)
@@ -76,7 +76,7 @@ def load(name: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
 
 
 def _variables(declared: Mapping[str, object], given: Mapping[str, str]) -> dict[str, str]:
-    """What the file says of those that the caller has not set, as texts that options have, too."""
+    """Return the file's variables that the caller has not set, as text."""
     left = {key: value for key, value in declared.items() if key not in given}
     values = {}
     for key, value in left.items():

@@ -105,7 +105,9 @@ def _refused(
             if topic not in INTERNAL_TOPICS:
                 context.topic(topic).partition(index)
             elif from_client:
-                raise TopicAuthorizationFailedError(f"{topic} is not for clients")
+                raise TopicAuthorizationFailedError(
+                    f"clients cannot write to internal topic {topic}"
+                )
         except BrokerResponseError as error:
             refused[topic, index] = error.errno
     return refused

@@ -31,10 +31,10 @@ def _alter(
         context.authorize(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
         changes = {op.key: None if op.remove else op.value for op in entry.ops}
         if len(changes) != len(entry.ops):
-            raise InvalidRequestError("a quota is named twice")
+            raise InvalidRequestError("an entity contains a duplicate quota key")
         parts = [(part.entity_type, part.entity_name) for part in entry.entity]
         if len(dict(parts)) != len(parts):
-            raise InvalidRequestError("a type is named twice in one entity")
+            raise InvalidRequestError("an entity contains a duplicate entity type")
         context.state.quotas.alter(parts, changes, validate_only=validate_only)
     except BrokerResponseError as error:
         return AlterClientQuotasResponseEntryData(error.errno, wording(error), entity)

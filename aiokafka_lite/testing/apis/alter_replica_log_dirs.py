@@ -40,10 +40,10 @@ def _error_code(path: str, name: str, index: int, context: RequestContext) -> in
         context.check(name, index)
         context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
         if path != context.state.broker_config("log.dir"):
-            raise LogDirNotFound(f"there is no directory {path}")
+            raise LogDirNotFound(f"log directory {path} does not exist")
         here = topic is not None and 0 <= index < len(topic.partitions)
         if topic is None or not here or context.node_id not in topic.partitions[index].replicas:
-            raise UnknownTopicOrPartitionError(f"no replica of {name}-{index} is here")
+            raise UnknownTopicOrPartitionError(f"this broker has no replica of {name}-{index}")
     except BrokerResponseError as error:
         return error.errno
     return 0

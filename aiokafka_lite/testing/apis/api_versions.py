@@ -76,15 +76,15 @@ def _check_software(request: ApiVersionsRequest, version: int) -> None:
         return
     for value in (request.client_software_name, request.client_software_version):
         if not _SOFTWARE_NAME.fullmatch(value):
-            raise InvalidRequestError(f"{value!r} is not the name or version of a software")
+            raise InvalidRequestError(f"{value!r} is not a valid client software name or version")
 
 
 def _check_destination(request: ApiVersionsRequest, context: RequestContext) -> None:
     if context.version < 5 or (request.cluster_id is None and request.node_id == -1):
         return
     if request.cluster_id is None or request.node_id == -1:
-        raise InvalidRequestError("a cluster id and a node id belong together")
+        raise InvalidRequestError("cluster id and node id must be set together")
     if (request.cluster_id, request.node_id) != (context.state.cluster_id, context.node_id):
         raise RebootstrapRequiredError(
-            f"broker {request.node_id} of cluster {request.cluster_id} was meant"
+            f"the request is for broker {request.node_id} of cluster {request.cluster_id}"
         )

@@ -30,7 +30,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
             raise SecurityDisabled("No Authorizer is configured.")
         wanted = [_acl(creation) for creation in request.creations]
         if any(acl.is_pattern for acl in wanted):
-            raise UnknownError("what only filters may say is no part of an ACL")
+            raise UnknownError("an ACL contains a value that is valid only in filters")
     except BrokerResponseError as error:
         refused = [AclCreationResult(error.errno, wording(error)) for _ in request.creations]
         return CreateAclsResponse(results=refused)

@@ -26,7 +26,9 @@ def handle(
     if request.owner_principal_name and isinstance(refusal, DelegationTokenAuthDisabled):
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
         if owner != principal and not context.allows(Operation.CREATE_TOKENS, Resource.USER, owner):
-            refusal = DelegationTokenAuthorizationFailed(f"a token for {owner}")
+            refusal = DelegationTokenAuthorizationFailed(
+                f"no permission to create tokens for {owner}"
+            )
     response = CreateDelegationTokenResponse(refusal.errno, kind, name)
     if context.version >= _REQUESTER_SINCE:
         response.token_requester_principal_type = kind

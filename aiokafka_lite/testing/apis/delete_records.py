@@ -70,6 +70,7 @@ def _start(partition: Partition, offset: int) -> int:
         return high_watermark
     if not 0 <= offset <= high_watermark:
         raise OffsetOutOfRangeError(
-            f"{partition} cannot begin at {offset}: its high watermark is {high_watermark}"
+            f"cannot delete records of {partition} before offset {offset}: its high watermark is "
+            f"{high_watermark}"
         )
     return offset

@@ -59,12 +59,12 @@ def _delete(
                 topic_id = known.topic_id
             raise InvalidRequestError("Duplicate topic name or id.")
         if (name is None) == (topic_id == ZERO_UUID):
-            raise InvalidRequestError("a topic is named either by its name or by its id")
+            raise InvalidRequestError("a topic must be identified by either its name or its id")
         if name is not None:
             context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
         topic = context.topic(name, topic_id)
         if name is None and not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
-            raise TopicAuthorizationFailedError("the topic of this id may not be seen")
+            raise TopicAuthorizationFailedError("no permission to describe the topic with this id")
         name = topic.name  # whoever may see a topic may know its name
         context.check(name)
         context.authorize(Operation.DELETE, Resource.TOPIC, name)

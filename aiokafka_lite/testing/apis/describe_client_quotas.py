@@ -56,7 +56,9 @@ def _filter(components: list[ComponentData], strict: bool) -> QuotaFilter:
                 f"Entity type {kind} cannot appear more than once in the filter."
             )
         if (component.match_type == _EXACT) == (match is None):
-            raise InvalidRequestError("a name is given to match it exactly, and only then")
+            raise InvalidRequestError(
+                "a match name must be set for match type EXACT, and only for it"
+            )
         if component.match_type in (_EXACT, _DEFAULT):
             exact[kind] = match
         elif component.match_type == _SPECIFIED:

@@ -167,7 +167,7 @@ def _of_topic(name: str, context: RequestContext) -> Iterator[_Entry]:
     check_topic_name(name)
     topic = context.state.topics.get(name)
     if topic is None:
-        raise UnknownTopicOrPartitionError(f"no topic has the name {name}")
+        raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
     for setting in TOPIC_SETTINGS.values():
         synonyms = _synonyms(broker_names(setting.name), context)
         own = topic.configs.get(setting.name)

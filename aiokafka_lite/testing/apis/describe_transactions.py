@@ -31,11 +31,13 @@ def _describe(transactional_id: str, context: RequestContext) -> TransactionStat
         context.check()
         context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id)
         if not transactional_id:
-            raise InvalidRequestError("a transactional id is not empty")
+            raise InvalidRequestError("the transactional id must not be empty")
         context.check_coordinator(CoordinatorType.TRANSACTION, transactional_id)
         transaction = context.state.transactions.get(transactional_id)
         if transaction is None:
-            raise TransactionalIdNotFoundError(f"there is no {transactional_id!r}")
+            raise TransactionalIdNotFoundError(
+                f"transactional id {transactional_id!r} does not exist"
+            )
     except BrokerResponseError as error:
         return TransactionState(error_code=error.errno, transactional_id=transactional_id)
     topics = defaultdict(list)

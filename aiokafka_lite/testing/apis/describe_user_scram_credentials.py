@@ -54,9 +54,9 @@ def _describe(name: str, times: int, users: Users) -> DescribeUserScramCredentia
     ]
     try:
         if times > 1:
-            raise DuplicateResourceError(f"{name} is asked for twice")
+            raise DuplicateResourceError(f"the request contains user {name} twice")
         if not infos:
-            raise ResourceNotFoundError(f"{name} has no SCRAM credential")
+            raise ResourceNotFoundError(f"user {name} has no SCRAM credential")
     except BrokerResponseError as error:
         return DescribeUserScramCredentialsResult(name, error.errno, wording(error))
     return DescribeUserScramCredentialsResult(name, error_message=None, credential_infos=infos)

@@ -92,14 +92,16 @@ def _elect_one(name: str, index: int, context: RequestContext, *, unclean: bool)
     alive = {node.node_id for node in context.state.alive}
     preferred = partition.replicas[0]
     if partition.leader != NO_LEADER and (unclean or partition.leader == preferred):
-        raise ElectionNotNeededError(f"{partition} has the leader that it should have")
+        raise ElectionNotNeededError(f"{partition} needs no election: it has the elected leader")
     if not unclean:
         if preferred not in alive or preferred not in partition.isr:
-            raise PreferredLeaderNotAvailableError(f"broker {preferred} is not there to lead")
+            raise PreferredLeaderNotAvailableError(
+                f"preferred leader {preferred} of {partition} is not available"
+            )
         partition.lead(preferred)
         return
     candidates = [replica for replica in partition.replicas if replica in alive]
     if not candidates:
-        raise EligibleLeadersNotAvailableError(f"no replica of {partition} is up")
+        raise EligibleLeadersNotAvailableError(f"no replica of {partition} is online")
     partition.isr = candidates
     partition.lead(candidates[0])

@@ -59,10 +59,10 @@ def _coordinator_type(key_type: int, context: RequestContext) -> CoordinatorType
     try:
         kind = CoordinatorType(key_type)
     except ValueError:
-        raise InvalidRequestError(f"there is no coordinator of type {key_type}") from None
+        raise InvalidRequestError(f"unknown coordinator type {key_type}") from None
     if kind is CoordinatorType.SHARE:
         if context.version < _SHARE_GROUPS_SINCE:
-            raise InvalidRequestError("share groups came with FindCoordinator v6")
+            raise InvalidRequestError("share groups require FindCoordinator v6")
         if not context.state.features.level("share.version"):
             raise InvalidRequestError("share groups are not enabled")
     return kind

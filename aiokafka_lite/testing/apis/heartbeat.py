@@ -15,7 +15,7 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatRespo
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         group = context.group(request.group_id)
         if group is None:
-            raise UnknownMemberIdError(f"there is no group {request.group_id!r}")
+            raise UnknownMemberIdError(f"group {request.group_id!r} does not exist")
         group.on_heartbeat(request)
     except BrokerResponseError as error:
         return HeartbeatResponse(error_code=error.errno)

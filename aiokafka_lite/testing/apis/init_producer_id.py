@@ -50,9 +50,9 @@ def _init(request: InitProducerIdRequest, context: RequestContext) -> ProducerId
         context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME)
         or context.allows_any(Operation.WRITE, Resource.TOPIC)
     ):
-        raise ClusterAuthorizationFailedError("IDEMPOTENT_WRITE is not allowed")
+        raise ClusterAuthorizationFailedError("no permission for IDEMPOTENT_WRITE")
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        raise InvalidRequestError("a producer id and its epoch belong together")
+        raise InvalidRequestError("producer id and producer epoch must be set together")
     transactions = context.state.transactions
     if transactional_id is None:
         return ProducerIdentity(transactions.producer_ids.take(), 0)

@@ -64,13 +64,13 @@ def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 
 def _check_request(request: JoinGroupRequest, context: RequestContext) -> None:
     if not request.group_id:
-        raise InvalidGroupIdError("a group has a name")
+        raise InvalidGroupIdError("the group id must not be empty")
     config = context.state.broker_config
     shortest = config.integer("group.min.session.timeout.ms")
     longest = config.integer("group.max.session.timeout.ms")
     if not shortest <= request.session_timeout_ms <= longest:
         raise InvalidSessionTimeoutError(
-            f"a session timeout of {request.session_timeout_ms} ms is not within {shortest} ms"
+            f"the session timeout of {request.session_timeout_ms} ms is not between {shortest} ms"
             f" and {longest} ms"
         )
 
@@ -82,5 +82,5 @@ def _group(request: JoinGroupRequest, context: RequestContext) -> Group:
     if group is not None and (group.kind == "classic" or not group.is_empty):
         return group
     if request.member_id != NO_MEMBER:
-        raise UnknownMemberIdError(f"there is no group {request.group_id!r} to come back to")
+        raise UnknownMemberIdError(f"group {request.group_id!r} does not exist")
     return groups.classic(request.group_id)

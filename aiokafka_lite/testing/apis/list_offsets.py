@@ -82,7 +82,9 @@ def _answer(
         if wanted.timestamp < _EARLIEST:
             since = _SINCE.get(wanted.timestamp, _NEVER)
             if context.version < since:
-                raise UnsupportedVersionError(f"timestamp {wanted.timestamp} is not known yet")
+                raise UnsupportedVersionError(
+                    f"this request version does not support timestamp {wanted.timestamp}"
+                )
         partition = _partition(asked.name, wanted, request.replica_id, context)
     except BrokerResponseError as error:
         return _refused(wanted.partition_index, error.errno)

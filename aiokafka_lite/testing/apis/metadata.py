@@ -127,8 +127,8 @@ class _Topics:
                 context.authorize(Operation.CREATE, Resource.TOPIC, name)
             context.state.create_topic(name)
             if not context.state.features.on_kraft:
-                raise LeaderNotAvailableError(f"{name} is being created")
-        raise UnknownTopicOrPartitionError(f"no topic has the name {name}")
+                raise LeaderNotAvailableError(f"topic {name} is being created")
+        raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
 
     def _known(self, topic: Topic) -> MetadataResponseTopic:
         context = self._context

@@ -89,7 +89,7 @@ class _Commit:
         context = self._context
         if context.version >= _TOPIC_IDS_SINCE:
             if asked.topic_id == ZERO_UUID:
-                raise UnknownTopicIdError("no topic has the id zero")
+                raise UnknownTopicIdError("the topic id must not be zero")
             topic = context.topic(None, asked.topic_id)
             context.authorize(Operation.READ, Resource.TOPIC, topic.name)
             return topic

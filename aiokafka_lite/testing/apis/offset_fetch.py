@@ -117,7 +117,7 @@ class _Reader:
         if self._context.version < _TOPIC_IDS_SINCE:
             return asked.name
         if asked.topic_id == ZERO_UUID:
-            raise UnknownTopicIdError("no topic has the id zero")
+            raise UnknownTopicIdError("the topic id must not be zero")
         return self._context.topic(None, asked.topic_id).name
 
     def _partition(self, topic: str, index: int) -> OffsetFetchResponsePartitions:
@@ -125,7 +125,9 @@ class _Reader:
         try:
             self._context.check(topic, index)
             if self._require_stable and offsets is not None and offsets.has_pending(topic, index):
-                raise UnstableOffsetCommitError(f"a transaction may change that of {topic}-{index}")
+                raise UnstableOffsetCommitError(
+                    f"an open transaction may change the offset of {topic}-{index}"
+                )
         except BrokerResponseError as error:
             return _without_offset(index, error.errno)
         committed = offsets.find(topic, index) if offsets is not None else None

@@ -145,7 +145,7 @@ def _verdicts(
         return {}
     transactional_id = request.transactional_id
     if transactional_id is None:
-        raise TransactionalIdAuthorizationFailed("transactional records without a transactional id")
+        raise TransactionalIdAuthorizationFailed("transactional records need a transactional id")
     context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
     # As on a real broker, a transactional batch without a producer is no part of a transaction.
     producers = {
@@ -154,7 +154,7 @@ def _verdicts(
         if header.producer_id >= 0
     }
     if len(producers) > 1:
-        raise InvalidProducerIdMapping("transactional records of more than one producer")
+        raise InvalidProducerIdMapping("the request has transactional records of several producers")
 
     from aiokafka_lite.testing.transactions.verification import (  # not all need it
         VERIFICATION,
@@ -204,7 +204,7 @@ def _topic(asked: TopicProduceData, context: RequestContext) -> Topic:
     if not asked.name:
         topic = context.topic(None, asked.topic_id)
         if not context.allows(Operation.WRITE, Resource.TOPIC, topic.name):  # nor know its name
-            raise TopicAuthorizationFailedError("the topic of this id may not be written to")
+            raise TopicAuthorizationFailedError("no permission to write to the topic with this id")
         return topic
     context.authorize(Operation.WRITE, Resource.TOPIC, asked.name)
     return context.topic(asked.name)

@@ -20,7 +20,7 @@ def handle(
     try:
         context.check()
         if authentication is None:
-            raise IllegalSaslStateError("this listener does without SASL")
+            raise IllegalSaslStateError("this listener does not use SASL")
         verdict = authentication.on_message(request.auth_bytes)
     except IllegalSaslStateError:
         return SaslAuthenticateResponse(

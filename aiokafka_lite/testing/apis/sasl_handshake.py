@@ -24,7 +24,7 @@ def handle(
     try:
         context.check()
         if authentication is None:
-            raise IllegalSaslStateError("this listener does without SASL")
+            raise IllegalSaslStateError("this listener does not use SASL")
         authentication.on_handshake(request.mechanism, context.version)
     except NotAdmitted as reason:
         raise CloseConnection(str(reason)) from reason

@@ -29,7 +29,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupRespo
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         group = context.group(request.group_id)
         if group is None or group.is_empty:
-            raise UnknownMemberIdError(f"nobody is in a group {request.group_id!r}")
+            raise UnknownMemberIdError(f"group {request.group_id!r} does not exist")
     except BrokerResponseError as error:
         return SyncGroupResponse(error_code=error.errno)
     asked = group

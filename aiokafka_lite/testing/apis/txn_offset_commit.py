@@ -116,7 +116,7 @@ class _Commit:
         context = self._context
         if context.version >= _TOPIC_IDS_SINCE:
             if topic.topic_id == ZERO_UUID:
-                raise UnknownTopicIdError("no topic has the id zero")
+                raise UnknownTopicIdError("the topic id must not be zero")
             topic.name = context.topic(None, topic.topic_id).name
         context.authorize(Operation.READ, Resource.TOPIC, topic.name)
         context.check(topic.name, asked.partition_index)
@@ -127,7 +127,7 @@ class _Commit:
     ) -> dict[TopicPartitionKey, int]:
         request, state = self._request, self._context.state
         if not request.group_id:
-            raise InvalidGroupIdError("a group id is not empty")
+            raise InvalidGroupIdError("the group id must not be empty")
         self._context.check_coordinator(CoordinatorType.GROUP, request.group_id)
         verified = self._verify()
         group = state.groups.for_commit(

@@ -14,8 +14,8 @@ __all__ = ["NOT_OFFERED", "REFUSED"]
 
 _SHARE: Final = "share groups are not enabled (`share.version` 0)"
 _STREAMS: Final = "streams groups are not enabled (`streams.version` 0)"
-_TOKENS: Final = "no secret key for delegation tokens is configured, as by default"
-_VOTERS: Final = "the controllers are fixed (`kraft.version` 0)"
+_TOKENS: Final = "no secret key for delegation tokens is configured, which is the default"
+_VOTERS: Final = "the set of controllers is static (`kraft.version` 0)"
 
 REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {
@@ -35,12 +35,12 @@ REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
 
 NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {
-        ApiKey.CONTROLLED_SHUTDOWN: "asked by brokers alone, of releases on ZooKeeper",
+        ApiKey.CONTROLLED_SHUTDOWN: "only brokers of releases with ZooKeeper send it",
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (
             "a broker without a metrics reporter does not offer it either"
         ),
         ApiKey.PUSH_TELEMETRY: "a broker without a metrics reporter does not offer it either",
-        ApiKey.UNREGISTER_CONTROLLER: "there are no controllers apart from the brokers",
+        ApiKey.UNREGISTER_CONTROLLER: "every broker is a controller; there are no others",
     }
 )
 """Not told by ApiVersions; a request of it ends the connection."""

@@ -76,7 +76,9 @@ def _write(asked: WritableTxnMarker, topic: str, index: int, context: RequestCon
         else:
             partition = context.topic(topic).partition(index)
             if context.node_id not in partition.replicas:
-                raise UnknownTopicOrPartitionError(f"broker {context.node_id} has no {partition}")
+                raise UnknownTopicOrPartitionError(
+                    f"broker {context.node_id} has no replica of {partition}"
+                )
             context.led_partition(partition.topic, index)
             partition.append_marker(*producer, marker, version, now_ms)
     except BrokerResponseError as error:

@@ -70,7 +70,7 @@ def check_broker_configs(
         )
     moved = _LISTENERS.intersection(values)
     if moved:
-        raise InvalidRequestError(f"{sorted(moved)}: the listeners here stay as they are")
+        raise InvalidRequestError(f"Cannot change {sorted(moved)}: listeners are static here")
 
 
 def check_min_insync_replicas(

@@ -108,7 +108,7 @@ class Setting(NamedTuple):
 
     def _check_choice(self, value: str) -> None:
         if self.choices and value not in self.choices:
-            raise self._refusal(value, f"it must be one of {', '.join(sorted(self.choices))}")
+            raise self._refusal(value, f"Value must be one of {', '.join(sorted(self.choices))}")
 
     def _refusal(self, value: str, why: str) -> InvalidConfigurationError:
         return InvalidConfigurationError(

@@ -189,7 +189,7 @@ def _check_replicas(name: str, value: str) -> None:
         if not (colon and partition.isdecimal() and broker.isdecimal()):
             raise InvalidConfigurationError(
                 f"Invalid value {value} for configuration {name}: {member!r} is not"
-                " partition:broker, and only '*' alone stands for all"
+                " partition:broker; '*' must be the only member"
             )
 
 

@@ -34,18 +34,22 @@ class Face(ABC):
         """
         partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):
-            raise ValueError(f"{topic} has no partition {partition}, but {len(partitions)} in all")
+            raise ValueError(
+                f"topic {topic!r} has no partition {partition}; it has {len(partitions)} in total"
+            )
         return partitions[partition]
 
     def _topic(self, name: str) -> Topic:
         topic = self.state.topics.get(name)
         if topic is None:
             there_are = ", ".join(sorted(self.state.topics)) or "none"
-            raise ValueError(f"there is no topic {name!r}; there are: {there_are}")
+            raise ValueError(f"topic {name!r} does not exist; existing topics: {there_are}")
         return topic
 
     def _node(self, node_id: int) -> Node:
         node = self.state.nodes.get(node_id)
         if node is None:
-            raise ValueError(f"there is no broker {node_id}, but {len(self.state.nodes)} in all")
+            raise ValueError(
+                f"broker {node_id} does not exist; the cluster has {len(self.state.nodes)} in total"
+            )
         return node

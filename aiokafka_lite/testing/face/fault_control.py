@@ -83,10 +83,10 @@ class Faults(Face):
         if node is not None:
             self._node(node)
         if api_key is not None and api_key not in SERVED:
-            raise ValueError(f"api_key={api_key!r}: no broker serves such an API")
+            raise ValueError(f"api_key={api_key!r}: the brokers do not serve this API")
         code = error if isinstance(error, int) else getattr(error, "errno", None)
         if code is None:
-            raise ValueError(f"error={error!r} is a client's own: no broker answers it")
+            raise ValueError(f"error={error!r}: brokers never return this client-side error")
         fault = Fault(
             api_key,
             times=times,

@@ -120,7 +120,9 @@ class Views(Face):
             found = self.state.groups.get(group)
             if found is None:
                 there_are = ", ".join(sorted(one.group_id for one in self.state.groups.all()))
-                raise ValueError(f"there is no group {group!r}; there are: {there_are or 'none'}")
+                raise ValueError(
+                    f"group {group!r} does not exist; existing groups: {there_are or 'none'}"
+                )
             return view_of(found)
 
         return self._in_loop(look)

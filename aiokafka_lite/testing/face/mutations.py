@@ -27,7 +27,7 @@ class Levers(Face):
         """
         clock = self.state.clock
         if not isinstance(clock, VirtualClock):
-            raise RuntimeError("advance() needs FakeCluster(clock=VirtualClock())")
+            raise RuntimeError("advance() requires FakeCluster(clock=VirtualClock())")
         self._in_loop(lambda: clock.advance(seconds))
 
     # Topics

@@ -75,7 +75,7 @@ def check_commit_epoch(
             " protocol"
         )
     if epoch > member.epoch:
-        raise _stale(member, f"{epoch} is newer than the member's epoch {member.epoch}")
+        raise _stale(member, f"epoch {epoch} is newer than the member's epoch {member.epoch}")
     return epoch < member.epoch
 
 
@@ -90,7 +90,7 @@ def check_assignment_epoch(
     """
     since = None if topic_id is None else member.assignment_epoch(topic_id, partition)
     if since is None or epoch < since:
-        raise _stale(member, f"partition {partition} was not the member's in epoch {epoch}")
+        raise _stale(member, f"the member did not own partition {partition} in epoch {epoch}")
 
 
 def check_fetch_epoch(member: ConsumerMember, epoch: int) -> None:
@@ -101,7 +101,7 @@ def check_fetch_epoch(member: ConsumerMember, epoch: int) -> None:
         IllegalGenerationError: The same, to a member of the classic protocol.
     """
     if epoch != member.epoch:
-        raise _stale(member, f"{epoch} is not the member's epoch {member.epoch}")
+        raise _stale(member, f"epoch {epoch} is not the member's epoch {member.epoch}")
 
 
 def _stale(member: ConsumerMember, detail: str) -> StaleMemberEpochError | IllegalGenerationError:

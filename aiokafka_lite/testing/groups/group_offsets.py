@@ -60,7 +60,7 @@ def check_metadata(metadata: str | None, limit: int) -> str:
     text = metadata or ""
     length = len(text.encode("utf-16-le", "surrogatepass")) // 2
     if length > limit:
-        raise OffsetMetadataTooLargeError(f"{length} characters of metadata, of {limit} at most")
+        raise OffsetMetadataTooLargeError(f"metadata has {length} characters; the limit is {limit}")
     return text
 
 

@@ -91,7 +91,7 @@ class Groups:
         """
         group = self.get(group_id)
         if group is None and generation_or_epoch >= 0:
-            raise unknown(f"there is no group {group_id!r}")
+            raise unknown(f"group {group_id!r} does not exist")
         return self.classic(group_id) if group is None else group
 
     def put(self, group: Group) -> None:

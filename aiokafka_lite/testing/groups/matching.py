@@ -130,7 +130,7 @@ class _Matching:
                 return argument not in codes
             case "IN":
                 return _is_in(argument, codes)
-        raise NotImplementedError(f"{operation} in a regular expression")
+        raise NotImplementedError(f"unsupported operation {operation} in a regular expression")
 
 
 def _each(places: _Places) -> Iterator[int]:

@@ -183,7 +183,7 @@ class MixedGroup(ConsumerGroup):
         if request.protocol_type not in (None, PROTOCOL_TYPE) or (
             request.protocol_name not in (None, name)
         ):
-            raise InconsistentGroupProtocolError(f"the member was told to use {name!r}")
+            raise InconsistentGroupProtocolError(f"the member's protocol is {name!r}")
         if (
             self.target_epoch > member.epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS

@@ -30,6 +30,6 @@ class Reply(Generic[T]):
             RuntimeError: It was answered before.
         """
         if self.answer is not None:
-            raise RuntimeError("a request is answered once")
+            raise RuntimeError("the request was already answered")
         self.answer = answer
         self.watchers.notify()

@@ -80,7 +80,7 @@ def size_at(records: memoryview, position: int) -> int:
         return 0
     (length,) = _LENGTH.unpack_from(records, position + LENGTH_AT)
     if length < SMALLEST_LENGTH:
-        raise CorruptRecordException(f"a record length of {length} is less than any record's")
+        raise CorruptRecordException(f"record length {length} is less than the minimum record size")
     if remaining < length + LENGTH_END:
         return 0
     magic = records[position + MAGIC_AT]
@@ -114,7 +114,7 @@ def only_batch(records: Buffer | None, version: int) -> tuple[memoryview, BatchH
             " with magic version 2"
         )
     if size < HEADER_SIZE:
-        raise CorruptRecordException(f"a batch of {size} bytes is shorter than its header")
+        raise CorruptRecordException(f"record batch of {size} bytes is shorter than its header")
     if len(view) > size and size_at(view, size):
         raise InvalidRecordError(
             f"Produce requests with version {version} are only allowed to contain exactly one"
@@ -170,8 +170,8 @@ def check_size(header: BatchHeader, max_message_bytes: int) -> None:
     """
     if header.size > max_message_bytes:
         raise MessageSizeTooLargeError(
-            f"the record batch is {header.size} bytes, which exceeds the maximum configured value"
-            f" of {max_message_bytes}"
+            f"the record batch has {header.size} bytes, more than the configured maximum of"
+            f" {max_message_bytes}"
         )
 
 

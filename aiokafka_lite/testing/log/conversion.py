@@ -59,14 +59,14 @@ def to_batch(records: Buffer | None) -> memoryview:
         while size := size_at(view, position):
             entry = view[position : position + size]
             if entry[MAGIC_AT] > 1:
-                raise InvalidRecordError("a v2 batch needs a Produce request of version 3 or later")
+                raise InvalidRecordError("a v2 batch requires Produce version 3 or later")
             codec = Compression(entry[LEGACY_ATTRIBUTES_AT] & CODEC_MASK) or codec
             messages += read_messages(entry)
             position += size
     except (UnsupportedCodecError, ValueError) as error:
         raise UnsupportedCompressionTypeError(str(error)) from error
     if not messages:
-        raise InvalidRecordError("there is no whole message in the message set")
+        raise InvalidRecordError("the message set contains no complete message")
     builder = BatchBuilder(ANY_SIZE)
     for message in messages:
         builder.append(message.timestamp, message.key, message.value)
@@ -90,7 +90,7 @@ def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
         if not records:
             continue
         if codec is Compression.ZSTD:
-            raise UnsupportedCompressionTypeError("message formats before v2 know no zstd")
+            raise UnsupportedCompressionTypeError("message formats before v2 do not support zstd")
         sets.append(
             encode_message_set(
                 ((record.timestamp, record.key, record.value) for record in records),

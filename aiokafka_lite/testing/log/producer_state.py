@@ -168,7 +168,9 @@ class ProducerTable:
         if not header.transactional and (
             self.transactions.first_offset(header.producer_id) is not None
         ):
-            raise InvalidTxnState(f"producer {header.producer_id} has a transaction open")
+            raise InvalidTxnState(
+                f"producer {header.producer_id} has an open transaction without this batch"
+            )
         return None
 
     def on_append(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
@@ -296,7 +298,9 @@ class ProducerTable:
                 and first != 0
                 and (producer is None or not producer.batches)
             ):
-                raise OutOfOrderSequenceNumber(f"{who}, but each transaction begins with 0")
+                raise OutOfOrderSequenceNumber(
+                    f"{who}, but each transaction starts with sequence 0"
+                )
             if first > verification.lowest_sequence:
                 raise OutOfOrderSequenceNumber(
                     f"{who}, {verification.lowest_sequence} (earliest seen sequence)"

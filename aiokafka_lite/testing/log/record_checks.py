@@ -47,7 +47,9 @@ def check_records(
     except (CorruptRecordException, RecordTooLargeError) as error:
         raise InvalidRecordError(str(error)) from error
     if len(records) != record_count:
-        raise InvalidRecordError(f"{len(records)} records where {record_count} were reported")
+        raise InvalidRecordError(
+            f"the batch contains {len(records)} records, but its header says {record_count}"
+        )
     out_of_range, without_key = [], []
     for index, record in enumerate(records):
         if need_keys and record.key is None:

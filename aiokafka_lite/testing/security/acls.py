@@ -280,7 +280,7 @@ def _check(acl: Acl) -> None:
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
         raise InvalidRequestError(f"Invalid permissionType {acl.permission.name}")
     if ":" not in acl.principal:
-        raise InvalidRequestError(f"{acl.principal!r} has no type before a colon")
+        raise InvalidRequestError(f"principal {acl.principal!r} must have the form type:name")
     if not acl.name:
         raise InvalidRequestError("Resource name should not be empty")
     if acl.resource is Resource.CLUSTER and acl.name not in (CLUSTER_NAME, WILDCARD):

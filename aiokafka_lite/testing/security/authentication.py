@@ -74,9 +74,11 @@ class Sasl:
         known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER")
         unknown = [mechanism for mechanism in mechanisms if mechanism not in known]
         if unknown or not mechanisms:
-            raise ValueError(f"sasl_mechanisms={tuple(mechanisms)}: there are {known}")
+            raise ValueError(f"sasl_mechanisms={tuple(mechanisms)}: must be some of {known}")
         if session_lifetime is not None and session_lifetime <= 0:
-            raise ValueError(f"sasl_session_lifetime={session_lifetime} is not positive")
+            raise ValueError(
+                f"sasl_session_lifetime={session_lifetime}: must be positive (seconds)"
+            )
         self.mechanisms = list(mechanisms)
         self.clock = clock
         self._users = users
@@ -172,7 +174,7 @@ class Authentication:
         if self._stage is _Stage.FIRST and api_key == ApiKey.API_VERSIONS:
             return
         if self._stage is _Stage.OVER or api_key != ApiKey.SASL_HANDSHAKE:
-            raise NotAdmitted(f"{api_name(api_key)} before the client has authenticated itself")
+            raise NotAdmitted(f"{api_name(api_key)} before SASL authentication")
 
     def on_versions(self, error_code: int) -> None:
         """ApiVersions was answered: the next request has to be SaslHandshake, unless it failed."""
@@ -210,7 +212,7 @@ class Authentication:
         """
         exchange = self._exchange
         if exchange is None or self._stage not in (_Stage.TOKENS, _Stage.REQUESTS):
-            raise IllegalSaslStateError("a SASL token out of turn")
+            raise IllegalSaslStateError("unexpected SASL token")
         try:
             challenge = exchange.on_message(message)
             self._check_same_user(exchange)
@@ -239,7 +241,7 @@ class Authentication:
             self._again_ms = now_ms
             self._stage = _Stage.HANDSHAKE
         elif now_ms > self._expires_ms:
-            raise NotAdmitted("the session has expired, and was not renewed")
+            raise NotAdmitted("the SASL session expired before the client re-authenticated")
 
     def _check_same_user(self, exchange: SaslExchange) -> None:
         known = self._known

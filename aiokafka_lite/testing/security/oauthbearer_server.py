@@ -88,5 +88,5 @@ def _decoded(part: str) -> dict[str, Any]:
     padded = part + "=" * (-len(part) % 4)
     decoded: dict[str, Any] = json.loads(base64.urlsafe_b64decode(padded))
     if not isinstance(decoded, dict):
-        raise TypeError("a part of a token is an object")
+        raise TypeError("each part of a token must be a JSON object")
     return decoded

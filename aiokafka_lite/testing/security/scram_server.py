@@ -52,7 +52,7 @@ class ScramExchange(SaslExchange):
     def on_message(self, message: bytes) -> bytes:
         text = message.decode("utf-8", "replace")
         if self.user is not None:
-            raise SaslRefused("the exchange is over")
+            raise SaslRefused("the SCRAM exchange is already complete")
         if self._credential is None:
             return self._on_first(text)
         return self._on_final(text, self._credential)
@@ -89,9 +89,9 @@ class ScramExchange(SaslExchange):
         try:
             proof = base64.b64decode(final["proof"], validate=True)
         except binascii.Error as error:
-            raise SaslRefused(f"the proof is not base64: {error}") from error
+            raise SaslRefused(f"the client proof is not valid base64: {error}") from error
         if len(proof) != len(signature):
-            raise SaslRefused("the proof is not as long as a hash")
+            raise SaslRefused("the client proof does not have the length of a hash")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         stored_key = hashlib.new(self._hash, client_key).digest()
         if not hmac.compare_digest(stored_key, credential.stored_key):

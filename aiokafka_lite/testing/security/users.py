@@ -64,7 +64,7 @@ class Users:
             ValueError: No name, no password, or a mechanism without passwords.
         """
         if not name or not password:
-            raise ValueError("a user has a name and a password")
+            raise ValueError("the user name and the password must not be empty")
         for mechanism in mechanisms:
             if mechanism == PLAIN:
                 self._passwords[name] = password
@@ -75,7 +75,7 @@ class Users:
                 value = {"password": password, "salt": salt.hex()}
                 self._journal.note(_JOURNAL_KIND, (name, mechanism), value)
             else:
-                raise ValueError(f"{mechanism} has no passwords; those that have: {MECHANISMS}")
+                raise ValueError(f"{mechanism} does not use passwords; use one of {MECHANISMS}")
 
     def remove(self, name: str) -> None:
         """Forget a user; connections that it has opened stay. Nothing happens without one."""

@@ -72,7 +72,9 @@ class BrokerServer(Owner):
         try:
             self._reserved = self._bind()
         except OSError as error:  # this loop closes sockets later; `start` binds then
-            logger.debug("port %d is not reserved: %s", self.node.port, error)
+            logger.debug(
+                "Broker %d cannot reserve port %d: %s", self.node.node_id, self.node.port, error
+            )
 
     def pause(self) -> None:
         """Suspend the broker as SIGSTOP does: old and new connections stay open but unanswered."""
@@ -110,7 +112,7 @@ class BrokerServer(Owner):
             await self._all_lost
 
     def on_failure(self, failure: Exception) -> None:
-        logger.error("broker %d failed", self.node.node_id, exc_info=failure)
+        logger.error("Broker %d raised an exception", self.node.node_id, exc_info=failure)
         self.failures.append(failure)
 
     def on_connection_made(self, connection: BrokerConnection) -> None:

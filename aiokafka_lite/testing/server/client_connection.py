@@ -231,7 +231,7 @@ class BrokerConnection(Guest):
         """Apply the fault, before or after the request is handled."""
         fault, request = exchange.fault, exchange.request
         if fault is None or request is None:
-            raise RuntimeError("there is no fault to strike with")
+            raise RuntimeError("no fault applies to this request")
         if fault.drop:
             return  # stay connected, but never answer again
         if fault.disconnect:
@@ -345,7 +345,7 @@ class BrokerConnection(Guest):
     # Closing
 
     def _close_for(self, reason: Exception) -> None:
-        logger.info("connection %d is closed: %s", self._session.connection_id, reason)
+        logger.info("Closing connection %d: %s", self._session.connection_id, reason)
         self._write_and_close(b"")
 
     def _write_and_close(self, frame: bytes | bytearray) -> None:

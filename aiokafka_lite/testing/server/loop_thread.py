@@ -66,7 +66,7 @@ def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
     """Wait, but not for a loop that is no more: what it had not begun when it stopped is lost."""
     while not futures.wait([future], LOOK_AGAIN).done:
         if loop.is_closed():
-            raise RuntimeError("the cluster was stopped meanwhile")
+            raise RuntimeError("the cluster was stopped during the call")
     return future.result()
 
 

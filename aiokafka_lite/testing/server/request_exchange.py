@@ -106,7 +106,7 @@ class _TokenExchange(Exchange):
 
     def encode(self, response: Response) -> bytearray:
         if not isinstance(response, SaslAuthenticateResponse) or response.error_code:
-            raise CloseConnection("a client without SaslAuthenticate is refused")
+            raise CloseConnection("rejected a client that does not use SaslAuthenticate")
         return bytearray(len(response.auth_bytes).to_bytes(4, "big") + response.auth_bytes)
 
 

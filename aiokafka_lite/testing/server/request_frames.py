@@ -60,7 +60,7 @@ class FrameReceiver:
         while filled - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(scratch, position)
             if not 0 <= length <= self.largest:
-                raise KafkaProtocolError(f"a request of {length} bytes")
+                raise KafkaProtocolError(f"invalid request length {length} bytes")
             begin, end = position + _LENGTH.size, position + _LENGTH.size + length
             if end > filled:
                 if length + _LENGTH.size > len(scratch):

@@ -100,7 +100,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                logger.error("a connection was not accepted: %s", error)
+                logger.error("Accepting a connection failed: %s", error)
                 if error.errno in _EXHAUSTED:
                     self._rest()
                 return
@@ -111,7 +111,7 @@ class Listener:
             try:
                 accepted, _ = await self._loop.sock_accept(self._socket)
             except OSError as error:
-                logger.error("a connection was not accepted: %s", error)
+                logger.error("Accepting a connection failed: %s", error)
                 await asyncio.sleep(RETRY_DELAY)
             else:
                 self._welcome(accepted)
@@ -143,4 +143,4 @@ class Listener:
         try:
             await self._loop.connect_accepted_socket(lambda: guest, accepted, ssl=self._ssl_context)
         except OSError as error:  # includes TLS handshake failures
-            logger.info("a connection was not established: %s", error)
+            logger.info("Establishing a connection failed: %s", error)

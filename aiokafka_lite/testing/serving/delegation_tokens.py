@@ -21,8 +21,8 @@ def refusal_of(context: RequestContext) -> BrokerResponseError:
     except BrokerResponseError as injected:
         return injected
     if context.session.principal == ANONYMOUS:
-        return DelegationTokenRequestNotAllowed("tokens are for those who authenticate themselves")
-    return DelegationTokenAuthDisabled("there is no secret to sign tokens with")
+        return DelegationTokenRequestNotAllowed("token requests require an authenticated client")
+    return DelegationTokenAuthDisabled("no secret key for delegation tokens is configured")
 
 
 def no_time(refusal: BrokerResponseError) -> int:

@@ -182,22 +182,22 @@ class FetchReader:
         if name is None and isinstance(key, UUID) and key in state.topics_by_id:
             name = fetched.name = state.topics_by_id[key].name
         if name is None:
-            raise UnknownTopicIdError(f"no topic has the id {key}")
+            raise UnknownTopicIdError(f"topic id {key} does not exist")
         if self._last is None or self._last[0] != name:
             self._last = name, self._allowed_topic(name)
         topic = self._last[1]
         if not 0 <= fetched.key[1] < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{fetched.key[1]}")
+            raise UnknownTopicOrPartitionError(f"partition {name}-{fetched.key[1]} does not exist")
         return topic
 
     def _allowed_topic(self, name: str) -> Topic:
         if not self.from_follower:
             self._context.authorize(Operation.READ, Resource.TOPIC, name)
         elif not self._context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-            raise TopicAuthorizationFailedError("a follower's fetch needs CLUSTER_ACTION")
+            raise TopicAuthorizationFailedError("a follower's fetch requires CLUSTER_ACTION")
         topic = self._context.state.topics.get(name)
         if topic is None:
-            raise UnknownTopicOrPartitionError(f"there is no topic {name}")
+            raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
         return topic
 
     def _is_struck(self, fetched: SessionPartition) -> bool:
@@ -217,17 +217,21 @@ class FetchReader:
         if node_id not in partition.replicas:
             raise NotLeaderForPartitionError(f"broker {node_id} has no replica of {partition}")
         if isinstance(fetched.key[0], UUID) and fetched.key[0] != topic.topic_id:
-            raise InconsistentTopicIdError(f"{topic.name} has the id {topic.topic_id}")
+            raise InconsistentTopicIdError(f"topic {topic.name} now has the id {topic.topic_id}")
         if self._context.version < _ZSTD_SINCE and topic.config("compression.type") == "zstd":
-            raise UnsupportedCompressionTypeError(f"Fetch before v{_ZSTD_SINCE} knows no zstd")
+            raise UnsupportedCompressionTypeError(
+                f"Fetch before v{_ZSTD_SINCE} does not support zstd"
+            )
         return partition
 
     def _check_epoch(self, partition: Partition, wanted: FetchPartition) -> None:
         partition.check_epoch(wanted.current_leader_epoch)
         if self._needs_leader and partition.leader != self._context.node_id:
-            raise NotLeaderForPartitionError(f"{self._context.node_id} does not lead {partition}")
+            raise NotLeaderForPartitionError(
+                f"broker {self._context.node_id} does not lead {partition}"
+            )
         if self.from_follower and self._replica_id not in partition.replicas:
-            detail = f"{self._replica_id} is no replica of {partition}"
+            detail = f"broker {self._replica_id} is not a replica of {partition}"
             if wanted.current_leader_epoch >= 0:
                 raise UnknownLeaderEpochError(detail)
             raise NotLeaderForPartitionError(detail)
@@ -236,8 +240,8 @@ class FetchReader:
         log = partition.log
         if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
             raise OffsetOutOfRangeError(
-                f"{partition} has no offset {wanted.fetch_offset}, but"
-                f" {log.start_offset} to {log.end_offset}"
+                f"offset {wanted.fetch_offset} of {partition} is out of range"
+                f" [{log.start_offset}, {log.end_offset}]"
             )
 
     def _diverging_epoch(
@@ -250,8 +254,8 @@ class FetchReader:
         epoch, end = log.end_of_epoch(wanted.last_fetched_epoch)
         if epoch < 0 or wanted.fetch_offset < log.start_offset:
             raise OffsetOutOfRangeError(
-                f"{partition} does not know the epoch {wanted.last_fetched_epoch} that was fetched,"
-                f" or begins after {wanted.fetch_offset}"
+                f"the log of {partition} has no last fetched epoch {wanted.last_fetched_epoch},"
+                f" or starts after offset {wanted.fetch_offset}"
             )
         if epoch == wanted.last_fetched_epoch and end >= wanted.fetch_offset:
             return None

@@ -59,7 +59,7 @@ class FileJournal(Journal):
     def note(self, kind: str, key: Key, value: Value | None) -> None:
         with self._noting:
             if self._closed:
-                raise KafkaStorageError("nothing can be noted any more: the cluster is stopped")
+                raise KafkaStorageError("cannot write to the journal: the cluster is stopped")
             self._take(kind, key, value)
             self._file.append(_line(kind, key, value))
             self._lines += 1
@@ -99,18 +99,18 @@ class FileJournal(Journal):
                 kind, key, value = json.loads(text)
                 self._take(kind, tuple(key), value)
         if damaged:
-            logger.warning("%s: cut before line %d, which is damaged", self._path, damaged)
+            logger.warning("%s: truncated before line %d, which is damaged", self._path, damaged)
 
     def _check_first(self, line: bytes) -> None:
         try:
             whose, version = json.loads(line)
         except (ValueError, TypeError) as error:
-            raise DataFolderError(f"{self._path} is no journal of an embedded broker") from error
+            raise DataFolderError(f"{self._path} is not an embedded broker's journal") from error
         if whose != OURS:
-            raise DataFolderError(f"{self._path} is no journal of an embedded broker")
+            raise DataFolderError(f"{self._path} is not an embedded broker's journal")
         if version != FORMAT:
             raise DataFolderError(
-                f"{self._path} has format {version}, and this release of aiokafka_lite reads only"
+                f"{self._path} has format {version}, but this release of aiokafka_lite only reads"
                 f" format {FORMAT}"
             )
 

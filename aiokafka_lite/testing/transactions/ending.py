@@ -96,9 +96,9 @@ def _check_identity(transaction: Transaction, producer: ProducerIdentity) -> Non
 def _refusal(transaction: Transaction, *, committed: bool) -> BrokerResponseError:
     wanted = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     if transaction.state is wanted:
-        return ConcurrentTransactions(f"{transaction} is still ending")
+        return ConcurrentTransactions(f"{transaction} is still being completed")
     return InvalidTxnState(
-        f"{transaction} cannot be {'committed' if committed else 'aborted'} in the state"
+        f"{transaction} cannot be {'committed' if committed else 'aborted'} in state"
         f" {transaction.state}"
     )
 
@@ -107,11 +107,12 @@ def _other_producer(
     transaction: Transaction, producer: ProducerIdentity
 ) -> InvalidProducerIdMapping:
     return InvalidProducerIdMapping(
-        f"producer id {producer.producer_id} is not that of {transaction}"
+        f"producer id {producer.producer_id} does not own {transaction}"
     )
 
 
 def _fenced(transaction: Transaction, producer: ProducerIdentity) -> ProducerFenced:
     return ProducerFenced(
-        f"epoch {producer.epoch} is not that of {transaction}, {transaction.producer.epoch}"
+        f"epoch {producer.epoch} is not the current epoch {transaction.producer.epoch} of"
+        f" {transaction}"
     )

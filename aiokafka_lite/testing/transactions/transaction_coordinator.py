@@ -130,9 +130,9 @@ class Transactions:
             InvalidTransactionTimeout: Not positive, or above `transaction.max.timeout.ms`.
         """
         if not transactional_id:
-            raise InvalidRequestError("a transactional id is not empty")
+            raise InvalidRequestError("the transactional id must not be empty")
         if not 0 < timeout_ms <= self._config("transaction.max.timeout.ms"):
-            raise InvalidTransactionTimeout(f"a transaction may not take {timeout_ms} ms")
+            raise InvalidTransactionTimeout(f"transaction timeout {timeout_ms} ms is out of range")
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity = NO_PRODUCER
@@ -154,12 +154,14 @@ class Transactions:
             self._transactions[transactional_id] = transaction
             self._marking.coordinator_epoch(transactional_id)  # counts from here on
         elif not _may_go_on(transaction, expected):
-            raise ProducerFenced(f"{expected} is no longer the producer of {transactional_id!r}")
+            raise ProducerFenced(f"{expected} is not the current producer of {transactional_id!r}")
         elif transaction.state.is_ending:
             raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is ending")
         elif transaction.state is TransactionState.ONGOING:
             self._abort(transaction)
-            raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is aborted")
+            raise ConcurrentTransactions(
+                f"the transaction of {transactional_id!r} is being aborted"
+            )
         self._renew(transaction, timeout_ms, expected)
         self._note(transaction)
         return transaction.producer
@@ -235,19 +237,19 @@ class Transactions:
 
     def _known(self, transactional_id: str) -> Transaction:
         if not transactional_id:
-            raise InvalidRequestError("a transactional id is not empty")
+            raise InvalidRequestError("the transactional id must not be empty")
         transaction = self.get(transactional_id)
         if transaction is None:
-            raise InvalidProducerIdMapping(f"there is no transactional id {transactional_id!r}")
+            raise InvalidProducerIdMapping(f"transactional id {transactional_id!r} does not exist")
         return transaction
 
     def _checked(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
         """The transaction that its producer may write in."""
         transaction = self._known(transactional_id)
         if transaction.producer.producer_id != producer.producer_id:
-            raise InvalidProducerIdMapping(f"{transactional_id!r} is not that of {producer}")
+            raise InvalidProducerIdMapping(f"{producer} does not own {transactional_id!r}")
         if transaction.producer.epoch != producer.epoch:
-            raise ProducerFenced(f"{producer} is over: it is {transaction.producer} now")
+            raise ProducerFenced(f"{producer} is fenced by {transaction.producer}")
         if transaction.state.is_ending:
             raise ConcurrentTransactions(f"the transaction of {transactional_id!r} is ending")
         return transaction
@@ -264,7 +266,7 @@ class Transactions:
         elif expected.epoch == transaction.last_epoch:
             transaction.refresh(timeout_ms, now_ms)
         else:
-            raise ProducerFenced(f"{expected} is over: it is {current} now")
+            raise ProducerFenced(f"{expected} is fenced by {current}")
 
     def _abort(self, transaction: Transaction) -> None:
         """Abort what its producer did not end, so that it cannot go on with it."""

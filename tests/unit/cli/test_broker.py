@@ -157,10 +157,10 @@ def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str
         (["--data-dir", ""], 2, "the name of a folder is missing"),
         (["--topics", "a:1", "b", "a:2"], 2, "a topic is named twice"),
         (["--config", "no.such.setting=1"], 2, "no.such.setting"),
-        (["--racks", "a", "b"], 2, "2 racks for 1 brokers"),
+        (["--racks", "a", "b"], 2, "racks has 2 items for 1 brokers"),
     ],
 )
-def test_what_cannot_be(
+def test_invalid_arguments(
     arguments: list[str], status: int, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["broker", *arguments]) == status

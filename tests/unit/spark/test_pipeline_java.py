@@ -33,7 +33,7 @@ def test_else_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     [
         ('java version "1.8.0_292"', "is Java 1.8.0_292"),
         ('openjdk version "11.0.2" 2019', "is Java 11.0.2"),
-        ("The operation couldn't be completed.", 'says "The operation'),
+        ("The operation couldn't be completed.", 'printed "The operation'),
     ],
 )
 def test_what_spark_does_not_run_on_is_told(
@@ -50,10 +50,10 @@ def test_what_spark_does_not_run_on_is_told(
 def test_none_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match=r"there is no java\. Spark needs Java 17 or newer"):
+    with pytest.raises(JavaMissing, match=r"Java was not found\. Spark needs Java 17 or newer"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match=r"JAVA_HOME is .* and there is no .*/bin/java"):
+    with pytest.raises(JavaMissing, match=r"JAVA_HOME is .* but .*/bin/java does not exist"):
         find_java()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("")

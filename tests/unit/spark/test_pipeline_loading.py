@@ -39,9 +39,9 @@ def test_a_variable_has_the_files_value_or_the_callers(tmp_path: Path):
 
 
 def test_a_variable_that_is_not_there_is_told(tmp_path: Path):
-    with pytest.raises(SpecError, match=r"no variable 'limt'; its \[variables\]: limit"):
+    with pytest.raises(SpecError, match=r"no variable 'limt'; its \[variables\] are: limit"):
         load(write(tmp_path, TOML), {"limt": "3"})
-    with pytest.raises(SpecError, match=r"\$\{limit\}: set it"):
+    with pytest.raises(SpecError, match=r"\$\{limit\} has no value: set it"):
         load(write(tmp_path, TOML.replace("limit = 10", "")))
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str, words
 
 def test_a_file_that_is_not_there_is_told_with_the_ready_ones():
     with pytest.raises(
-        SpecError, match=r"no file 'orders.toml'.*archive, replay, transform, window"
+        SpecError, match=r"'orders.toml' is neither.*archive, replay, transform, window"
     ):
         load("orders.toml")
 

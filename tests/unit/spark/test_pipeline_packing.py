@@ -81,9 +81,9 @@ def test_distributions_go_along_with_what_they_need(packed: Packed):
     ("target", "more", "words"),
     [
         ("a.zip", {}, "the archive must be a .tar.gz or .tgz file"),
-        ("a.tgz", {"with_modules": ["no_such_module_8"]}, "no_such_module_8 cannot be imported"),
-        ("a.tgz", {"with_modules": ["no_package_8.module"]}, "no_package_8.module cannot be impo"),
-        ("a.tgz", {"with_distributions": ["no-such-8"]}, "no-such-8 is not installed"),
+        ("a.tgz", {"with_modules": ["no_such_module_8"]}, "no_such_module_8 cannot be packed"),
+        ("a.tgz", {"with_modules": ["no_package_8.module"]}, "no_package_8.module cannot be pack"),
+        ("a.tgz", {"with_distributions": ["no-such-8"]}, "no-such-8 cannot be packed: it is not"),
     ],
 )
 def test_what_cannot_be_packed_is_told(

@@ -121,22 +121,34 @@ def test_exactly_once_is_seen_in_the_sinks_options(value: str):
         ({"sinks": {}}, "sinks is unknown (did you mean sink?)"),
         ({"source": {"format": "rate", "option": {}}}, "source.option is unknown (did you"),
         ({"source": {}}, "source.format is missing"),
-        ({"source": {"format": 3}}, "source.format is a string"),
+        ({"source": {"format": 3}}, "source.format must be a non-empty string"),
         ({"source": {"format": " "}}, "source.format must be a non-empty string"),
-        ({"source": "rate"}, "source is a table"),
-        ({"source": {"format": "rate", "bounded": "yes"}}, "source.bounded is true or false"),
-        ({"source": {"format": "rate", "options": {"a": {"b": [1]}}}}, "source.options.a.b is a"),
+        ({"source": "rate"}, "source must be a table"),
+        ({"source": {"format": "rate", "bounded": "yes"}}, "source.bounded must be true or false"),
+        (
+            {"source": {"format": "rate", "options": {"a": {"b": [1]}}}},
+            "source.options.a.b must be a",
+        ),
         ({"sink": {"format": "console", "mode": "apend"}}, "did you mean append?"),
         ({"sink": {"format": "parquet"}}, "sink.checkpoint is missing"),
-        ({"sink": {"format": "console", "partition_by": [1]}}, "sink.partition_by is a list of s"),
-        ({"spark": {"conf": 3}}, "spark.conf is a table"),
+        (
+            {"sink": {"format": "console", "partition_by": [1]}},
+            "sink.partition_by must be a list of s",
+        ),
+        ({"spark": {"conf": 3}}, "spark.conf must be a table"),
         ({"spark": {"mastr": "x"}}, "spark.mastr is unknown (did you mean master?)"),
-        ({"steps": {"sql": "x"}}, "steps is a list of tables"),
-        ({"steps": [{"sq": "x"}]}, "steps[0] says what it does by one of sql, python"),
-        ({"steps": [{"sql": "x", "python": "a:b"}]}, "there are sql and python"),
+        ({"steps": {"sql": "x"}}, "steps must be a list of tables"),
+        ({"steps": [{"sq": "x"}]}, "steps[0] must have exactly one of sql, python"),
+        ({"steps": [{"sql": "x", "python": "a:b"}]}, "it has sql and python"),
         ({"steps": [{"sql": "x"}, {"sql": ""}]}, "steps[1].sql must be a non-empty"),
-        ({"steps": [{"python": "no_function"}]}, "steps[0]: python is package.module:function"),
-        ({"steps": [{"decode": "avro", "schema": "a INT"}]}, "steps[0].decode is one of json, csv"),
+        (
+            {"steps": [{"python": "no_function"}]},
+            "steps[0]: python must be package.module:function",
+        ),
+        (
+            {"steps": [{"decode": "avro", "schema": "a INT"}]},
+            "steps[0].decode must be one of json, csv",
+        ),
         ({"steps": [{"decode": "json"}]}, "steps[0].schema is missing"),
         (
             {"steps": [{"window": "1 minute", "time": "t"}]},
@@ -145,17 +157,17 @@ def test_exactly_once_is_seen_in_the_sinks_options(value: str):
         ({"steps": [{"encode": "json", "kee": "x"}]}, "steps[0].kee is unknown (did you me"),
         (
             {"source": {"format": "rate", "bounded": True}, "sink": {**SINK, "checkpoint": "/c"}},
-            "sink.checkpoint belongs to a stream",
+            "sink.checkpoint requires a stream",
         ),
         (
             {"source": {"format": "rate", "bounded": True}, "sink": {**SINK, "mode": "update"}},
-            "sink.mode 'update' belongs to a stream",
+            "sink.mode 'update' requires a stream",
         ),
         ({"tables": {"t": {"format": "csv", "bounded": True}}}, "bounded cannot be set for tables"),
         ({"tables": {"Records": {"format": "csv"}}}, "in SQL steps, `records` is the step's input"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(parts: Mapping[str, object], words: str):
+def test_errors_name_their_place(parts: Mapping[str, object], words: str):
     assert words in refusal(**parts)
 
 
@@ -188,7 +200,7 @@ def test_what_may_be_a_password_does_not_show():
 
 def test_a_window_that_would_never_be_written_is_refused():
     window = {"window": "1 minute", "time": "t", "aggregates": {"n": "count(*)"}}
-    assert "give it a watermark" in refusal(steps=[window])
+    assert "set a watermark" in refusal(steps=[window])
     assert parsed(steps=[window], sink={**SINK, "mode": "update"}).sink.mode == "update"
     assert parsed(steps=[window], source={**SOURCE, "bounded": True}).source.bounded
 
@@ -199,9 +211,9 @@ def test_a_window_has_a_length_and_a_session_a_gap():
         Window(gap="5 minutes", time="t", aggregates={"n": "count(*)"}, watermark="1 minute"),
     )
     both = {**step, "session": "5 minutes", "window": "1 minute"}
-    assert "there are window and session" in refusal(steps=[both])
+    assert "it has window and session" in refusal(steps=[both])
 
 
 def test_source_and_sink_have_to_be_there():
-    with pytest.raises(SpecError, match=r"has a \[source\] and a \[sink\]"):
+    with pytest.raises(SpecError, match=r"requires a \[source\] and a \[sink\]"):
         Pipeline.parse({"source": SOURCE})

@@ -335,7 +335,7 @@ def test_a_log_that_ends_before_the_range(kafka_broker, kafka_topic, caplog):
             read(kafka_broker, (kafka_topic, 0, start, 20))
         rows = read(kafka_broker, (kafka_topic, 0, start, 20), fail_on_data_loss=False)
         assert [row["offset"] for row in rows] == list(range(start, 10))
-        assert "are not there" in caplog.text
+        assert "do not exist" in caplog.text
 
 
 def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
@@ -372,7 +372,7 @@ def test_a_topic_that_was_made_again_between_two_tasks(kafka_broker, kafka_topic
     rows = read(kafka_broker, (kafka_topic, 0, 5, 20))
     assert [row["value"] for row in rows] == [b"new %d" % i for i in range(5, 20)]
     remake(kafka_broker, kafka_topic, 3)
-    with pytest.raises(DataLossError, match=r"\[5, 20\) of .* are not there"):
+    with pytest.raises(DataLossError, match=r"\[5, 20\) of .* do not exist"):
         read(kafka_broker, (kafka_topic, 0, 5, 20))
 
 

@@ -107,7 +107,10 @@ def test_what_the_user_says_of_the_producer_wins() -> None:
     ("options", "words"),
     [
         ({"deliveryguarantee": "at_most_once"}, "Option 'deliveryGuarantee' must be"),
-        ({"transactionalidprefix": "x"}, "transactionalIdPrefix is for deliveryGuarantee"),
+        (
+            {"transactionalidprefix": "x"},
+            "Option 'transactionalIdPrefix' requires deliveryGuarantee",
+        ),
         ({"writeid": "x"}, "Option 'writeId' requires deliveryGuarantee"),
         (
             {"deliveryguarantee": "exactly_once", "writeid": "x"},

@@ -164,5 +164,5 @@ def test_throttles_by_a_test() -> None:
     assert broker.charge(client="other") == Throttle(0)
     broker.throttles.clear()
     assert not broker.throttles.active
-    with pytest.raises(ValueError, match="throttle"):
+    with pytest.raises(ValueError, match="must not be negative"):
         broker.throttles.set(-1.0)

@@ -99,7 +99,7 @@ def test_nobody_waits_for_a_loop_that_has_ended() -> None:
     ending.loop.call_soon_threadsafe(stop_slowly)
     assert stopped.wait(10)
     ending.loop.call_soon_threadsafe = call  # type: ignore[method-assign] # as a spy
-    with pytest.raises(RuntimeError, match="was stopped meanwhile"):
+    with pytest.raises(RuntimeError, match="was stopped during the call"):
         call_in(ending.loop, lambda: None)
     with pytest.raises(RuntimeError, match="closed"):
         run_in(ending.loop, asyncio.sleep(0))
@@ -108,7 +108,7 @@ def test_nobody_waits_for_a_loop_that_has_ended() -> None:
 def test_a_second_with_does_not_harm_the_first() -> None:
     before = set(threading.enumerate())
     with FakeCluster(topics=["orders"]) as cluster:
-        with pytest.raises(RuntimeError, match="started once"), cluster:
+        with pytest.raises(RuntimeError, match="started only once"), cluster:
             raise AssertionError("it runs already")
         assert cluster.produce("orders", b"x") == 0
     assert set(threading.enumerate()) == before

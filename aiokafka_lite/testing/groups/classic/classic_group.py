@@ -63,18 +63,20 @@ class ClassicGroup(ClassicRebalance):
     ) -> None:
         try:
             if self._state == DEAD:
-                raise GroupCoordinatorNotAvailableError("the group is dead")
+                raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
             if not self._has_room_for(request.member_id):
                 self.remove(request.member_id)
                 request.member_id = NO_MEMBER
-                raise GroupMaxSizeReachedError("the group has as many members as it may have")
+                raise GroupMaxSizeReachedError(f"group {self.group_id!r} is full")
             if not self.supports(request.protocol_type, (each.name for each in request.protocols)):
-                raise InconsistentGroupProtocolError("the members of now support nothing of that")
+                raise InconsistentGroupProtocolError(
+                    f"the members of group {self.group_id!r} support none of these protocols"
+                )
             if request.member_id == NO_MEMBER:
                 self._join_newcomer(request, joiner, reply)
             elif request.member_id in self.pending_members:
                 if request.group_instance_id is not None:
-                    raise UnknownError("a member that was told to come back cannot be static")
+                    raise UnknownError("a member with a pending member id cannot be static")
                 self._add(request.member_id, request, joiner, reply)
             else:
                 self._rejoin(request, reply)
@@ -138,7 +140,7 @@ class ClassicGroup(ClassicRebalance):
         member = self.check_member(request.member_id, request.group_instance_id)
         changed = member.protocols != _protocols(request)
         if self._state == EMPTY:
-            raise UnknownMemberIdError("the group is empty")
+            raise UnknownMemberIdError(f"group {self.group_id!r} is empty")
         leads_anew = self._state == STABLE and member.member_id == self.leader
         if self._state == PREPARING_REBALANCE or changed or leads_anew:
             self._update(member, request, reply)
@@ -213,7 +215,7 @@ class ClassicGroup(ClassicRebalance):
 
     def _check_sync(self, request: SyncGroupRequest) -> ClassicMember:
         if self._state == DEAD:
-            raise GroupCoordinatorNotAvailableError("the group is dead")
+            raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
         member = self.check_member(request.member_id, request.group_instance_id)
         self.check_generation(request.generation_id)
         for told, agreed in (
@@ -223,19 +225,19 @@ class ClassicGroup(ClassicRebalance):
             if told is not None and agreed is not None and told != agreed:
                 raise InconsistentGroupProtocolError(f"the group uses {agreed!r}, not {told!r}")
         if self._state == PREPARING_REBALANCE:
-            raise RebalanceInProgressError("join again")
+            raise RebalanceInProgressError(f"group {self.group_id!r} is rebalancing; rejoin")
         return member
 
     # Heartbeat and other session renewals
 
     def on_heartbeat(self, request: HeartbeatRequest) -> None:
         if self._state == DEAD:
-            raise GroupCoordinatorNotAvailableError("the group is dead")
+            raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
         member = self.check_member(request.member_id, request.group_instance_id)
         self.check_generation(request.generation_id)
         self._expect(member)
         if self._state == PREPARING_REBALANCE:
-            raise RebalanceInProgressError("join again")
+            raise RebalanceInProgressError(f"group {self.group_id!r} is rebalancing; rejoin")
 
     def on_offset_commit(self, member_id: str) -> None:
         member = self.members.get(member_id)
@@ -246,7 +248,7 @@ class ClassicGroup(ClassicRebalance):
 
     def on_leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         if self._state == DEAD:
-            raise GroupCoordinatorNotAvailableError("the group is dead")
+            raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
         answers = [
             MemberResponse(
                 member_id=leaving.member_id,
@@ -272,7 +274,9 @@ class ClassicGroup(ClassicRebalance):
             if leaving.member_id == NO_MEMBER:  # an administrator only knows static names
                 member = self.members.get(self.static_members.get(instance_id or "", ""))
                 if member is None:
-                    raise UnknownMemberIdError(f"no static member {instance_id!r} is in the group")
+                    raise UnknownMemberIdError(
+                        f"static member {instance_id!r} is not in group {self.group_id!r}"
+                    )
             else:
                 member = self.check_member(leaving.member_id, instance_id)
         except BrokerResponseError as error:

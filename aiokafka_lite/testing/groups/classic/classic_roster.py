@@ -243,12 +243,16 @@ class ClassicRoster(Group):
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
-                raise UnknownMemberIdError(f"no static member {instance_id!r} is in the group")
+                raise UnknownMemberIdError(
+                    f"static member {instance_id!r} is not in group {self.group_id!r}"
+                )
             if known != member_id:
-                raise FencedInstanceIdError(f"{instance_id!r} is member {known}, not {member_id}")
+                raise FencedInstanceIdError(
+                    f"static member {instance_id!r} now has member id {known}, not {member_id}"
+                )
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberIdError(f"{member_id!r} is not in the group")
+            raise UnknownMemberIdError(f"member {member_id!r} is not in group {self.group_id!r}")
         return member
 
     # Protocols
@@ -268,7 +272,7 @@ class ClassicRoster(Group):
             RuntimeError: Nobody is in.
         """
         if not self.members:
-            raise RuntimeError(f"nobody is in {self.group_id} who could vote")
+            raise RuntimeError(f"group {self.group_id!r} has no member to select a protocol")
         candidates = self._candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(sorted(votes, key=_place_in_hash_map), key=votes.__getitem__)
@@ -307,16 +311,18 @@ class ClassicRoster(Group):
         version: int = 9,
     ) -> PartitionCheck | None:
         if self._state == DEAD:
-            raise GroupCoordinatorNotAvailableError("the group is dead")
+            raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
         if generation_or_epoch < 0 and self._state == EMPTY:
             return None
         if generation_or_epoch >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id)
             self.check_generation(generation_or_epoch)
         elif not transactional:
-            raise UnknownMemberIdError("the group has members; others may not commit")
+            raise UnknownMemberIdError(
+                f"group {self.group_id!r} has members, and only they may commit"
+            )
         if not transactional and self._state == COMPLETING_REBALANCE:
-            raise RebalanceInProgressError("the group has not been shared out yet")
+            raise RebalanceInProgressError(f"group {self.group_id!r} awaits its assignment")
         return None
 
     def check_generation(self, generation: int) -> None:
@@ -326,7 +332,9 @@ class ClassicRoster(Group):
             IllegalGenerationError
         """
         if generation != self.generation:
-            raise IllegalGenerationError(f"generation is {self.generation}, not {generation}")
+            raise IllegalGenerationError(
+                f"group {self.group_id!r} is in generation {self.generation}, not {generation}"
+            )
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if self._state == DEAD:

@@ -164,7 +164,10 @@ def test_user_name_and_password() -> None:
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format('x="')}, "not closed"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "a.B maybe x=y;"}, "required"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "a.B required; a.B required;"}, "one lo"),
-        ({"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": PLAIN.format("")}, "needs Scram"),
+        (
+            {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": PLAIN.format("")},
+            "requires Scram",
+        ),
         ({"sasl_mechanism": "PLAIN", "sasl_login_class": "x"}, "Java class"),
         ({"sasl_mechanism": "OAUTHBEARER"}, "token.endpoint.url' must be specified"),
     ],
@@ -307,12 +310,12 @@ def test_certificates_as_text(tls_files: tuple[Path, Path]) -> None:
     [
         ({"ssl_truststore_location": "/x.jks"}, "Convert the store"),
         ({"ssl_keystore_type": "PKCS12"}, "Convert the store"),
-        ({"ssl_truststore_type": "PEM", "ssl_truststore_password": "p"}, "cannot be given with"),
+        ({"ssl_truststore_type": "PEM", "ssl_truststore_password": "p"}, "cannot be set with"),
         ({"ssl_truststore_type": "PEM", "ssl_truststore_location": "/none.pem"}, "cannot be used"),
-        ({"ssl_cipher_suites": "X"}, "Java's own"),
+        ({"ssl_cipher_suites": "X"}, "specific to Java"),
         ({"ssl_enabled_protocols": "TLSv1.1"}, "should name TLSv1.2 and TLSv1.3"),
         ({"ssl_endpoint_identification_algorithm": "LDAPS"}, "should be 'https'"),
-        ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, "go together"),
+        ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, "must be set together"),
     ],
 )
 def test_what_tls_refuses(options: dict[str, str], words: str) -> None:

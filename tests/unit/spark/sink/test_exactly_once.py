@@ -101,7 +101,7 @@ async def test_an_attempt_that_fails_leaves_nothing(cluster: FakeCluster) -> Non
 
 async def test_a_task_that_finds_a_later_epoch(cluster: FakeCluster) -> None:
     await write(cluster, place(5), b"a")
-    with pytest.raises(ReplayError, match="the checkpoint was set back"):
+    with pytest.raises(ReplayError, match="the checkpoint was reset"):
         await write(cluster, place(4), b"a")
 
 
@@ -123,7 +123,7 @@ async def test_a_group_of_somebody_else(cluster: FakeCluster) -> None:
         tp = TopicPartition("orders", 0)
         consumer.assign([tp])
         await consumer.commit({tp: 5})
-    with pytest.raises(ReplayError, match="no mark of this sink"):
+    with pytest.raises(ReplayError, match="not a marker of this sink"):
         await write(cluster, place(0), b"a")
 
 
@@ -237,9 +237,9 @@ async def test_a_first_mark_that_is_being_committed_is_waited_for(cluster: FakeC
 
 async def test_a_mark_that_differs(cluster: FakeCluster) -> None:
     await write(cluster, place(0, 0), b"a")
-    with pytest.raises(ReplayError, match="told of 2 rows of epoch 0"):
+    with pytest.raises(ReplayError, match="reported 2 rows of epoch 0"):
         await check(cluster, done(place(0, 0), 2))
-    with pytest.raises(ReplayError, match="its mark is None"):
+    with pytest.raises(ReplayError, match="its marker is None"):
         await check(cluster, done(place(0, 1), 2, first=False))
 
 

@@ -137,7 +137,7 @@ def test_two_writes_by_column_under_one_write_id_are_refused(
 ) -> None:
     """The same values to other topics: not the same write."""
     written(monkeypatch, cluster, b"a", b"b", topic=None, topics=["orders", "orders"])
-    with pytest.raises(ReplayError, match="give each write its own"):
+    with pytest.raises(ReplayError, match="use another writeId for each write"):
         written(monkeypatch, cluster, b"a", b"b", topic=None, topics=["orders", "bills"])
     assert (stored(cluster, "orders"), stored(cluster, "bills")) == ([b"a", b"b"], [])
 
@@ -178,7 +178,7 @@ def streamed(
 
 def test_an_epoch_that_is_replayed_to_another_topic_is_refused(cluster: FakeCluster) -> None:
     streamed(cluster, 0, b"a")
-    with pytest.raises(ReplayError, match=r"to topic 'orders' before, .* to topic 'bills' now"):
+    with pytest.raises(ReplayError, match=r"to topic 'orders', .* to topic 'bills'"):
         streamed(cluster, 0, b"a", topic="bills")
     streamed(cluster, 1, b"b", topic="bills")  # an epoch of its own may go there
     assert (stored(cluster, "orders"), stored(cluster, "bills")) == ([b"a"], [b"b"])
@@ -205,11 +205,11 @@ def test_an_epoch_that_a_release_before_wrote_is_not_written_again(
 
     asyncio.run(mark())
     if topic == "bills":
-        with pytest.raises(ReplayError, match="to topic 'orders' before"):
+        with pytest.raises(ReplayError, match="to topic 'orders', but"):
             streamed(cluster, 4, b"a", b"b", topic=topic)
     else:
         assert streamed(cluster, 4, b"a", b"b").skipped
-        with pytest.raises(ReplayError, match="not the same"):
+        with pytest.raises(ReplayError, match="differ from them"):
             streamed(cluster, 4, b"a", b"c")
     assert stored(cluster, topic) == []
 
@@ -221,10 +221,10 @@ def test_a_copied_checkpoint_that_runs_beside_its_original(cluster: FakeCluster)
     streamed(cluster, 0, b"a")
     assert streamed(cluster, 0, b"a", run=copy).skipped
     streamed(cluster, 1, b"b", run=copy)
-    with pytest.raises(ReplayError, match="not the same"):
+    with pytest.raises(ReplayError, match="differ from them"):
         streamed(cluster, 1, b"b", b"c")
     streamed(cluster, 2, b"d", run=copy)
-    with pytest.raises(ReplayError, match="the checkpoint was set back"):
+    with pytest.raises(ReplayError, match="the checkpoint was reset"):
         streamed(cluster, 1, b"b", b"c")
     assert stored(cluster, "orders") == [b"a", b"b", b"d"]
 

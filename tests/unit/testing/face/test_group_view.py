@@ -65,5 +65,5 @@ async def test_a_classic_group(cluster: FakeCluster, connect: Connect) -> None:
 
 
 async def test_a_group_that_there_is_not(cluster: FakeCluster) -> None:
-    with pytest.raises(ValueError, match="no group 'mine'; there are: none"):
+    with pytest.raises(ValueError, match="group 'mine' does not exist; existing groups: none"):
         cluster.group("mine")

@@ -147,9 +147,9 @@ async def test_compaction_and_what_is_left_of_it(tmp_path: Any) -> None:
             cluster.produce("orders", b"%d" % number, key)
         cluster.compact("orders")
         assert found(cluster) == left
-        with pytest.raises(ValueError, match="of plain is 'delete'"):
+        with pytest.raises(ValueError, match="'plain' cannot be compacted"):
             cluster.compact("plain")
-        with pytest.raises(ValueError, match="no topic 'other'"):
+        with pytest.raises(ValueError, match="topic 'other' does not exist"):
             cluster.compact("other")
     async with FakeCluster(data_dir=tmp_path) as cluster:
         assert found(cluster) == left
@@ -162,7 +162,7 @@ async def test_users_have_to_authenticate(connect: Connect) -> None:
         client.send(ASK_NOTHING, 9)
         assert await client.is_cut()
         assert cluster.state.users.password_of("alice") == "secret"
-    with pytest.raises(ValueError, match="give users, too"):
+    with pytest.raises(ValueError, match="SASL options require users"):
         FakeCluster(sasl_mechanisms=["PLAIN"])
     with pytest.raises(ValueError, match="sasl_mechanisms"):
         FakeCluster(users={}, sasl_mechanisms=["MAGIC"])
@@ -184,7 +184,7 @@ async def test_acls(connect: Connect) -> None:
         assert await error_of_a_commit() == 0
     with pytest.raises(RuntimeError, match="super_users"):
         assert FakeCluster().acls
-    with pytest.raises(ValueError, match="the authorizer's own"):
+    with pytest.raises(ValueError, match="pass super_users to the authorizer"):
         FakeCluster(super_users=[], authorizer=Authorizer())
     assert FakeCluster(authorizer=(mine := Authorizer())).acls is mine.acls
     assert FakeCluster(authorizer=True).acls.find(AclFilter()) == []

@@ -100,10 +100,10 @@ def test_a_first_line_that_was_never_whole(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'["aiokafka_lite embedded broker", 1]\n', "has format 1, and .* reads only format 2"),
-        (b'["another tool", 1]\n', "is no journal of an embedded broker"),
-        (b"PK\x03\x04\n", "is no journal of an embedded broker"),
-        (b"{}\n", "is no journal of an embedded broker"),
+        (b'["aiokafka_lite embedded broker", 1]\n', "has format 1, but .* only reads format 2"),
+        (b'["another tool", 1]\n', "is not an embedded broker.s journal"),
+        (b"PK\x03\x04\n", "is not an embedded broker.s journal"),
+        (b"{}\n", "is not an embedded broker.s journal"),
         (
             b'["aiokafka_lite embedded broker",2]\nnonsense\n["a",[],null] 7696601b\n',
             "line 2 is damaged",
