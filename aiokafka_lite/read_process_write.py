@@ -34,10 +34,10 @@ from typing import Final, NamedTuple, Self
 from aiokafka_lite._arguments import is_int
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
-from aiokafka_lite.consumer.bulk_calls import BULK
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.partitions.delivery import Record
 from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.consumer.record_batches import BULK
 from aiokafka_lite.errors import (
     CommitFailedError,
     ConsumerStoppedError,

@@ -11,37 +11,68 @@ import ssl
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
+from time import monotonic, time
 from types import TracebackType
-from typing import Never, Self
+from typing import TYPE_CHECKING, Literal, Never, Self, TypeVar, overload
 
 from aiokafka_lite import _arguments, _fork
-from aiokafka_lite._arguments import INT32, INT64, as_partition, milliseconds, topic_names
+from aiokafka_lite._arguments import (
+    INT32,
+    INT64,
+    as_partition,
+    as_partitions,
+    flag,
+    is_int,
+    milliseconds,
+    offsets_to_commit,
+    topic_names,
+    whole,
+)
 from aiokafka_lite._version import __version__
-from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
+from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor, ConsumerRebalanceListener
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import consumer_arguments as arguments
-from aiokafka_lite.consumer.bulk_calls import BulkCalls
+from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_HEARTBEAT_MS,
     DEFAULT_SESSION_MS,
     DEFAULT_STRATEGY,
 )
-from aiokafka_lite.consumer.consumer_options import DEFAULT_BUFFER_MEMORY, Deserializer
+from aiokafka_lite.consumer.consumer_metrics import partition_metrics
+from aiokafka_lite.consumer.consumer_options import (
+    DEFAULT_BUFFER_MEMORY,
+    Deserializer,
+    OffsetReset,
+)
 from aiokafka_lite.consumer.core import GIVE_UP_WITHIN, ConsumerCore
+from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
+from aiokafka_lite.consumer.offsets import queries
+from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found
 from aiokafka_lite.consumer.partitions.delivery import Record, RecordStream
+from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.consumer.record_batches import BULK, Batches
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
+    IllegalOperation,
     IllegalStateError,
+    KafkaConfigurationError,
 )
+from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
 from aiokafka_lite.net.connection_arguments import connection_options
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:  # membership and assignors are imported only with a group
+    from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
+
+_T = TypeVar("_T")
 
 
-class AIOKafkaConsumer(BulkCalls):
+class AIOKafkaConsumer:
     """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -276,7 +307,7 @@ class AIOKafkaConsumer(BulkCalls):
             send_buffer_bytes=send_buffer_bytes,
             receive_buffer_bytes=receive_buffer_bytes,
         )
-        auto_create = _arguments.flag("allow_auto_create_topics", allow_auto_create_topics)
+        auto_create = flag("allow_auto_create_topics", allow_auto_create_topics)
         self._bootstrap_timeout = (
             None
             if bootstrap_timeout_ms is None
@@ -298,7 +329,7 @@ class AIOKafkaConsumer(BulkCalls):
             )
 
         self._make_core = make_core
-        super().__init__(make_core())
+        self._core = make_core()
         core = self._core
         if topics:
             core.subscription.subscribe(topic_names(topics), None, None)
@@ -426,6 +457,110 @@ class AIOKafkaConsumer(BulkCalls):
     ) -> None:
         await self.stop()
 
+    # --- subscription and assignment
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others.
+
+        A partition that was already assigned keeps its position. A new one starts where
+        `auto_offset_reset` or `seek` sets it.
+
+        Raises:
+            IllegalStateError: The consumer is subscribed to topics or a pattern.
+            TypeError: An element is not a TopicPartition.
+            ValueError: A partition number is below 0 or above 2**31 - 1.
+            InvalidTopicError: A request cannot carry a topic name. The broker checks whether the
+                name is legal.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._check_wanted()
+        self._core.assign(self._core.subscription.assign(partitions))
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return a new set of the assigned partitions."""
+        return self._core.assignment.partitions
+
+    def subscribe(
+        self,
+        topics: Sequence[str] | set[str] = (),
+        pattern: str | SubscriptionPattern | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics, replacing the previous subscription, whose records are no longer
+        returned.
+
+        In a group, the members share the partitions, and this consumer joins the next rebalance.
+        Without a group, the consumer reads all partitions. A metadata refresh
+        (`metadata_max_age_ms`) finds partitions, and with a pattern topics, that are added later.
+        Where the group has no committed offset, reading starts at `auto_offset_reset`.
+
+        Args:
+            topics: Topic names.
+            pattern: A regular expression that is matched from the beginning of each topic name
+                (`re.match`), or a `SubscriptionPattern`, which the broker resolves. Pass either
+                this or `topics`.
+            listener: Called when the group assigns and revokes partitions; never called without
+                a group. The rebalance waits for its methods; if one raises, the exception is
+                logged and the rebalance continues. A new listener also receives the partitions
+                that are already assigned: in a rebalance that this call starts, or, with
+                `group_protocol="consumer"`, at the next change.
+
+        Raises:
+            TypeError: Neither or both of `topics` and `pattern` are given, or one has the wrong
+                type.
+            ValueError: The pattern is not a regular expression; or it is a `SubscriptionPattern`
+                without `group_protocol="consumer"`.
+            InvalidTopicError: A request cannot carry a topic name. Reads raise it later for a
+                name that the broker rejects.
+            IllegalStateError: Partitions are assigned manually, or the consumer is subscribed in
+                the other way.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._check_wanted()
+        self._core.subscription.subscribe(topics, pattern, listener)
+        self._core.subscribe()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics that are subscribed to, matched by the pattern, or those of the
+        assigned partitions (also with a pattern that the broker resolves)."""
+        return self._core.subscription.topics
+
+    def unsubscribe(self) -> None:
+        """Stop reading and discard all positions. `subscribe` or `assign` may follow.
+
+        The consumer leaves its group in the background: with auto-commit it commits the offsets of
+        delivered records, the listener's `on_partitions_revoked` receives all partitions, and the
+        group assigns them to the other members.
+        """
+        self._core.check_home()
+        self._core.unsubscribe()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions, buffered ones included, until `resume`.
+
+        Raises:
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned.
+        """
+        self._core.check_home()
+        for state in self._states(partitions):
+            self._core.assignment.pause(state)
+
+    def paused(self) -> set[TopicPartition]:
+        """Return a new set of the paused partitions."""
+        return self._core.assignment.paused
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Resume paused partitions. Reading continues after the last delivered record.
+
+        Raises:
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned.
+        """
+        self._core.check_home()
+        for state in self._states(partitions):
+            self._core.assignment.resume(state)
+
     # --- reading
 
     async def getone(self, *partitions: TopicPartition) -> Record:
@@ -479,7 +614,7 @@ class AIOKafkaConsumer(BulkCalls):
         if self._closed:
             raise ConsumerStoppedError()
         timeout = milliseconds("timeout_ms", timeout_ms, least=-INT64, most=INT64)
-        if max_records is not None and not (_arguments.is_int(max_records) and max_records >= 1):
+        if max_records is not None and not (is_int(max_records) and max_records >= 1):
             raise ValueError("`max_records` must be a positive Integer")
         limit = max_records or self._core.options.max_poll_records
         return await self._core.reader.next_lists(wanted, limit, timeout)
@@ -501,6 +636,465 @@ class AIOKafkaConsumer(BulkCalls):
     async def __anext__(self) -> Record:
         record = self._core.buffer.delivery.take()
         return await self._core.reader.next_or_end() if record is None else record
+
+    @overload
+    def batches(
+        self, *, max_records: int | None = None, columns: Literal[False] = False
+    ) -> Batches[RecordBatch]: ...
+
+    @overload
+    def batches(
+        self, *, max_records: int | None = None, columns: Literal[True]
+    ) -> Batches[ColumnBatch]: ...
+
+    def batches(
+        self, *, max_records: int | None = None, columns: bool = False
+    ) -> Batches[RecordBatch] | Batches[ColumnBatch]:
+        """Read in bulk: lists of one partition's records, without an await per record. Not in
+        aiokafka.
+
+            async with consumer.batches() as batches:
+                async for batch in batches:
+                    store(batch.records)
+                    await consumer.commit(batch.offsets)
+
+        A batch whose processing raises (within the block) is given back: its partition is read
+        again from that batch, and no commit skips it. Blocks in several tasks share the work:
+        while one processes a batch, no other receives records of that partition.
+
+        Args:
+            max_records: Maximum records of one batch; `max_poll_records` or 2,048 by default.
+            columns: Return columns (numbers and ranges of bytes) instead of records, for Arrow and
+                similar formats; only without deserializers and interceptors.
+
+        Raises:
+            ValueError: `max_records` is not a positive integer.
+            KafkaConfigurationError: `columns` is set, but the consumer has deserializers or
+                interceptors.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._check_running()
+        core = self._core
+        if max_records is not None and not (is_int(max_records) and max_records >= 1):
+            raise ValueError("`max_records` must be a positive Integer")
+        limit = max_records or core.options.max_poll_records or BULK
+        if not flag("columns", columns):
+            return Batches(core, core.buffer.take_batch, limit, self)
+        if core.options.deserializes:
+            raise KafkaConfigurationError(
+                "`columns=True` returns undecoded bytes: it cannot be combined with deserializers "
+                "or interceptors"
+            )
+        return Batches(core, core.buffer.take_columns, limit, self)
+
+    # --- positions
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record to deliver, waiting until it is known. After
+        `unsubscribe`, the listener may still call this for the revoked partitions.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+            NoOffsetForPartitionError: No position exists, and `auto_offset_reset="none"`.
+            KafkaTimeoutError: No broker returned it within `request_timeout_ms`.
+        """
+        tp = as_partition(partition)
+        self._check_running()
+        group = self._core.group
+        if group is not None and tp in group.parting and tp not in self._core.positions:
+            return group.parting[tp].offset
+        return await self._core.position(tp)
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the offset after the newest record of an assigned partition, as the last fetch
+        reported it; None before the first fetch.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+        """
+        return self._core.positions.state(as_partition(partition)).highwater
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset, below which every transaction is completed, as the last
+        fetch reported it.
+
+        Returns:
+            -1 with "read_uncommitted"; None before the first fetch and with brokers before 0.11.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+        """
+        return self._core.positions.state(as_partition(partition)).last_stable_offset
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """Return when the last fetch of the partition was answered (with or without records), in
+        milliseconds since the epoch; None before the first fetch.
+
+        Raises:
+            IllegalStateError: The partition is not assigned.
+        """
+        return self._core.fetcher.polled_at(self._core.positions.state(as_partition(partition)))
+
+    # --- seeking
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue reading at `offset`. Takes effect before this returns: buffered records are
+        discarded.
+
+        Raises:
+            ValueError: The offset is not an integer, is negative, or is above 2**63 - 1.
+            IllegalStateError: The partition is not assigned.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        if not is_int(offset) or offset < 0:
+            raise ValueError("Offset must be a positive integer")
+        if offset > INT64:
+            raise ValueError(f"Offset must be at most {INT64}, not {offset}")
+        self._check_running()
+        self._core.seek(self._core.positions.state(as_partition(partition)), offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Continue reading at the oldest record; returns when the positions are known.
+
+        Args:
+            *partitions: All assigned partitions by default.
+
+        Returns:
+            True.
+
+        Raises:
+            TypeError: An argument is not a TopicPartition.
+            IllegalStateError: A partition is not assigned, or no partition is.
+            KafkaTimeoutError: A position was not known within `request_timeout_ms`; the lookup
+                continues.
+
+        Cancellation: stops the wait; the seek still takes place.
+        """
+        await self._core.reset(self._these_or_all(partitions), OffsetReset.EARLIEST)
+        return True
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Continue reading after the newest record (with "read_committed": at the last stable
+        offset); returns when the positions are known. Otherwise like `seek_to_beginning`."""
+        await self._core.reset(self._these_or_all(partitions), OffsetReset.LATEST)
+        return True
+
+    # --- committed offsets
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata] | None = None,
+    ) -> None:
+        """Commit offsets to the group, which resumes reading there.
+
+        Retriable errors (the coordinator moves, a topic is not known yet) are retried for
+        `request_timeout_ms`. Commits of one consumer take effect in the order of the calls.
+
+        Args:
+            offsets: The offset of the next record to read, by partition. (offset, metadata) adds
+                any text; an OffsetAndMetadata may carry a leader epoch. By default, the offsets
+                of the delivered records of all assigned partitions. After `unsubscribe`, the
+                listener may still commit the revoked partitions.
+
+        Raises:
+            IllegalOperation: The consumer has no `group_id`.
+            IllegalStateError: The consumer has no subscription, or a partition is not assigned.
+            ValueError: `offsets` is not such a dict, or is empty; an offset is negative.
+            TypeError: A key is not a TopicPartition, or metadata is not a str.
+            CommitFailedError: The group has rebalanced or is rebalancing, and may have assigned
+                the partitions to another member; the cause is the broker's error.
+            FencedInstanceIdError: Another process uses the same `group_instance_id`.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
+            OffsetMetadataTooLargeError: Metadata exceeds the broker's
+                `offset.metadata.max.bytes`.
+            KafkaTimeoutError: Not completed within `request_timeout_ms`; the cause is the last
+                error.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+
+        Cancellation: stops the wait; the commit may still take place.
+        """
+        group = self._group()
+        core, commits, parting = self._core, group.commits, group.parting
+        if not (core.subscription.manual or core.subscription.shared or parting):
+            raise IllegalStateError("Not subscribed to any topics")
+        if not (len(core.positions) or commits.member or parting):
+            raise IllegalStateError("No partitions assigned")
+        if offsets is None:
+            wanted = {**parting, **commits.given()}
+        else:
+            wanted = offsets_to_commit(offsets)
+            assigned = [tp for tp in wanted if tp not in parting]
+            for tp in assigned:
+                core.positions.state(tp)
+            group.check_commit(assigned)
+        await self._unless_stopped(commits.commit(wanted, core.deadline()))
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """Return the group's committed offset of a partition, assigned or not.
+
+        Returns:
+            The offset of the next record to read; None if nothing was committed, or if the
+            partition does not exist.
+
+        Raises:
+            IllegalOperation: The consumer has no `group_id`.
+            TypeError: The argument is not a TopicPartition.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
+            KafkaTimeoutError: No answer within `request_timeout_ms`; also if an open transaction
+                that may change the offset is not completed in time.
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+
+        Cancellation: safe.
+        """
+        commits = self._group().commits
+        tp = as_partition(partition)
+        told = await self._unless_stopped(commits.committed([tp], self._core.deadline()))
+        return told[tp].offset if tp in told else None
+
+    async def seek_to_committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, int | None]:
+        """Continue reading at the group's committed offsets, where they exist.
+
+        The offsets of records read before can no longer be sent to a transaction, because those
+        records are read again. Abort the transaction first.
+
+        Args:
+            *partitions: All assigned partitions by default.
+
+        Returns:
+            The committed offset of each partition; None if there is none, and its position does
+            not change.
+
+        Raises:
+            IllegalStateError: A partition is not assigned, or no partition is.
+            IllegalOperation, TypeError, KafkaError, ConsumerStoppedError: As for `committed`.
+
+        Cancellation: safe; no position has changed.
+        """
+        states = self._these_or_all(partitions)
+        # Before the request is sent: it may overtake offsets that are in flight.
+        self._core.leases.on_reread([state.tp for state in states])
+        told = await self._unless_stopped(
+            self._group().commits.committed([state.tp for state in states], self._core.deadline())
+        )
+        for state in states:
+            found = told.get(state.tp)
+            if found is not None and self._core.positions.get(state.tp) is state:
+                self._core.seek(state, found.offset, found.leader_epoch)
+        return {tp: told[tp].offset if tp in told else None for tp in (s.tp for s in states)}
+
+    # --- queries
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition, assigned or not. No position changes.
+
+        Raises:
+            KafkaTimeoutError: No answer within `request_timeout_ms`; also for a partition that
+                does not exist.
+
+        Cancellation: safe.
+        """
+        return await self._ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of each partition (with "read_committed": the
+        last stable offset). Otherwise like `beginning_offsets`."""
+        return await self._ends(partitions, LATEST)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Find the first record of each partition whose timestamp is at or after a given time.
+
+        Args:
+            timestamps: Milliseconds since the epoch by partition, assigned or not.
+
+        Returns:
+            The record's offset and timestamp; None if there is no such record.
+
+        Raises:
+            TypeError: `timestamps` is not a dict, or a time is not an integer.
+            ValueError: A time is negative, or above 2**63 - 1.
+            UnsupportedVersionError: Brokers before 0.10.1 do not support this search.
+            KafkaTimeoutError: As for `beginning_offsets`.
+
+        Cancellation: safe.
+        """
+        times: dict[TopicPartition, int] = {}
+        if not isinstance(timestamps, Mapping):
+            raise TypeError(
+                f"`timestamps` should be a dict of times by TopicPartition, not {timestamps!r}"
+            )
+        for partition, timestamp in timestamps.items():
+            tp = as_partition(partition)
+            times[tp] = whole(f"timestamps[{tp}]", timestamp, least=-INT64)
+            if times[tp] < 0:
+                raise ValueError(
+                    f"The target time for partition {tp} is {timestamp}."
+                    " The target time cannot be negative."
+                )
+        self._check_running()
+        found = await self._unless_stopped(self._offsets(times, search=True))
+        return {tp: _offset_and_timestamp(found[tp]) for tp in times}
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics this client may describe, except internal ones.
+
+        Raises:
+            KafkaTimeoutError: No broker answered within `request_timeout_ms`.
+        """
+        self._check_running()
+        return await self._unless_stopped(
+            queries.topic_names(self._core.cluster, self._core.deadline())
+        )
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return a new set of the partitions of a topic; None if the metadata lacks the topic."""
+        known = self._core.cluster.metadata.topics.get(topic)
+        if known is None or not known.partitions:
+            return None
+        return set(known.partitions)
+
+    # --- the group
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Request a rebalance of the group in the background. Not in aiokafka (KIP-568).
+
+        With `group_protocol="consumer"` the broker decides whether to rebalance; this sends a
+        heartbeat at once.
+
+        Args:
+            reason: For the coordinator's log.
+
+        Raises:
+            IllegalOperation: There is no group.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._group().enforce_rebalance(reason or "the application requested it")
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the member's group metadata as of its last read, for a transaction that commits
+        the offsets of those records. Not in aiokafka (KIP-447).
+
+        The coordinator rejects it after a rebalance. In addition, the object records which
+        partitions were revoked from this consumer after the read: a producer in this process
+        raises CommitFailedError for their offsets, even if the consumer was assigned them again in
+        the same generation. Pass this object itself: only the coordinator checks one that was
+        pickled or created by the application.
+
+        Returns:
+            The group id, the generation (-1 outside the group), the member id ("" outside the
+            group) and the `group_instance_id`.
+
+        Raises:
+            IllegalOperation: There is no group.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        return self._group().metadata
+
+    # --- metrics
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the consumer's metrics under Kafka's names; see docs/consumer.md. Not in aiokafka.
+
+        Averages and rates cover the last 30 to 60 seconds; times are milliseconds. An average, a
+        maximum or a minimum is None if nothing was measured (Java returns NaN), so the dict is
+        valid JSON. Group metrics are present only with a group.
+        """
+        core = self._core
+        group = core.group
+        return core.buffer.metrics.snapshot(
+            core.positions,
+            monotonic(),
+            knows_ends=partial(core.fetcher.knows_ends, now=time()),
+            buffered=core.buffer.bytes,
+            budget=core.options.buffer_memory,
+            group=None
+            if group is None
+            else (group.driver.membership.counters, group.commits.counters),
+            loop_time=core.loop.time(),
+        )
+
+    def partition_metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
+        """Return `records-lag` and `records-lead` of each assigned partition. Not in aiokafka.
+
+        The lag counts to the end of the readable records, the lead from the first record, both as
+        the last fetch reported them. They are None if no fetch was answered within the last 30
+        seconds, and while the broker is unreachable, rather than outdated.
+        """
+        core = self._core
+        return partition_metrics(core.positions, partial(core.fetcher.knows_ends, now=time()))
+
+    # --- checks and lookups
+
+    def _check_wanted(self) -> None:
+        """Reject changes once `stop` has begun. A listener may still commit then."""
+        if self._core.stopping:
+            raise self._core.ended()
+        self._core.check_home()
+
+    def _group(self) -> ConsumerGroup:
+        """Return the group.
+
+        Raises:
+            IllegalOperation: The consumer has no group.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        if self._core.group is None:
+            raise IllegalOperation("Requires group_id")
+        self._check_running()
+        return self._core.group
+
+    def _check_running(self) -> None:
+        if self._core.closed:
+            raise self._core.ended()
+        self._core.check_home()
+
+    async def _unless_stopped(self, asked: Awaitable[_T]) -> _T:
+        """Await a cluster call; raise ConsumerStoppedError if the consumer is stopped meanwhile."""
+        try:
+            return await asked
+        except IllegalStateError:
+            if self._core.closed:
+                raise ConsumerStoppedError() from None
+            raise
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        wanted = as_partitions(partitions)
+        return [self._core.positions.state(tp) for tp in wanted]
+
+    def _these_or_all(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
+        self._check_running()
+        states = self._states(partitions) if partitions else list(self._core.positions)
+        if not states:
+            raise IllegalStateError("No partitions are currently assigned")
+        return states
+
+    async def _offsets(
+        self, times: Mapping[TopicPartition, int], *, search: bool = False
+    ) -> dict[TopicPartition, Found]:
+        core = self._core
+        isolation = core.options.isolation_level
+        return await queries.offsets_at(
+            core.cluster, times, core.deadline(), isolation=isolation, search=search
+        )
+
+    async def _ends(
+        self, partitions: Iterable[TopicPartition], which: int
+    ) -> dict[TopicPartition, int]:
+        wanted = as_partitions(partitions)
+        self._check_running()
+        found = await self._unless_stopped(self._offsets(dict.fromkeys(wanted, which)))
+        return {tp: max(found[tp].offset, 0) for tp in wanted}
+
+
+def _offset_and_timestamp(found: Found) -> OffsetAndTimestamp | None:
+    if found.offset < 0:
+        return None
+    return OffsetAndTimestamp(found.offset, found.timestamp)
 
 
 def _deprecated(message: str) -> None:

@@ -22,14 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState
 from aiokafka_lite.errors import ConsumerStoppedError
 
-__all__ = ["Batches"]
+__all__ = ["BULK", "Batches"]
+
+BULK: Final = 2048
+"""Default number of records per batch: enough to make the cost per batch negligible, few enough to
+stay in the processor's cache and to block the event loop for less than a millisecond."""
 
 Batch = TypeVar("Batch", bound=RecordBatch | ColumnBatch)
 
