@@ -174,7 +174,7 @@ class AIOKafkaConsumer:
         ValueError: A value is invalid or not supported yet.
     """
 
-    _entered_in_vain = False  # the last `async with` failed to start
+    _enter_failed = False  # the last `async with` failed to start
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class AIOKafkaConsumer:
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._closed or self._core.refusal is not None:
             return
-        if self._entered_in_vain:
+        if self._enter_failed:
             self._core.abort()  # the core was not started: nothing is open
             return
         _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
@@ -401,7 +401,7 @@ class AIOKafkaConsumer:
             raise IllegalStateError("This consumer has failed: create a new one")
         if core.starting:
             raise IllegalStateError("The consumer was already started")
-        self._entered_in_vain = False
+        self._enter_failed = False
         wait = self._bootstrap_timeout
         try:
             await core.start(None if wait is None else core.loop.time() + wait)
@@ -445,7 +445,7 @@ class AIOKafkaConsumer:
             await self.start()
         except BaseException:
             # Nothing is open. The consumer may be entered again, or dropped without `stop`.
-            self._entered_in_vain = not self._core.starting
+            self._enter_failed = not self._core.starting
             raise
         return self
 
@@ -473,11 +473,16 @@ class AIOKafkaConsumer:
                 name is legal.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
-        self._check_wanted()
+        self._check_not_stopping()
         self._core.assign(self._core.subscription.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
-        """Return a new set of the assigned partitions."""
+        """Return a new set of the assigned partitions.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        self._check_home()
         return self._core.assignment.partitions
 
     def subscribe(
@@ -516,13 +521,13 @@ class AIOKafkaConsumer:
                 the other way.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
-        self._check_wanted()
+        self._check_not_stopping()
         self._core.subscription.subscribe(topics, pattern, listener)
         self._core.subscribe()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics that are subscribed to, matched by the pattern, or those of the
-        assigned partitions (also with a pattern that the broker resolves)."""
+        assigned partitions (also with a pattern that the broker resolves). Safe in any thread."""
         return self._core.subscription.topics
 
     def unsubscribe(self) -> None:
@@ -547,7 +552,12 @@ class AIOKafkaConsumer:
             self._core.assignment.pause(state)
 
     def paused(self) -> set[TopicPartition]:
-        """Return a new set of the paused partitions."""
+        """Return a new set of the paused partitions.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        self._check_home()
         return self._core.assignment.paused
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -710,8 +720,10 @@ class AIOKafkaConsumer:
         reported it; None before the first fetch.
 
         Raises:
-            IllegalStateError: The partition is not assigned.
+            IllegalStateError: The partition is not assigned, or the call comes from another event
+                loop or thread than the consumer's.
         """
+        self._check_home()
         return self._core.positions.state(as_partition(partition)).highwater
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
@@ -722,8 +734,10 @@ class AIOKafkaConsumer:
             -1 with "read_uncommitted"; None before the first fetch and with brokers before 0.11.
 
         Raises:
-            IllegalStateError: The partition is not assigned.
+            IllegalStateError: The partition is not assigned, or the call comes from another event
+                loop or thread than the consumer's.
         """
+        self._check_home()
         return self._core.positions.state(as_partition(partition)).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
@@ -731,8 +745,10 @@ class AIOKafkaConsumer:
         milliseconds since the epoch; None before the first fetch.
 
         Raises:
-            IllegalStateError: The partition is not assigned.
+            IllegalStateError: The partition is not assigned, or the call comes from another event
+                loop or thread than the consumer's.
         """
+        self._check_home()
         return self._core.fetcher.polled_at(self._core.positions.state(as_partition(partition)))
 
     # --- seeking
@@ -770,13 +786,13 @@ class AIOKafkaConsumer:
 
         Cancellation: stops the wait; the seek still takes place.
         """
-        await self._core.reset(self._these_or_all(partitions), OffsetReset.EARLIEST)
+        await self._core.reset(self._states_or_all(partitions), OffsetReset.EARLIEST)
         return True
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
         """Continue reading after the newest record (with "read_committed": at the last stable
         offset); returns when the positions are known. Otherwise like `seek_to_beginning`."""
-        await self._core.reset(self._these_or_all(partitions), OffsetReset.LATEST)
+        await self._core.reset(self._states_or_all(partitions), OffsetReset.LATEST)
         return True
 
     # --- committed offsets
@@ -848,8 +864,8 @@ class AIOKafkaConsumer:
         """
         commits = self._group().commits
         tp = as_partition(partition)
-        told = await self._unless_stopped(commits.committed([tp], self._core.deadline()))
-        return told[tp].offset if tp in told else None
+        found = await self._unless_stopped(commits.committed([tp], self._core.deadline()))
+        return found[tp].offset if tp in found else None
 
     async def seek_to_committed(
         self, *partitions: TopicPartition
@@ -872,17 +888,17 @@ class AIOKafkaConsumer:
 
         Cancellation: safe; no position has changed.
         """
-        states = self._these_or_all(partitions)
+        states = self._states_or_all(partitions)
         # Before the request is sent: it may overtake offsets that are in flight.
         self._core.leases.on_reread([state.tp for state in states])
-        told = await self._unless_stopped(
+        found = await self._unless_stopped(
             self._group().commits.committed([state.tp for state in states], self._core.deadline())
         )
         for state in states:
-            found = told.get(state.tp)
-            if found is not None and self._core.positions.get(state.tp) is state:
-                self._core.seek(state, found.offset, found.leader_epoch)
-        return {tp: told[tp].offset if tp in told else None for tp in (s.tp for s in states)}
+            commit = found.get(state.tp)
+            if commit is not None and self._core.positions.get(state.tp) is state:
+                self._core.seek(state, commit.offset, commit.leader_epoch)
+        return {tp: found[tp].offset if tp in found else None for tp in (s.tp for s in states)}
 
     # --- queries
 
@@ -952,7 +968,8 @@ class AIOKafkaConsumer:
         )
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return a new set of the partitions of a topic; None if the metadata lacks the topic."""
+        """Return a new set of the partitions of a topic; None if the metadata lacks the topic.
+        Safe in any thread."""
         known = self._core.cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
             return None
@@ -1003,7 +1020,11 @@ class AIOKafkaConsumer:
         Averages and rates cover the last 30 to 60 seconds; times are milliseconds. An average, a
         maximum or a minimum is None if nothing was measured (Java returns NaN), so the dict is
         valid JSON. Group metrics are present only with a group.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
         """
+        self._check_home()
         core = self._core
         group = core.group
         return core.buffer.metrics.snapshot(
@@ -1024,13 +1045,17 @@ class AIOKafkaConsumer:
         The lag counts to the end of the readable records, the lead from the first record, both as
         the last fetch reported them. They are None if no fetch was answered within the last 30
         seconds, and while the broker is unreachable, rather than outdated.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
         """
+        self._check_home()
         core = self._core
         return partition_metrics(core.positions, partial(core.fetcher.knows_ends, now=time()))
 
     # --- checks and lookups
 
-    def _check_wanted(self) -> None:
+    def _check_not_stopping(self) -> None:
         """Reject changes once `stop` has begun. A listener may still commit then."""
         if self._core.stopping:
             raise self._core.ended()
@@ -1048,15 +1073,21 @@ class AIOKafkaConsumer:
         self._check_running()
         return self._core.group
 
+    def _check_home(self) -> None:
+        """Raise outside the consumer's event loop. A stopped consumer no longer changes, and may be
+        inspected from anywhere, also when its loop is closed."""
+        if not self._core.closed:
+            self._core.check_home()
+
     def _check_running(self) -> None:
         if self._core.closed:
             raise self._core.ended()
         self._core.check_home()
 
-    async def _unless_stopped(self, asked: Awaitable[_T]) -> _T:
+    async def _unless_stopped(self, call: Awaitable[_T]) -> _T:
         """Await a cluster call; raise ConsumerStoppedError if the consumer is stopped meanwhile."""
         try:
-            return await asked
+            return await call
         except IllegalStateError:
             if self._core.closed:
                 raise ConsumerStoppedError() from None
@@ -1066,7 +1097,7 @@ class AIOKafkaConsumer:
         wanted = as_partitions(partitions)
         return [self._core.positions.state(tp) for tp in wanted]
 
-    def _these_or_all(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
+    def _states_or_all(self, partitions: Collection[TopicPartition]) -> list[PartitionState]:
         self._check_running()
         states = self._states(partitions) if partitions else list(self._core.positions)
         if not states:

@@ -144,6 +144,13 @@ OF_A_CONSUMER: dict[str, Callable[[AIOKafkaConsumer], Any]] = {
     "unsubscribe": at_once(lambda consumer: consumer.unsubscribe()),
     "pause": at_once(lambda consumer: consumer.pause(ORDERS)),
     "resume": at_once(lambda consumer: consumer.resume(ORDERS)),
+    "assignment": at_once(lambda consumer: consumer.assignment()),
+    "paused": at_once(lambda consumer: consumer.paused()),
+    "highwater": at_once(lambda consumer: consumer.highwater(ORDERS)),
+    "last_stable_offset": at_once(lambda consumer: consumer.last_stable_offset(ORDERS)),
+    "last_poll_timestamp": at_once(lambda consumer: consumer.last_poll_timestamp(ORDERS)),
+    "metrics": at_once(lambda consumer: consumer.metrics()),
+    "partition_metrics": at_once(lambda consumer: consumer.partition_metrics()),
     "start": lambda consumer: consumer.start(),
     "stop": lambda consumer: consumer.stop(),
 }
@@ -264,6 +271,42 @@ def test_seek_refuses_another_thread(
     with pytest.raises(IllegalStateError, match="another thread"):
         consumer.seek(ORDERS, 7)
     assert in_background(consumer.position(ORDERS)) == 0
+
+
+def test_inspecting_a_running_consumer_refuses_another_thread(
+    consumer: AIOKafkaConsumer, in_background: Callable[[Any], Any]
+) -> None:
+    for inspect in (
+        consumer.assignment,
+        consumer.paused,
+        consumer.metrics,
+        consumer.partition_metrics,
+    ):
+        with pytest.raises(IllegalStateError, match="another thread"):
+            inspect()
+
+
+def test_subscription_and_topic_partitions_are_readable_in_any_thread(
+    consumer: AIOKafkaConsumer, in_background: Callable[[Any], Any]
+) -> None:
+    in_background(consumer.end_offsets([ORDERS]))  # the metadata has arrived
+    assert consumer.subscription() == {"orders"}
+    assert consumer.partitions_for_topic("orders") == {0}
+
+
+def test_a_stopped_consumer_is_inspected_from_anywhere(cluster: FakeCluster) -> None:
+    async def main() -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers)
+        async with consumer:
+            assert consumer.assignment() == {ORDERS}
+        return consumer
+
+    consumer = asyncio.run(main())  # its loop is closed
+    assert consumer.assignment() == {ORDERS}
+    assert consumer.paused() == set()
+    assert consumer.highwater(ORDERS) in (None, 0)
+    assert consumer.metrics()["assigned-partitions"] == 1.0
+    assert list(consumer.partition_metrics()) == [ORDERS]
 
 
 def test_what_is_called_in_another_thread_may_run_in_the_loop(
