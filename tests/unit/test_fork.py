@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +106,59 @@ def test_a_child_that_drops_a_consumer_leaves_its_parent_alone(group: str) -> No
 
     with FakeCluster(topics={{"t": 1}}) as c:
         asyncio.run(main(c))
+    """)
+
+
+UNDER = pytest.mark.parametrize("under", ["TLS", "uvloop", "TLS and uvloop"])
+
+
+@UNDER
+def test_a_child_that_drops_clients_under_tls_or_uvloop_leaves_its_parent_alone(
+    under: str, tls_files: tuple[Path, Path]
+) -> None:
+    if "uvloop" in under:
+        pytest.importorskip("uvloop")
+    certificate, key = map(str, tls_files) if "TLS" in under else ("", "")
+    run(f"""
+    import ssl
+    held, security, server = {{}}, {{}}, None
+    if {certificate!r}:
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain({certificate!r}, {key!r})
+        security = dict(
+            security_protocol="SSL", ssl_context=ssl.create_default_context(cafile={certificate!r}))
+
+    async def main(cluster):
+        bootstrap = cluster.bootstrap_servers
+        held["p"] = AIOKafkaProducer(
+            bootstrap_servers=bootstrap, request_timeout_ms=60_000, **security)
+        held["c"] = AIOKafkaConsumer(
+            "t", bootstrap_servers=bootstrap, request_timeout_ms=60_000, group_id="g",
+            auto_offset_reset="earliest", **security)
+        async with held["p"], held["c"]:
+            await held["p"].send_and_wait("t", b"before")
+            assert (await held["c"].getone()).value == b"before"
+            def use():
+                refused(lambda: held["p"].send_and_wait("t", b"x"))
+                refused(held["c"].getone)
+            assert in_child(use)
+            def drop():
+                held.clear()
+                gc.collect()
+            assert in_child(drop)
+            async with asyncio.timeout(20):  # well below the request's
+                await held["p"].send_and_wait("t", b"after")
+                assert (await held["c"].getone()).value == b"after"
+
+    def play(cluster):
+        if {"uvloop" in under}:
+            import uvloop
+            uvloop.run(main(cluster))
+        else:
+            asyncio.run(main(cluster))
+
+    with FakeCluster(topics={{"t": 1}}, ssl_context=server) as c:
+        play(c)
     """)
 
 
