@@ -1,21 +1,21 @@
-# aiokafka_lite: `make` lists what can be made. Nothing but Python >= 3.11 needs to be there.
+# aiokafka_lite: `make` lists the targets. The only requirement is Python >= 3.11.
 
 VENV  := .venv
 BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
 PYSPARK := 4.2.0
-# Unit tests wait more than they work: a few processes share the waiting. Where each process has
-# brokers of its own there are two, and a file stays with one of them: it shares what it starts.
+# Unit tests mostly wait, so they run in several processes. Tests with brokers run in two, each with
+# its own brokers; all tests of a file run in one process, because they share what they start.
 PARALLEL := -n 6
 WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
-# What has a native module and a twin; all else is the same in both builds.
+# Packages that have a native module and a twin; all others are the same in both builds.
 TWINS := record net producer consumer
 # `make test` runs two parts at a time, the longest first.
 PARTS := test-real test-spark test-fast test-pure
 GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive
 
-# pytest rewrites the assertions of 480 files: once, rather than in each process of each part.
+# pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
 export PYTHONDONTWRITEBYTECODE :=
 
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
@@ -26,10 +26,10 @@ QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
         kafka clean
 .DEFAULT_GOAL := help
 
-help: ## This list
+help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-# -- the virtual environment; a stamp for each layer of it, so that a second run is quick
+# -- the virtual environment; each layer has a stamp, so that a second run is fast
 
 $(DONE)/made: tools/make_venv.sh
 	@sh tools/make_venv.sh $(VENV)
@@ -59,121 +59,121 @@ $(DONE)/dev: $(DONE)/native
 	@$(PIP) --no-build-isolation -e '.[dev]' $(QUIET)
 	@touch $@
 
-# The other clients, for comparison: without them only the tests that use them are skipped.
+# Other Kafka clients, for comparison: without them only the tests that use them are skipped.
 $(DONE)/interop: $(DONE)/dev
 	@echo "installing aiokafka_lite[interop]"
 	@$(PIP) --no-build-isolation -e '.[interop]' > $(DONE)/install.log 2>&1 \
 		|| echo "NOT INSTALLED: tests against other clients will be skipped"
 	@touch $@
 
-# Spark, at the release whose own Kafka connector ours is judged beside (500 MB). Where it is not to
-# be had the tests with Spark are skipped, each with a word.
+# Spark (500 MB), in the release with whose own Kafka connector this one is compared. Without it the
+# tests with Spark are skipped, with a reason.
 $(DONE)/spark: $(DONE)/interop
 	@echo "installing aiokafka_lite[spark] (pyspark is large: a minute or two)"
 	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark[connect]==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
 		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/install.log): tests with Spark will be skipped"
 
-# Classes as a broker has loaded them: each Java of the tests starts in half the time.
+# A class archive of a broker (CDS): each JVM of the tests starts in half the time.
 $(DONE)/archive: $(DONE)/interop
-	@$(BIN)/python -m tools.kafka.archive && touch $@ || echo "NOT MADE: Kafka starts later in each test"
+	@$(BIN)/python -m tools.kafka.archive && touch $@ || echo "NOT MADE: Kafka will start more slowly in each test"
 
-# The same without what only development needs.
+# The same, without development tools.
 $(DONE)/pipeline: $(DONE)/demo
 	@$(BIN)/python -c "from aiokafka_lite.spark.pipeline.java import main; raise SystemExit(main())"
 	@echo "installing aiokafka_lite[cli,spark] (pyspark is large: a minute or two)"
 	@$(PIP) --no-build-isolation -e '.[cli,spark]' 'pyspark==$(PYSPARK)' $(QUIET)
 	@touch $@
 
-venv: $(DONE)/spark ## Everything for development, in .venv
+venv: $(DONE)/spark ## Create .venv with everything for development
 
 # -- use
 
-demo: $(DONE)/demo ## 200,000 records through a broker and back; BOOTSTRAP=host:port for a real one
+demo: $(DONE)/demo ## Send 200,000 records through a broker and check them; BOOTSTRAP=host:port for a real broker
 	@$(BIN)/python -m aiokafka_lite demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(FLAGS)
 
-pipeline: $(DONE)/pipeline ## Orders by the minute, from Kafka through Spark and back, checked; needs Java 17
+pipeline: $(DONE)/pipeline ## Count orders per minute, from Kafka through Spark and back, and check the sums; needs Java 17
 	@$(BIN)/python -m aiokafka_lite pipeline demo $(FLAGS)
 
-kafka: $(DONE)/dev ## A real Kafka in the foreground; FLAGS="--nodes 3 --version 3.9.2"
+kafka: $(DONE)/dev ## Run a real Kafka in the foreground; FLAGS="--nodes 3 --version 3.9.2"
 	@$(BIN)/python -m tools.kafka $(FLAGS)
 
-# -- tests; FLAGS="-k name -x" goes to pytest
+# -- tests; FLAGS="-k name -x" is passed to pytest
 
-test: $(DONE)/spark $(DONE)/archive ## All tests but the old brokers', in both builds, on a real Kafka where one can be had
+test: $(DONE)/spark $(DONE)/archive ## Run all tests except those of old brokers, in both builds, with a real Kafka if available
 	@$(GATES) $(PARTS)
 
-check: $(DONE)/spark $(DONE)/archive ## make lint and make test, with one summary: what CI runs
+check: $(DONE)/spark $(DONE)/archive ## Run make test and make lint with one summary, as CI does
 	@$(GATES) $(PARTS) lint
 
-test-fast: $(DONE)/spark ## What needs neither Kafka nor Java
+test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	$(BIN)/pytest -m "not real and not java and not brokers and not spark" -q $(PARALLEL) $(FLAGS)
 
-test-pure: $(DONE)/spark ## The unit tests of what has pure-Python twins, on those
+test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(TWINS:%=tests/unit/%) tests/unit/test_build.py \
 		-m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
 
-test-asan: $(DONE)/dev ## The native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
+test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
-test-real: $(DONE)/spark $(DONE)/archive ## What runs a real Kafka, or Java as the judge of bytes
+test-real: $(DONE)/spark $(DONE)/archive ## Run the tests that need a real Kafka or Java
 	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(WITH_BROKERS) $(FLAGS)
 
-test-spark: $(DONE)/spark $(DONE)/archive ## What runs Spark (Java 17 or newer)
+test-spark: $(DONE)/spark $(DONE)/archive ## Run the tests that need Spark (Java 17 or newer)
 	$(BIN)/pytest tests/spark -m "spark and not brokers" $(WITH_BROKERS) $(FLAGS)
 
-explore: $(DONE)/interop ## The random walks from fresh seeds; MINUTES=5, SEED=7 repeats a round
+explore: $(DONE)/interop ## Run the randomized tests with new seeds; MINUTES=5; SEED=7 repeats a round
 	$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) -- $(FLAGS)
 
-spark-judge: $(DONE)/spark ## Spark at length: 20 million records, a driver killed at nine moments, more beside its connector
+spark-judge: $(DONE)/spark ## Run the long Spark tests: 20 million records, killed drivers, more comparisons with Spark's connector
 	$(BIN)/python -m tools.spark
 	SPARK_JUDGE=1 $(BIN)/pytest tests/spark -s $(FLAGS)
 
-test-conformance: $(DONE)/interop ## The same requests to the embedded broker and to a real Kafka: both agree
+test-conformance: $(DONE)/interop ## Send the same requests to the embedded broker and a real Kafka, and compare the responses
 	$(BIN)/pytest tests/conformance $(FLAGS)
 
-test-brokers: $(DONE)/interop ## The round trip on every old broker, from 0.8.2.2 to 3.9.2
+test-brokers: $(DONE)/interop ## Run the round trip on every old broker, from 0.8.2.2 to 3.9.2
 	$(BIN)/pytest -m brokers $(FLAGS)
 
-interop: $(DONE)/interop ## A million records a codec, both ways, with Java and aiokafka, on one and on three brokers
+interop: $(DONE)/interop ## Exchange a million records per codec with Java and aiokafka, on one and on three brokers
 	INTEROP_RECORDS=1000000 $(BIN)/pytest tests/real/test_interop.py -q $(FLAGS)
 	INTEROP_RECORDS=1000000 INTEROP_NODES=3 $(BIN)/pytest tests/real/test_interop.py -q $(FLAGS)
 
-oracle: $(DONE)/dev ## Every message and version, byte for byte, against the Java client
+oracle: $(DONE)/dev ## Compare every message and version, byte for byte, with the Java client
 	$(BIN)/python -m tools.oracle --all $(FLAGS)
 
-fuzz: $(DONE)/dev ## A million hostile frames; false numbers to clients; misuse of native classes
+fuzz: $(DONE)/dev ## Fuzz the decoders, the clients and the native classes
 	$(BIN)/python -m tests.fuzz.protocol $(FLAGS)
 	$(BIN)/python -m tests.fuzz.records $(FLAGS)
 	$(BIN)/python -m tests.fuzz.native $(FLAGS)
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 	$(BIN)/python -m tests.fuzz.extremes $(FLAGS)
 
-chaos: $(DONE)/interop ## Brokers die for five minutes a test; nothing acknowledged may be lost; MINUTES=5
+chaos: $(DONE)/interop ## Kill brokers for five minutes per test; no acknowledged record may be lost; MINUTES=5
 	CHAOS_MINUTES=$(or $(MINUTES),5) $(BIN)/pytest tests/faults $(FLAGS)
 
-chaos-producer: $(DONE)/interop ## The producer against three brokers in trouble; SEED=7 MINUTES=5 RATE=15000
+chaos-producer: $(DONE)/interop ## Run the producer against three failing brokers; SEED=7 MINUTES=5 RATE=15000
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RATE=$(or $(RATE),15000) \
 		CHAOS_SENDERS=$(or $(SENDERS),3000) $(BIN)/pytest tests/faults/test_chaos_producer.py -s $(FLAGS)
 
-chaos-consumer: $(DONE)/interop ## A group of 8 against three brokers in trouble; SEED=7 MINUTES=12 RECORDS=20000000
+chaos-consumer: $(DONE)/interop ## Run a group of 8 consumers against three failing brokers; SEED=7 MINUTES=12 RECORDS=20000000
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),12) CHAOS_RECORDS=$(or $(RECORDS),20000000) \
 		$(BIN)/pytest tests/faults/test_chaos_consumer.py -s $(FLAGS)
 
-chaos-transactions: $(DONE)/interop ## Read, process, write while all around dies; SEED=7 MINUTES=5 RECORDS=5000000 VERSION=3.9.2 PROTOCOL=cooperative
+chaos-transactions: $(DONE)/interop ## Read, process and write in transactions while brokers and workers are killed; SEED=7 MINUTES=5 RECORDS=5000000 VERSION=3.9.2 PROTOCOL=cooperative
 	CHAOS_SEED=$(or $(SEED),1) CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_RECORDS=$(or $(RECORDS),5000000) \
 		$(if $(VERSION),CHAOS_VERSION=$(VERSION)) $(if $(PROTOCOL),CHAOS_PROTOCOL=$(PROTOCOL)) \
 		$(BIN)/pytest tests/faults/test_exactly_once_judged.py -s $(FLAGS)
 
-chaos-exactly-once: $(DONE)/interop ## Many short runs of exactly once: random outages, releases, protocols, APIs; RUNS=60 SEED=1 PARALLEL_RUNS=2
+chaos-exactly-once: $(DONE)/interop ## Test exactly-once in many short runs with random outages, releases, protocols and APIs; RUNS=60 SEED=1 PARALLEL_RUNS=2
 	$(BIN)/python -m tests.faults.exactly_once_runs --runs $(or $(RUNS),60) --seed $(or $(SEED),1) \
 		--parallel $(or $(PARALLEL_RUNS),2) $(FLAGS)
 
-bench: $(DONE)/interop ## CPU and throughput beside aiokafka and confluent-kafka
+bench: $(DONE)/interop ## Measure CPU and throughput, compared with aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)
 
-# -- the gates
+# -- static checks
 
-lint: $(DONE)/spark ## ruff, mypy --strict, the floors (import-linter), fresh generated code and docs
+lint: $(DONE)/spark ## Run ruff, mypy --strict, import-linter, and check that generated code and docs are current
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -182,11 +182,11 @@ lint: $(DONE)/spark ## ruff, mypy --strict, the floors (import-linter), fresh ge
 	$(BIN)/python -m tools.broker_docs --check
 	$(BIN)/python -m tools.spark_docs --check
 
-format: $(DONE)/dev ## Let ruff put the code in order
+format: $(DONE)/dev ## Format the code with ruff
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## Remove everything that was made here
+clean: ## Remove everything that make created
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .explore .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .grimp_cache
 	find aiokafka_lite \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +

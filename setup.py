@@ -1,7 +1,7 @@
-"""Builds the native hot paths; everything else about the package is in pyproject.toml.
+"""Builds the native hot paths; the rest of the build configuration is in pyproject.toml.
 
-Every native module has a pure-Python twin beside it, so a machine without a C compiler still gets
-a working package: a module that cannot be compiled is left out, and the build says so. Set
+Every native module has a pure-Python twin, so a machine without a C compiler still gets a working
+package: a module that cannot be compiled is left out, and the build reports it. Set
 AIOKAFKA_LITE_REQUIRE_NATIVE=1 (as the test suite does) to make that an error, or
 AIOKAFKA_LITE_NO_NATIVE=1 to build none. AIOKAFKA_LITE_COMPILER_FLAGS replaces the compiler's flags.
 """
@@ -17,13 +17,13 @@ from setuptools.command.build_ext import build_ext
 
 REQUIRE_NATIVE = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
 NO_NATIVE = os.environ.get("AIOKAFKA_LITE_NO_NATIVE") == "1"
-# -g0: most Pythons ask for debugging information, which makes a wheel three times as large.
+# -g0: most Python builds request debugging information, which triples the size of a wheel.
 COMPILER_FLAGS = [] if os.name == "nt" else ["-O3", "-g0", "-Wno-unused-function"]
 if "AIOKAFKA_LITE_COMPILER_FLAGS" in os.environ:
     COMPILER_FLAGS = os.environ["AIOKAFKA_LITE_COMPILER_FLAGS"].split()
 
 
-def compiler_is_there() -> bool:
+def has_compiler() -> bool:
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     return os.name == "nt" or shutil.which(command.split()[0]) is not None
 
@@ -31,9 +31,12 @@ def compiler_is_there() -> bool:
 def native_modules() -> list[Extension]:
     if NO_NATIVE:
         return []
-    if not compiler_is_there():
+    if not has_compiler():
         if REQUIRE_NATIVE:
-            raise SystemExit("AIOKAFKA_LITE_REQUIRE_NATIVE=1, but there is no C compiler")
+            raise SystemExit(
+                "AIOKAFKA_LITE_REQUIRE_NATIVE=1 is set, but there is no C compiler: install one, "
+                "or unset the variable to use the pure-Python twins"
+            )
         print("aiokafka_lite: no C compiler found: the pure-Python twins will be used (slower)")
         return []
     from Cython.Build import cythonize
@@ -48,7 +51,7 @@ def native_modules() -> list[Extension]:
         for path in sorted((root / "aiokafka_lite").rglob("*.pyx"))
     ]
     modules = cythonize(extensions, build_dir="build/cython", language_level=3, quiet=True)
-    for module in modules:  # cythonize makes new ones, and forgets what it does not know
+    for module in modules:  # cythonize returns new objects without our attributes
         module.optional = not REQUIRE_NATIVE
     return modules
 

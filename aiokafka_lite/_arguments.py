@@ -117,7 +117,7 @@ def wire_string(name: str, value: object) -> str:
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
-    if (why := _unsayable(value)) is not None:
+    if (why := _why_unencodable(value)) is not None:
         raise KafkaConfigurationError(f"`{name}` {why}")
     return value
 
@@ -146,8 +146,8 @@ def running_loop(face: str) -> asyncio.AbstractEventLoop:
     except RuntimeError:
         raise RuntimeError(
             f"{face} should be created within an async function: no event loop is running here. "
-            "An application that needs it in a global creates it when it starts, for example in "
-            "the lifespan of a web framework"
+            "To keep it in a global, create it at startup, for example in the lifespan of a web "
+            "framework"
         ) from None
 
 
@@ -272,7 +272,7 @@ def topic_name(value: object, name: str = "topic") -> str:
     """
     if not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {value!r}")
-    if not _LEGAL_TOPIC.fullmatch(value) and (why := _unsayable(value)) is not None:
+    if not _LEGAL_TOPIC.fullmatch(value) and (why := _why_unencodable(value)) is not None:
         raise InvalidTopicError(f"`{name}` {why}")
     return value
 
@@ -335,10 +335,10 @@ def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
     """
     if not value or not isinstance(value, dict):
         raise IllegalArgumentError(
-            f"offsets should be a dict of what to commit by TopicPartition, not {value!r}"
+            f"offsets should be a dict from TopicPartition to the offset to commit, not {value!r}"
         )
     checked: set[str] = set()
-    return {_commit_key(tp, checked): _to_commit(tp, told) for tp, told in value.items()}
+    return {_commit_key(tp, checked): _to_commit(tp, each) for tp, each in value.items()}
 
 
 def _commit_key(tp: object, checked: set[str]) -> TopicPartition:
@@ -353,16 +353,16 @@ def _commit_key(tp: object, checked: set[str]) -> TopicPartition:
     return tp
 
 
-def _to_commit(tp: object, told: object) -> OffsetAndMetadata:
+def _to_commit(tp: object, value: object) -> OffsetAndMetadata:
     metadata: object = ""
-    offset = told
-    if isinstance(told, tuple | list):
-        if len(told) != 2:
-            raise IllegalArgumentError(f"{tp} should have an offset and metadata, not {told!r}")
-        offset, metadata = told
+    offset = value
+    if isinstance(value, tuple | list):
+        if len(value) != 2:
+            raise IllegalArgumentError(f"{tp} should have an offset and metadata, not {value!r}")
+        offset, metadata = value
     if not isinstance(metadata, str):
         raise TypeError("Metadata should be a string")
-    epoch = told.leader_epoch if isinstance(told, OffsetAndMetadata) else None
+    epoch = value.leader_epoch if isinstance(value, OffsetAndMetadata) else None
     if type(offset) is int and 0 <= offset <= INT64 and not metadata and epoch is None:
         return OffsetAndMetadata(offset, "")  # fast path: one commit may have thousands
     try:
@@ -379,12 +379,12 @@ def is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _unsayable(text: str) -> str | None:
+def _why_unencodable(text: str) -> str | None:
     """Return why no request can carry a text, or None if one can."""
     try:
         length = len(text.encode())
     except UnicodeEncodeError as error:
         return f"cannot be encoded in UTF-8: {text[error.start : error.end]!r} at {error.start}"
     if length > STRING_BYTES:
-        return f"has {length} bytes; Kafka's strings have {STRING_BYTES} at most"
+        return f"is {length} bytes long in UTF-8; Kafka allows at most {STRING_BYTES}"
     return None

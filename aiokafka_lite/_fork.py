@@ -2,7 +2,7 @@
 
 A child has its parent's memory, its sockets, and the set of descriptors (epoll) that the parent's
 event loop waits on, but no running event loop. A child that closed an inherited connection would
-remove it from the shared set, and the parent would receive nothing on it any more. So a child
+remove it from the shared set, and the parent would no longer receive anything on it. So a child
 touches nothing that it inherited, and calls on an inherited client raise an error.
 
 Each client registers once (`watch`), which adds no cost to later calls.
@@ -38,8 +38,8 @@ def forked_error(what: str) -> IllegalStateError:
         what: Kind of client, such as "producer".
     """
     return IllegalStateError(
-        f"this {what} was made in process {os.getppid()}, and {os.getpid()} is its forked child: "
-        f"make a {what} of its own in the child, after the fork"
+        f"this {what} belongs to process {os.getppid()} and cannot be used in its forked child "
+        f"{os.getpid()}: create a new {what} in the child, after the fork"
     )
 
 

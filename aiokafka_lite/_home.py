@@ -31,7 +31,7 @@ def check_home(loop: asyncio.AbstractEventLoop, name: str, remedy: str) -> None:
         return
     if loop.is_closed():
         raise IllegalStateError(
-            f"the event loop of {name} is closed: make a new one in the event loop that uses it"
+            f"the event loop of {name} is closed: create a new one in the event loop that uses it"
         )
     if running is not None:
         raise IllegalStateError(f"{name} belongs to another event loop: {remedy}")

@@ -52,7 +52,7 @@ class TaskOwner:
 
     @property
     def closed(self) -> bool:
-        """True if no task can be spawned any more (some may still be ending)."""
+        """True if no more tasks can be spawned (some may still be ending)."""
         return self._closed
 
     def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
@@ -70,7 +70,7 @@ class TaskOwner:
         """
         if self._closed:
             coroutine.close()
-            raise IllegalStateError(f"{self.name} is closed: {name} was not started")
+            raise IllegalStateError(f"{self.name} is closed: task {name!r} was not started")
         loop = self._loop or asyncio.get_running_loop()
         task = loop.create_task(coroutine, name=f"{self.name}: {name}")
         self._tasks.add(task)
@@ -125,5 +125,5 @@ class TaskOwner:
         for task in stuck:
             # The task may have swallowed the first cancellation: this is the last attempt.
             task.cancel()
-            log.warning("%s did not end in time: %r", task.get_name(), task)
+            log.warning("Task %s did not end before the deadline: %r", task.get_name(), task)
         return tuple(task.get_name() for task in stuck)

@@ -67,7 +67,7 @@ def _hand_over(
     try:
         loop.call_soon_threadsafe(_settle, future, settle, outcome)
     except RuntimeError:
-        # The loop was closed meanwhile, so no caller waits any more.
+        # The loop was closed meanwhile, so no caller is waiting.
         if not loop.is_closed():
             raise
 

@@ -263,7 +263,7 @@ class AIOKafkaClient:
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
         """Keep metadata of exactly these topics, or of all if there are none; see `add_topic`."""
         if isinstance(topics, str):
-            raise TypeError("`topics` should be several names, not a str")
+            raise TypeError("`topics` should be a collection of topic names, not a str")
         names = list(topics) or None
         asked = self._cluster.set_topics(names)
         self._everything = names is None
@@ -372,7 +372,10 @@ class AIOKafkaClient:
         Cancellation: discards the response; the request may still be carried out.
         """
         if not await self.ready(node_id):
-            raise NodeNotReadyError(f"broker {node_id} is not known, or cannot be reached")
+            raise NodeNotReadyError(
+                f"broker {node_id} is unknown or unreachable: await force_metadata_update(), and "
+                "try again"
+            )
         return await self._cluster.broker(node_id).request(request)
 
     # Inside

@@ -36,7 +36,7 @@ def create_ssl_context(
         ValueError: `keyfile` is set without `certfile`.
     """
     if keyfile is not None and certfile is None:
-        raise ValueError("keyfile was given without the certfile that it belongs to")
+        raise ValueError("`keyfile` requires `certfile`, the certificate that belongs to the key")
     context = ssl.create_default_context(
         ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata
     )

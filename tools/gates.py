@@ -1,15 +1,15 @@
-"""`python -m tools.gates PART...`: make several targets side by side, and sum up at the end.
+"""Runs several Makefile targets in parallel and prints a summary: `python -m tools.gates PART...`.
 
-A part is a target of the Makefile, `lint` or `test-real`, say. Each one runs to its end, whether or
-not others fail. Its output goes to a file and is printed as a whole once the part ends, so that the
+A part is a target of the Makefile, such as `lint` or `test-real`. Each part runs to its end even if
+others fail. Its output goes to a file and is printed as a whole when the part ends, so that the
 outputs of two parts never mix. The last lines are a table of all parts and the number of tests that
 passed and failed.
 
 Options:
-    --slots N   How many parts run at a time (2 by default). They start in the order given, so name
-                the longest first.
-    --made FILE What the parts need and `make` is not to make again: two of them would at once.
-    --logs DIR  Where the output is kept.
+    --slots N   Number of parts that run at a time (2 by default). They start in the given order,
+                so list the longest first.
+    --made FILE A prerequisite that `make` must not remake, because two parts would at once.
+    --logs DIR  Directory for the output.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Final
 
 NOTHING_SELECTED: Final = 5
-"""pytest's exit status where no test was selected: one part of a run may have none of them."""
+"""pytest's exit status if no test was selected, which is allowed for one part of a run."""
 
 GRACE: Final = 8.0
-"""Seconds that an interrupted part may take to end before a harder signal."""
+"""Seconds that an interrupted part may take to end before the next stronger signal."""
 
 INTERRUPTED: Final = 130
-"""The exit status of a run that a signal has ended."""
+"""The exit status of a run that was ended by a signal."""
 
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 _CLOSING: Final = re.compile(r"^(?:=+ )?(?:no tests ran|.*\d+ [a-z]+.*) in \d+\.\d+s\b")
@@ -46,13 +46,13 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass
 class Outcome:
-    """How one part ended.
+    """The result of one part.
 
     Attributes:
         part: The target.
-        status: The exit status of the tool behind the target; 0 is success.
-        seconds: How long it ran.
-        counts: Tests by what became of them; empty for a part that is no pytest run.
+        status: The exit status of the target's tool; 0 is success.
+        seconds: The duration.
+        counts: Number of tests by result; empty for a part that does not run pytest.
     """
 
     part: str
@@ -62,7 +62,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """True if something is wrong with the part, be it no test."""
+        """True if the part failed, in a test or otherwise."""
         return bool(self.status) and not self.empty
 
     @property
@@ -72,23 +72,23 @@ class Outcome:
 
     def summary(self) -> str:
         """One line of the table."""
-        said = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        details = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         if self.empty:
-            said = "no test selected"
+            details = "no test selected"
         elif self.failed and not self.counts["failed"] and not self.counts["error"]:
-            said = ", ".join(filter(None, [said, f"exit status {self.status}"]))
+            details = ", ".join(filter(None, [details, f"exit status {self.status}"]))
         mark = "FAILED" if self.failed else "ok"
-        return f"{self.part:<18} {mark:<7} {self.seconds:6.0f} s  {said}".rstrip()
+        return f"{self.part:<18} {mark:<7} {self.seconds:6.0f} s  {details}".rstrip()
 
 
 def outcome(part: str, make_status: int, seconds: float, output: str) -> Outcome:
-    """Read what became of a part from what it has printed.
+    """Read the result of a part from its output.
 
     Args:
         part: The target.
-        make_status: The exit status of `make`, which is 2 whatever the tool's own was.
-        seconds: How long it ran.
-        output: All that it printed.
+        make_status: The exit status of `make`, which is 2 for any status of the tool but 0.
+        seconds: The duration.
+        output: The complete output.
     """
     output = _COLOUR.sub("", output)
     counts: Counter[str] = Counter()
@@ -102,7 +102,7 @@ def outcome(part: str, make_status: int, seconds: float, output: str) -> Outcome
 
 
 def total(outcomes: Sequence[Outcome]) -> str:
-    """The closing line: tests over all parts, and parts that failed without a failed test."""
+    """The last line: tests of all parts, and parts that failed without a failed test."""
     counts: Counter[str] = Counter()
     for each in outcomes:
         counts += each.counts
@@ -113,17 +113,17 @@ def total(outcomes: Sequence[Outcome]) -> str:
     ]
     wrong = counts["failed"] + counts["error"] + len(broken)
     line = f"{counts['passed']} passed, {wrong} failed, {counts['skipped']} skipped"
-    return line + (f" (among the failed, as a whole: {', '.join(broken)})" if broken else "")
+    return line + (f" (parts that failed outside of tests: {', '.join(broken)})" if broken else "")
 
 
 class Run:
-    """Parts that run side by side.
+    """Runs parts in parallel.
 
     Args:
         parts: The targets, in the order in which they start.
-        slots: How many run at a time.
-        made: Prerequisites that `make` takes for made.
-        logs: The folder for their output.
+        slots: Number of parts that run at a time.
+        made: Prerequisites that `make` treats as up to date.
+        logs: Directory for the output.
     """
 
     def __init__(self, parts: Sequence[str], slots: int, made: Sequence[str], logs: Path) -> None:
@@ -137,7 +137,7 @@ class Run:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __call__(self) -> list[Outcome]:
-        """Run all parts to their ends."""
+        """Run all parts and return their results."""
         self._logs.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self._slots) as threads:
             try:
@@ -149,10 +149,10 @@ class Run:
 
     def _run(self, part: str) -> Outcome:
         log = self._logs / f"{part}.log"
-        self._say(f"{part}: started; its output is in {log} until it ends")
+        self._print(f"{part}: started; its output is in {log} until it ends")
         began = time.monotonic()
         with log.open("wb") as output:
-            with self._starting:  # what starts is known to `_interrupt`, or does not start
+            with self._starting:  # after `_interrupt`, no process starts
                 if self._interrupted:
                     return Outcome(part, INTERRUPTED, 0.0)
                 process = subprocess.Popen(
@@ -160,24 +160,24 @@ class Run:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # a group of processes, which is interrupted as one
+                    start_new_session=True,  # a process group, which is interrupted as a whole
                 )
                 self._processes.append(process)
             status = process.wait()
         text = log.read_text(errors="replace")
         found = outcome(part, status, time.monotonic() - began, text)
-        self._say(f"\n===== {part} =====\n{text}\n{found.summary()}\n")
+        self._print(f"\n===== {part} =====\n{text}\n{found.summary()}\n")
         return found
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         with self._printing:
             print(text, flush=True)
 
     def _interrupt(self) -> None:
-        """End what still runs as Ctrl-C does, so that it stops the brokers that it started.
+        """Interrupt running parts as Ctrl-C does, so that they stop the brokers they started.
 
-        A shell can miss that signal while it starts a program: what runs on gets SIGTERM, and in
-        the end SIGKILL.
+        A shell can miss that signal while it starts a program: a part that continues gets SIGTERM,
+        and finally SIGKILL.
         """
         with self._starting:
             self._interrupted = True
@@ -196,12 +196,24 @@ class Run:
 
 
 def main() -> int:
-    """Run the parts that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m tools.gates")
-    parser.add_argument("parts", nargs="+", metavar="PART")
-    parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--made", action="append", default=[])
-    parser.add_argument("--logs", type=Path, required=True)
+    """Run the parts given on the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.gates",
+        description="Run several Makefile targets in parallel and print a summary.",
+        epilog="example: python -m tools.gates --logs /tmp/logs test-real test-fast lint",
+    )
+    parser.add_argument("parts", nargs="+", metavar="PART", help="a Makefile target")
+    parser.add_argument(
+        "--slots", type=int, default=2, help="parts that run at a time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--made",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a prerequisite that make must not remake; may be repeated",
+    )
+    parser.add_argument("--logs", type=Path, required=True, help="directory for the output")
     given = parser.parse_args()
     began = time.monotonic()
     for ending in (signal.SIGTERM, signal.SIGHUP):  # the parts end with this process

@@ -14,24 +14,37 @@ from collections.abc import Sequence
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
 
-ABOUT = "An asyncio Kafka client, and what comes with it. COMMAND --help tells more."
+ABOUT = "Tools of aiokafka_lite, an asyncio Kafka client."
+EXAMPLES = "Run COMMAND --help for the options of a command."
 COMMANDS = {
-    "broker": "a Kafka for development: no Java, no Docker, in memory or in a folder",
-    "demo": "200,000 records from 1,000 coroutines through Kafka and back, every one checked",
-    "pipeline": "Kafka pipelines on Spark, each from one file: run, look what is missing, pack",
+    "broker": "run an embedded Kafka broker for development, without Java or Docker",
+    "demo": "send 200,000 records from 1,000 coroutines, read them back and check every one",
+    "pipeline": "run Kafka pipelines on Spark, each described by one file",
+}
+COMMAND_EXAMPLES = {
+    "broker": "example: python -m aiokafka_lite broker --topics orders:6 --data-dir ./kafka",
+    "demo": "example: python -m aiokafka_lite demo --bootstrap localhost:9092 --records 50000",
+    "pipeline": "example: python -m aiokafka_lite pipeline demo",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="python -m aiokafka_lite", description=ABOUT)
+    parser = argparse.ArgumentParser(
+        prog="python -m aiokafka_lite", description=ABOUT, epilog=EXAMPLES
+    )
     parser.add_argument(
         "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {
-        name: commands.add_parser(name, help=purpose, description=purpose)
+        name: commands.add_parser(
+            name,
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            epilog=COMMAND_EXAMPLES[name],
+        )
         for name, purpose in COMMANDS.items()
     }
     wanted = argv[0] if argv else ""

@@ -1,7 +1,7 @@
 """The standalone embedded broker: `python -m aiokafka_lite broker --listen 127.0.0.1:9092`.
 
 It prints one line when ready, and runs until SIGINT or SIGTERM; a second signal has no effect.
-With `--data-dir`, the next start resumes where this one ended, for whatever reason.
+With `--data-dir`, the next start resumes where this one ended, even after a crash.
 """
 
 from __future__ import annotations
@@ -47,10 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         type=_address,
         default=Address("127.0.0.1", 9092),
-        help="where the first broker listens, the others on the ports after it;"
-        " port 0 takes free ones; default: 127.0.0.1:9092",
+        help="address of the first broker; the others use the ports after it; with port 0 each"
+        " uses a free port; default: 127.0.0.1:9092",
     )
-    add("--brokers", metavar="N", type=_positive, default=1, help="default: 1")
+    add(
+        "--brokers",
+        metavar="N",
+        type=_positive,
+        default=1,
+        help="number of brokers in the cluster; default: 1",
+    )
     add(
         "--topics",
         metavar="NAME[:PARTITIONS]",
@@ -58,25 +64,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="topics to begin with: orders:6 payments",
+        help="topics to create at startup, for example: orders:6 payments",
     )
-    add("--data-dir", metavar="DIR", help="keep everything there; without, it is in memory")
-    add("--fsync", action="store_true", help="write through to the disk before acknowledging")
-    add("--version", metavar="RELEASE", help="offer only what this Kafka offered: 2.8, 3.9, ...")
+    add(
+        "--data-dir",
+        metavar="DIR",
+        help="directory for all data, kept across restarts; by default data is in memory",
+    )
+    add("--fsync", action="store_true", help="flush to disk before acknowledging a write")
+    add(
+        "--version",
+        metavar="RELEASE",
+        help="offer only the APIs of this Kafka release, for example 2.8 or 3.9",
+    )
     add(
         "--user",
         metavar="NAME:PASSWORD",
         type=_user,
         action="append",
         dest="users",
-        help="clients have to authenticate by SASL, PLAIN or SCRAM; may be repeated",
+        help="require SASL (PLAIN or SCRAM) and accept this user; may be repeated",
     )
     add(
         "--super-user",
         metavar="NAME",
         action="append",
         dest="super_users",
-        help="may do everything, and others only what ACLs allow; may be repeated",
+        help="allow this user everything, and others only what ACLs allow; may be repeated",
     )
     add(
         "--config",
@@ -85,13 +99,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="configs",
         default=[],
-        help="configure the brokers by Kafka's names: group.max.size=3; may be repeated",
+        help="set a Kafka broker config, for example group.max.size=3; may be repeated",
     )
-    add("--racks", metavar="RACK", nargs="+", help="the brokers' racks, as many as there are")
-    add("--advertise", metavar="HOST", help="the host that clients are told, if not the one above")
-    add("--default-partitions", metavar="N", type=_positive, default=1, help="default: 1")
-    add("--no-auto-create", action="store_true", help="create no topic just for being asked for")
-    add("--log-level", choices=LOG_LEVELS, default="warning", help="default: warning")
+    add("--racks", metavar="RACK", nargs="+", help="rack of each broker, in order")
+    add(
+        "--advertise",
+        metavar="HOST",
+        help="host that brokers advertise to clients; default: the host of --listen",
+    )
+    add(
+        "--default-partitions",
+        metavar="N",
+        type=_positive,
+        default=1,
+        help="partitions of automatically created topics; default: 1",
+    )
+    add(
+        "--no-auto-create",
+        action="store_true",
+        help="do not create a missing topic when a client requests its metadata",
+    )
+    add(
+        "--log-level",
+        choices=LOG_LEVELS,
+        default="warning",
+        help="minimum level of log lines; default: warning",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,9 +135,9 @@ def run(args: argparse.Namespace) -> int:
     topics = dict(args.topics)
     try:
         if len(topics) < len(args.topics):
-            raise ValueError("--topics: a topic is named twice")
+            raise ValueError("--topics: a topic is listed twice")
         if args.data_dir == "":
-            raise ValueError("--data-dir: the name of a folder is missing")
+            raise ValueError("--data-dir: the directory name is empty")
         cluster = FakeCluster(
             args.brokers,
             topics,
@@ -147,7 +180,7 @@ async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
     try:
         where = f"kept in {data_dir}" if data_dir else "in memory"
         print(
-            f"Kafka is ready at {cluster.bootstrap_servers} ({where}; Ctrl-C ends it)", flush=True
+            f"Kafka is ready at {cluster.bootstrap_servers} ({where}; Ctrl-C stops it)", flush=True
         )
         await ended.wait()
     finally:
@@ -157,7 +190,7 @@ async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
     if not cleaner.cancelled():
         cleaner.result()  # raises, because the task never ends by itself
     if cluster.failures:
-        print(f"broker: {len(cluster.failures)} failures inside, logged above", file=sys.stderr)
+        print(f"broker: {len(cluster.failures)} internal errors, logged above", file=sys.stderr)
     return 1 if cluster.failures else 0
 
 
@@ -193,7 +226,7 @@ def _topic(text: str) -> TopicSpec:
 def _user(text: str) -> User:
     name, _, password = text.partition(":")
     if not name or not password:
-        raise argparse.ArgumentTypeError("a user is NAME:PASSWORD")
+        raise argparse.ArgumentTypeError("a user must have the form NAME:PASSWORD")
     return User(name, password)
 
 
@@ -206,5 +239,5 @@ def _config(text: str) -> Config:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)

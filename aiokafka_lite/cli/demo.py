@@ -30,19 +30,25 @@ PATIENCE = 20.0  # seconds without a new record after which the reader gives up
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="a real Kafka, not the embedded one"
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="address of a real Kafka; by default the embedded broker is used",
     )
-    parser.add_argument("--records", type=int, default=200_000, help="default: 200,000")
     parser.add_argument(
-        "--tasks", type=int, default=1_000, help="sending coroutines; default: 1,000"
+        "--records", type=int, default=200_000, help="number of records; default: 200,000"
     )
-    parser.add_argument("--size", type=int, default=100, help="bytes a value; default: 100")
+    parser.add_argument(
+        "--tasks", type=int, default=1_000, help="number of sending coroutines; default: 1,000"
+    )
+    parser.add_argument(
+        "--size", type=int, default=100, help="size of each value in bytes; default: 100"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo; return 0 if every record came back once, in order and unchanged, else 1."""
     if args.records < 1 or args.tasks < 1 or args.size < 32:
-        print("demo: --records and --tasks are at least 1, --size at least 32", file=sys.stderr)
+        print("demo: --records and --tasks must be at least 1, --size at least 32", file=sys.stderr)
         return 2
     if importlib.util.find_spec("uvloop") is not None:
         import uvloop

@@ -85,15 +85,21 @@ class Ledger:
 
 
 def add_command(commands: Commands) -> None:
-    demo = commands.add_parser("demo", help="orders by the minute, shown and checked")
-    demo.add_argument("--orders", metavar="N", type=int, default=60_000, help="default: 60,000")
-    demo.add_argument("--master", metavar="URL", default="local[2]", help="default: local[2]")
+    demo = commands.add_parser(
+        "demo", help="run a demo that counts orders per minute and checks the result"
+    )
+    demo.add_argument(
+        "--orders", metavar="N", type=int, default=60_000, help="number of orders; default: 60,000"
+    )
+    demo.add_argument(
+        "--master", metavar="URL", default="local[2]", help="Spark master; default: local[2]"
+    )
     demo.set_defaults(execute=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.orders < 1:
-        raise ValueError("--orders is at least 1")
+        raise ValueError("--orders must be at least 1")
     need_spark()
     try:
         return asyncio.run(_demo(args.orders, args.master))
@@ -132,11 +138,12 @@ async def _demo(orders: int, master: str) -> int:
     windows = len(ledger.expected)
     if problems or status:
         print(
-            f"FAILED: {len(problems)} of {windows} sums are wrong; the pipeline ended with {status}"
+            f"FAILED: {len(problems)} of {windows} sums are wrong; exit status of the pipeline: "
+            f"{status}"
         )
         return 1
     print(
-        f"OK: {windows} sums of {orders:,} orders came through Spark, each once and right,"
+        f"OK: {windows} sums of {orders:,} orders came through Spark, each once and correct,"
         f" in {time.monotonic() - began:.0f} s"
     )
     return 0

@@ -51,7 +51,7 @@ async def _create(cluster: Cluster, name: str, partitions: int) -> None:
             error = for_code(topic.error_code)
             # A retry finds the topic of the first request, whose response was lost.
             if topic.error_code and error is not TopicAlreadyExistsError:
-                raise error(topic.error_message or f"creating topic {topic.name}")
+                raise error(topic.error_message or f"cannot create topic {topic.name}")
 
     deadline = asyncio.get_running_loop().time() + PATIENCE
     # -1: the broker's own default (KIP-464, Kafka 2.4).
@@ -65,7 +65,7 @@ async def _delete(cluster: Cluster, name: str) -> None:
     def check(response: DeleteTopicsResponse) -> None:
         for topic in response.responses:
             if topic.error_code:
-                raise for_code(topic.error_code)(f"deleting topic {name}")
+                raise for_code(topic.error_code)(f"cannot delete topic {name}")
 
     def build(version: int) -> DeleteTopicsRequest:
         timeout_ms = int(PATIENCE * 1000)

@@ -36,7 +36,9 @@ def parse_bootstrap(
             raise TypeError(f"`bootstrap_servers`: {entry!r} is neither a str nor (host, port)")
     addresses = dict.fromkeys(_address(entry) for entry in entries)
     if not addresses:
-        raise KafkaConfigurationError(f"bootstrap_servers={servers!r} names no server")
+        raise KafkaConfigurationError(
+            f'bootstrap_servers={servers!r} contains no address: pass "host:port"'
+        )
     return list(addresses)
 
 
@@ -53,8 +55,9 @@ def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
         scheme, found, rest = entry.partition("://")
         if found:
             raise KafkaConfigurationError(
-                f"bootstrap_servers: {entry!r} begins with a scheme, {scheme}://, which Kafka has "
-                f"not: write {rest!r}, and choose TLS or SASL by security_protocol"
+                f"bootstrap_servers: {entry!r} begins with the scheme {scheme}://, but Kafka's "
+                f"addresses have none: write {rest!r}, and choose TLS or SASL with "
+                "security_protocol"
             )
         host, port = _split(entry)
     else:
@@ -67,7 +70,7 @@ def _address(entry: str | tuple[str, int]) -> tuple[str, int]:
         host.encode("idna")  # as the resolver does
     except UnicodeError as error:
         raise KafkaConfigurationError(
-            f"bootstrap_servers: {entry!r} names no host: {error}"
+            f"bootstrap_servers: {entry!r} has an invalid host name: {error}"
         ) from None
     return host, int(port)
 

@@ -230,7 +230,7 @@ class Broker:
         if attempt.outcome.done():
             return
         ended = "was cancelled" if task.cancelled() else f"failed: {task.exception()!r}"
-        error = KafkaConnectionError(f"{self}: the attempt to connect {ended}")
+        error = KafkaConnectionError(f"{self}: the connection attempt {ended}")
         self._failed(purpose, attempt.outcome, error, asyncio.get_running_loop().time())
 
     async def _connect(self, purpose: Purpose, outcome: asyncio.Future[Connection]) -> None:

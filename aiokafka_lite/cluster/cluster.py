@@ -123,7 +123,7 @@ class Cluster:
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
-        self._name = options.client_id or "client"  # in every log line
+        self.name = options.client_id or "client"  # in every log line
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
         self._introduced = False  # True once the log names the version and build
@@ -153,14 +153,14 @@ class Cluster:
         if self.closed:
             self.check_open()
         if self._started:
-            raise IllegalStateError("The connection to the cluster is started already")
+            raise IllegalStateError("The connection to the cluster has already been started")
         self._started = True
         self._waits_for_kafka = deadline is not None
         if not self._introduced:
             self._introduced = True
             log.info(
-                "%s: aiokafka_lite %s (%s) connects to %s",
-                self._name,
+                "%s: aiokafka_lite %s (%s) is connecting to %s",
+                self.name,
                 __version__,
                 BUILD,
                 self._brokers,
@@ -310,7 +310,7 @@ class Cluster:
                 return self.metadata
         except TimeoutError:
             why = f": {self._last_error}" if self._last_error else ""
-            raise KafkaTimeoutError(f"No newer metadata came in time{why}") from self._last_error
+            raise KafkaTimeoutError(f"No newer metadata arrived in time{why}") from self._last_error
 
     async def refresh(self, deadline: float) -> Metadata:
         """Metadata that was requested after this call; see `wait_for_version`.
@@ -351,8 +351,8 @@ class Cluster:
                 elif known.error is None and known.partitions:
                     return known.partitions
         except KafkaTimeoutError as error:
-            said = error if known is None or known.error is None else known.error(topic)
-            raise KafkaTimeoutError(f"Topic {topic!r} was not known in time: {said}") from said
+            cause = error if known is None or known.error is None else known.error(topic)
+            raise KafkaTimeoutError(f"No metadata of topic {topic!r} in time: {cause}") from cause
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
         """Adopt newer leaders from a produce or fetch response (KIP-951).
@@ -364,17 +364,17 @@ class Cluster:
             True if a hint was new; the listeners have then been called, once. `metadata.version`
             does not change, because no refresh took place.
         """
-        told = self.metadata.with_leaders(hints)
-        if told is self.metadata:
+        newer = self.metadata.with_leaders(hints)
+        if newer is self.metadata:
             return False
-        self._adopt(told)
+        self._adopt(newer)
         return True
 
     def learn_node(self, node: Node) -> None:
         """Add a node from a coordinator lookup that the metadata does not have yet."""
-        told = self.metadata.with_node(node)
-        if told is not self.metadata:
-            self._adopt(told)
+        newer = self.metadata.with_node(node)
+        if newer is not self.metadata:
+            self._adopt(newer)
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with each new snapshot, in the event loop, as soon as it is adopted."""
@@ -396,7 +396,7 @@ class Cluster:
         """
         self.check_open()
         if node_id not in self.metadata.brokers:
-            raise NodeNotReadyError(f"Broker {node_id} is not alive as far as is known")
+            raise NodeNotReadyError(f"Broker {node_id} is not in the metadata; it may be down")
         return self._brokers[node_id]
 
     def least_loaded(self) -> Broker | None:
@@ -415,7 +415,7 @@ class Cluster:
         self.check_open()
         broker = self._brokers.next_to_ask()
         if broker is None:
-            raise NoBrokersAvailable(f"No broker to ask, of those at {self._brokers}")
+            raise NoBrokersAvailable(f"No broker is available; bootstrap servers: {self._brokers}")
         return broker
 
     def check_open(self) -> None:
@@ -425,15 +425,15 @@ class Cluster:
         if self.closed:
             raise closed_error()
         if not self._started:
-            raise IllegalStateError("The connection to the cluster was not started")
+            raise IllegalStateError("The connection to the cluster has not been started")
 
     def _on_lost(self, broker: Broker, error: BaseException) -> None:
         """A connection was lost: the broker may be down and its partitions may have moved."""
         losses = self._losses.setdefault(broker.node_id, Repeated())
         count = losses.on_event(asyncio.get_running_loop().time())
         if count is not None:
-            times = f" ({count} times since the last such line)" if count > 1 else ""
-            log.info("%s: connection to %s lost%s: %s", self._name, broker, times, error)
+            times = f" ({count} times since the last report)" if count > 1 else ""
+            log.info("%s: connection to %s lost%s: %s", self.name, broker, times, error)
         self.request_update()
 
     # The refresh
@@ -443,7 +443,7 @@ class Cluster:
         return self._schedule.request_new(names)
 
     async def _keep_fresh(self) -> None:
-        """The refresh task: refresh when the schedule says so, until the cluster is closed."""
+        """The refresh task: refresh whenever the schedule is due, until the cluster is closed."""
         loop = asyncio.get_running_loop()
         while not self.closed:
             pause = self._schedule.time_to_next(loop.time())
@@ -487,18 +487,18 @@ class Cluster:
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an invalid response, or a bug
-                log.exception("%s: cannot decode the metadata from %s", self._name, broker)
+                log.exception("%s: cannot decode the metadata from %s", self.name, broker)
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return
         now = asyncio.get_running_loop().time()
         self._schedule.on_failure(now)
-        said = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())
-        self._last_error = _failure(errors, said)
+        reasons = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())
+        self._last_error = _failure(errors, reasons)
         if self.metadata.version or self._waits_for_kafka:  # otherwise `start` raises it
-            line = self._outage.on_failure(now, said)
+            line = self._outage.on_failure(now, reasons)
             if line is not None:
-                log.warning("%s: %s", self._name, line)
+                log.warning("%s: %s", self.name, line)
         self._end_refresh()
 
     async def _ask(
@@ -519,7 +519,7 @@ class Cluster:
         if self.closed:
             return
         if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
-            raise for_code(response.error_code)(f"{broker} does not answer for the cluster")
+            raise for_code(response.error_code)(f"{broker} refused the metadata request")
         expected = self.metadata.cluster_id
         if broker.node_id >= 0 and expected and response.cluster_id not in (None, expected):
             broker.disconnect()
@@ -527,31 +527,31 @@ class Cluster:
                 f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
             )
         now = asyncio.get_running_loop().time()
-        told = merging.finish(response, version=self._schedule.number, current=self.metadata)
+        newer = merging.finish(response, version=self._schedule.number, current=self.metadata)
         self._topics.on_answer(now)
         unsettled = {
             name
             for name in (self._topics.names if asked is None else asked)
-            if name in self._topics and (name not in told.topics or not told.topics[name].settled)
+            if name in self._topics and (name not in newer.topics or not newer.topics[name].settled)
         }
         self._schedule.on_answer(now, unsettled)
         self._last_error = None
         line = self._outage.on_success(now)
         if line is not None:  # at the level of the outage, so that a log shows both or neither
-            log.warning("%s: %s", self._name, line)
-        self._adopt(told)
+            log.warning("%s: %s", self.name, line)
+        self._adopt(newer)
         self._brokers.leave_seeds()
         self._end_refresh()
 
-    def _adopt(self, told: Metadata) -> None:
+    def _adopt(self, newer: Metadata) -> None:
         """Make a snapshot the current one. There is no await from here to the last listener."""
-        self.metadata = told
-        self._brokers.update(told.brokers.values())
+        self.metadata = newer
+        self._brokers.update(newer.brokers.values())
         for listener in tuple(self._listeners):
             try:
                 listener(self.metadata)  # an earlier listener may have replaced it with a hint
             except Exception:
-                log.exception("%s: a listener of the metadata failed: %r", self._name, listener)
+                log.exception("%s: the metadata listener %r failed", self.name, listener)
 
     def _end_refresh(self) -> None:
         """Wake all waiting callers; each checks its own condition."""
@@ -560,12 +560,12 @@ class Cluster:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task ended by a bug."""
-        log.error("%s: %s failed", self._name, name, exc_info=error)
+        log.error("%s: %s failed", self.name, name, exc_info=error)
 
 
-def _failure(errors: dict[Broker, KafkaError], said: str) -> KafkaError:
-    """One error for a refresh that no broker answered; `said` has the reason of each."""
+def _failure(errors: dict[Broker, KafkaError], reasons: str) -> KafkaError:
+    """One error for a refresh that no broker answered; `reasons` has the reason of each."""
     kinds = {type(error) for error in errors.values()}
     if len(kinds) == 1 and not (kind := kinds.pop()).retriable:
-        return kind(said)
-    return KafkaConnectionError(f"no broker answers: {said}")
+        return kind(reasons)
+    return KafkaConnectionError(f"no broker answers: {reasons}")

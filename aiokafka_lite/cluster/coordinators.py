@@ -78,7 +78,9 @@ class Coordinators:
                 async with asyncio.timeout_at(deadline):
                     error = await asyncio.shield(under_way)
             except TimeoutError:
-                raise KafkaTimeoutError(f"No coordinator of {key!r} was found in time") from None
+                raise KafkaTimeoutError(
+                    f"The coordinator of {key!r} was not found in time"
+                ) from None
             if error is not None and not error.retriable:
                 # A copy: a shared error would collect the tracebacks of all callers.
                 raise copy.copy(error)

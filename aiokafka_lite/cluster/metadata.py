@@ -66,7 +66,7 @@ class Node(NamedTuple):
         node = cls(node_id, host, port, rack)
         if not node.is_possible:
             raise KafkaProtocolError(
-                f"The broker reports an impossible node: id {node_id}, host {host[:100]!r}, "
+                f"The broker reported an invalid node: id {node_id}, host {host[:100]!r}, "
                 f"port {port}"
             )
         return node

@@ -113,7 +113,9 @@ class Merging:
         self._asked = asked
         self._keep = keep
         self._topics: dict[str, Topic] = {}
-        self._told: MetadataResponseTopic | None = None  # the current topic, unless it is skipped
+        self._reported: MetadataResponseTopic | None = (
+            None  # the current topic, unless it is skipped
+        )
         self._before: Mapping[int, Partition] = {}  # its partitions in the old snapshot
         self._partitions: dict[int, Partition] = {}
         self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -123,9 +125,9 @@ class Merging:
     def add_all(self, response: MetadataResponse) -> None:
         """Add the whole response at once."""
         self.begin(response.cluster_id)
-        for told in response.topics:
-            self.begin_topic(told)
-            for partition in told.partitions:
+        for reported in response.topics:
+            self.begin_topic(reported)
+            for partition in reported.partitions:
                 self.add_partition(partition)
             self.end_topic()
 
@@ -141,35 +143,35 @@ class Merging:
                     name, known.get(name), UnknownTopicOrPartitionError
                 )
 
-    def begin_topic(self, told: MetadataResponseTopic) -> None:
+    def begin_topic(self, reported: MetadataResponseTopic) -> None:
         """Begin a topic; its partitions are added one by one."""
         self._partitions = {}
-        self._told = None
+        self._reported = None
         # Metadata v0 returns all topics if none was requested; skip those not requested.
-        if told.name is None or (self._asked is not None and told.name not in self._asked):
+        if reported.name is None or (self._asked is not None and reported.name not in self._asked):
             return
-        self._told = told
+        self._reported = reported
         self._before = {}
-        old = self._old.topics.get(told.name)
-        if old is not None and not _made_again(old, _topic_id(told)):
+        old = self._old.topics.get(reported.name)
+        if old is not None and not _recreated(old, _topic_id(reported)):
             self._before = old.partitions
 
-    def add_partition(self, told: MetadataResponsePartition) -> None:
+    def add_partition(self, reported: MetadataResponsePartition) -> None:
         """Add a partition of the current topic."""
-        if self._told is not None:
-            known = self._before.get(told.partition_index)
-            partition = _partition(told, self._api_version, self._replicas)
+        if self._reported is not None:
+            known = self._before.get(reported.partition_index)
+            partition = _partition(reported, self._api_version, self._replicas)
             newer = _newer(known, partition)
             if newer is known and newer.leader_epoch != partition.leader_epoch:
-                newer = self._doubt(self._told.name or "", known, partition)
-            self._partitions[told.partition_index] = newer
+                newer = self._doubt(self._reported.name or "", known, partition)
+            self._partitions[reported.partition_index] = newer
 
-    def _doubt(self, name: str, known: Partition, told: Partition) -> Partition:
+    def _doubt(self, name: str, known: Partition, reported: Partition) -> Partition:
         """The partition to keep after a response with an older epoch than the known one."""
         place = (name, known.partition)
         answers = self._old.outdated.get(place, 0) + 1
         if answers >= OUTDATED_ANSWERS:
-            return told
+            return reported
         self._outdated[place] = answers
         return known
 
@@ -180,21 +182,21 @@ class Merging:
             KafkaProtocolError: A partition is impossible: its number is negative or far beyond the
                 partition count, or its leader or epoch is below -1 ("none", "unknown").
         """
-        told = self._told
-        if told is None or told.name is None:
+        reported = self._reported
+        if reported is None or reported.name is None:
             return
-        name = told.name
+        name = reported.name
         if self._partitions:
             _check(name, self._partitions)
-        if told.error_code:
-            error = for_code(told.error_code)
+        if reported.error_code:
+            error = for_code(reported.error_code)
             self._topics[name] = _with_error(name, self._old.topics.get(name), error)
         else:
             self._topics[name] = Topic(
                 name=name,
-                topic_id=_topic_id(told),
+                topic_id=_topic_id(reported),
                 error=None,
-                is_internal=told.is_internal,
+                is_internal=reported.is_internal,
                 partitions=self._partitions,
             )
 
@@ -217,7 +219,9 @@ class Merging:
         """
         old = self._old
         if not response.brokers and (old.brokers or self._api_version > 0):
-            raise MetadataEmptyBrokerList("The broker's metadata names no broker")
+            raise MetadataEmptyBrokerList(
+                "The metadata lists no broker; this one may still be starting"
+            )
         if current is not None and old is not EMPTY:
             self._believe(current)
         topics = self._topics
@@ -240,22 +244,22 @@ class Merging:
     def _believe(self, current: Metadata) -> None:
         """Keep leader hints that arrived since the response began to be read."""
         for name, topic in current.topics.items():
-            told = self._topics.get(name)
-            if told is None or topic is self._old.topics.get(name):
+            reported = self._topics.get(name)
+            if reported is None or topic is self._old.topics.get(name):
                 continue
-            if not _made_again(topic, told.topic_id):
+            if not _recreated(topic, reported.topic_id):
                 partitions = {
                     index: _newer(topic.partitions.get(index), partition)
-                    for index, partition in told.partitions.items()
+                    for index, partition in reported.partitions.items()
                 }
-                self._topics[name] = replace(told, partitions=partitions)
+                self._topics[name] = replace(reported, partitions=partitions)
 
 
-def _topic_id(told: MetadataResponseTopic) -> UUID | None:
-    return None if told.topic_id == ZERO_UUID else told.topic_id
+def _topic_id(reported: MetadataResponseTopic) -> UUID | None:
+    return None if reported.topic_id == ZERO_UUID else reported.topic_id
 
 
-def _made_again(old: Topic, topic_id: UUID | None) -> bool:
+def _recreated(old: Topic, topic_id: UUID | None) -> bool:
     """True if the id differs: the topic was deleted and recreated under its name."""
     return old.topic_id is not None and topic_id is not None and old.topic_id != topic_id
 
@@ -284,32 +288,34 @@ def _check(name: str, partitions: Mapping[int, Partition]) -> None:
             or partition.leader_epoch < UNKNOWN_EPOCH
         ):
             raise KafkaProtocolError(
-                f"The broker reports an impossible partition of topic {name!r}: number {number} "
+                f"The broker reported an invalid partition of topic {name!r}: number {number} "
                 f"of {len(partitions)}, leader {partition.leader}, "
                 f"epoch {partition.leader_epoch}"
             )
 
 
-def _newer(old: Partition | None, told: Partition) -> Partition:
+def _newer(old: Partition | None, reported: Partition) -> Partition:
     """The reported partition, unless its epoch is older than the known one. Returns the old object
     if they are equal, which saves the garbage collector work."""
-    if old is None or old == told:
-        return told if old is None else old
-    return old if UNKNOWN_EPOCH < told.leader_epoch < old.leader_epoch else told
+    if old is None or old == reported:
+        return reported if old is None else old
+    return old if UNKNOWN_EPOCH < reported.leader_epoch < old.leader_epoch else reported
 
 
 def _partition(
-    told: MetadataResponsePartition,
+    reported: MetadataResponsePartition,
     api_version: int,
     shared: dict[tuple[int, ...], tuple[int, ...]],
 ) -> Partition:
-    replicas, isr = tuple(told.replica_nodes), tuple(told.isr_nodes)
+    replicas, isr = tuple(reported.replica_nodes), tuple(reported.isr_nodes)
     return Partition(
-        partition=told.partition_index,
-        leader=told.leader_id,
-        leader_epoch=told.leader_epoch if api_version >= RELIABLE_EPOCHS_FROM else UNKNOWN_EPOCH,
+        partition=reported.partition_index,
+        leader=reported.leader_id,
+        leader_epoch=reported.leader_epoch
+        if api_version >= RELIABLE_EPOCHS_FROM
+        else UNKNOWN_EPOCH,
         replicas=shared.setdefault(replicas, replicas),
         isr=shared.setdefault(isr, isr),
-        offline=tuple(told.offline_replicas),
-        error=for_code(told.error_code) if told.error_code else None,
+        offline=tuple(reported.offline_replicas),
+        error=for_code(reported.error_code) if reported.error_code else None,
     )

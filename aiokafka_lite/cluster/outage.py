@@ -72,11 +72,11 @@ def reason(error: KafkaError) -> str:
 class Repeated:
     """Limits log lines about a frequent event: the first one, then a count once a minute."""
 
-    __slots__ = ("_line_at", "_untold")
+    __slots__ = ("_line_at", "_unreported")
 
     def __init__(self) -> None:
         self._line_at: float | None = None
-        self._untold = 0
+        self._unreported = 0
 
     def on_event(self, now: float) -> int | None:
         """Record an event.
@@ -85,9 +85,9 @@ class Repeated:
             The number of events since the last line, including this one; None if the last line is
             less than a minute old.
         """
-        self._untold += 1
+        self._unreported += 1
         if self._line_at is not None and now < self._line_at + REMIND_EVERY:
             return None
         self._line_at = now
-        count, self._untold = self._untold, 0
+        count, self._unreported = self._unreported, 0
         return count

@@ -126,11 +126,12 @@ class LeaderOf:
         if self.partition not in partitions:
             # The broker may not know new partitions yet.
             raise UnknownTopicOrPartitionError(
-                f"{self.topic} has {len(partitions)} partitions, and no {self.partition} among them"
+                f"{self.topic}-{self.partition} is unknown: the topic has {len(partitions)} "
+                "partitions"
             )
         leader = cluster.metadata.leader(self.topic, self.partition)
         if leader is None:
-            raise LeaderNotAvailableError(f"{self.topic}-{self.partition} has no leader now")
+            raise LeaderNotAvailableError(f"{self.topic}-{self.partition} has no leader")
         return cluster.broker(leader.node_id)
 
     def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
@@ -191,11 +192,12 @@ async def find_coordinator(
     found: list[Node] = []
 
     def check(response: FindCoordinatorResponse) -> None:
-        told = response.coordinators[0] if response.coordinators else response
-        if told.error_code:
-            raise for_code(told.error_code)(told.error_message or f"coordinator of {key!r}")
+        answer = response.coordinators[0] if response.coordinators else response
+        if answer.error_code:
+            what = answer.error_message or f"cannot look up the coordinator of {key!r}"
+            raise for_code(answer.error_code)(what)
         try:
-            found.append(Node.from_broker(told.node_id, told.host, told.port))
+            found.append(Node.from_broker(answer.node_id, answer.host, answer.port))
         except KafkaProtocolError as error:  # retriable: another broker may answer correctly
             raise GroupCoordinatorNotAvailableError(str(error.args[0])) from error
 
@@ -277,7 +279,9 @@ async def call(
                     newer_than = cluster.request_update()
                 failures += 1
                 pause = cluster.retry_backoff.delay(failures)
-                log.debug("%s again in %.3f s: %s", _name(request), pause, last)
+                log.debug(
+                    "%s: retrying %s in %.3f s: %s", cluster.name, _name(request), pause, last
+                )
                 await asyncio.sleep(pause)
     except TimeoutError:
         why = f": {last}" if last else ""

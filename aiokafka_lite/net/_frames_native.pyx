@@ -76,7 +76,7 @@ cdef class FrameReceiver:
             self._after_large = True
             return (body,)
         if count < 0 or count > size - self._end:
-            raise ValueError("more bytes were received than the window has")
+            raise ValueError("more bytes were received than the window holds")
         end = self._end + count
         if end - start > PREFIX and end < size:
             length = load32(data + start)

@@ -90,7 +90,7 @@ class FrameReceiver:
             return (body,)
         start, end = self._start, self._end + count
         if count < 0 or end > len(self._scratch):
-            raise ValueError("more bytes were received than the window has")
+            raise ValueError("more bytes were received than the window holds")
         if end - start > 4 and end < len(self._scratch):
             # The common case: exactly one whole small frame.
             (length,) = _LENGTH.unpack_from(self._scratch, start)
@@ -150,9 +150,9 @@ def refusal(length: int, *, smallest: int, limit: int) -> str:
     """Return why a length is rejected; it may be the first bytes of another protocol."""
     raw = length.to_bytes(4, "big", signed=True)
     if raw == b"HTTP":
-        return "the other side speaks HTTP, not Kafka's protocol"
+        return "the other side speaks HTTP, not the Kafka protocol: check the port"
     if raw[:2] in (b"\x15\x03", b"\x16\x03"):
-        return "the other side speaks TLS: is security_protocol SSL or SASL_SSL there?"
+        return "the other side speaks TLS: set security_protocol to SSL or SASL_SSL"
     if length < smallest:
-        return f"a frame claims a length of {length} bytes"
+        return f"a frame has the invalid length of {length} bytes"
     return f"a frame of {length} bytes is larger than the limit of {limit} bytes"

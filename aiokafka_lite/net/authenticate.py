@@ -54,13 +54,13 @@ class Channel(Protocol):
     async def exchange_raw(self, token: bytes) -> bytes: ...
 
 
-async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) -> float | None:
+async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -> float | None:
     """Authenticate this client to the broker.
 
     Args:
         channel: The connection; each of its requests has its own deadline.
         mechanism: The SASL mechanism.
-        patience: Seconds that the mechanism may take to begin, that is to fetch its credentials.
+        timeout: Seconds that the mechanism may take to begin, that is to fetch its credentials.
 
     Returns:
         Seconds until the session expires; None if it does not.
@@ -75,23 +75,23 @@ async def authenticate(channel: Channel, mechanism: Mechanism, patience: float) 
     """
     if channel.versions.supports(ApiKey.SASL_AUTHENTICATE):
         await _choose(channel, mechanism, 1)
-        exchange = await _begin(mechanism, channel.host, patience)
+        exchange = await _begin(mechanism, channel.host, timeout)
         return await _exchange_requests(channel, exchange)
     if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
         await _choose(channel, mechanism, 0)
     # Brokers 0.9 support GSSAPI only, and no SaslHandshake to choose it.
-    exchange = await _begin(mechanism, channel.host, patience)
+    exchange = await _begin(mechanism, channel.host, timeout)
     try:
         await _exchange_raw(channel, exchange)
     except KafkaConnectionError as error:
         raise AuthenticationFailedError(
-            f"{channel.host} closed the connection during {mechanism.name}, which is how brokers "
-            "before 1.0 refuse credentials"
+            f"{channel.host} closed the connection during {mechanism.name}: brokers before 1.0 "
+            "refuse credentials this way"
         ) from error
     return None
 
 
-async def _begin(mechanism: Mechanism, host: str, patience: float) -> Exchange:
+async def _begin(mechanism: Mechanism, host: str, timeout: float) -> Exchange:
     """Let the mechanism fetch its credentials in a task of its own.
 
     This runs application code. A task separates a cancellation from inside that code, which is an
@@ -100,13 +100,13 @@ async def _begin(mechanism: Mechanism, host: str, patience: float) -> Exchange:
     """
     beginning = asyncio.ensure_future(mechanism.begin(host))
     try:
-        await asyncio.wait([beginning], timeout=patience)
+        await asyncio.wait([beginning], timeout=timeout)
         if not beginning.done():
             raise KafkaConnectionError(
-                f"{mechanism!r} got no credentials within {patience:g} s (request_timeout_ms)"
+                f"{mechanism!r} got no credentials within {timeout:g} s (request_timeout_ms)"
             )
         if beginning.cancelled():
-            raise KafkaConnectionError(f"{mechanism!r} got no credentials: it was cancelled")
+            raise KafkaConnectionError(f"{mechanism!r} got no credentials: its task was cancelled")
         return beginning.result()
     finally:
         if not beginning.done():

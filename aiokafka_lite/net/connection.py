@@ -32,7 +32,7 @@ from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.reauthentication import Renewal
-from aiokafka_lite.net.throttle import Throttle, tells_before_it_waits, throttle_of
+from aiokafka_lite.net.throttle import Throttle, responds_before_throttling, throttle_of
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
@@ -105,7 +105,7 @@ class Connection:
         Cancellation: closes the connection.
         """
         known = options.known.recall(host, port)
-        no_answer = KafkaConnectionError(f"{host}:{port} was not asked anything")
+        no_answer = KafkaConnectionError(f"no request was sent to {host}:{port}")
         for step in ladder(options, known):
             self = cls(host, port, options)
             try:
@@ -117,9 +117,7 @@ class Connection:
                 except KafkaConnectionError as error:
                     if isinstance(self.last_error, KafkaProtocolError):
                         raise self.last_error from error
-                    log.debug(
-                        "%s: %s gave no answer to %s", options.client_id, self, step.rung.value
-                    )
+                    log.debug("%s: %s did not answer %s", options.client_id, self, step.rung.value)
                     no_answer = error
                     continue
                 self.versions, learned = found
@@ -135,9 +133,9 @@ class Connection:
                     options.known.remember(host, port, learned)
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
-                    patience = options.request_timeout
-                    lifetime = await authenticate(self, options.mechanism, patience)
-                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close, patience)
+                    limit = options.request_timeout
+                    lifetime = await authenticate(self, options.mechanism, limit)
+                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close, limit)
                 if self._closed:
                     # It was lost after the last response, before this coroutine resumed.
                     raise self._lost_error()
@@ -152,8 +150,9 @@ class Connection:
             raise no_answer  # a known broker that does not respond now
         raise _chained(
             KafkaConnectionError(
-                f"{no_answer.args[0]}; something accepts connections there, but answers no request "
-                f"of Kafka's: is it a listener with security_protocol {options.security_protocol}?"
+                f"{no_answer.args[0]}; the address accepts connections but answers no Kafka "
+                f"request: check that it is a listener for {options.security_protocol} (the "
+                "client's security_protocol)"
             ),
             no_answer,
         )
@@ -286,7 +285,7 @@ class Connection:
     def on_throttled(self, seconds: float) -> None:
         """Begin a throttle of so many seconds, found in a response that the connection did not
         decode itself (KIP-219)."""
-        if tells_before_it_waits(self.versions):
+        if responds_before_throttling(self.versions):
             self._throttle.begin(seconds, self._in_flight)
 
     # State
@@ -341,7 +340,12 @@ class Connection:
             return
         self._closed = True
         self.last_error = error
-        log.debug("%s: %s closes: %s", self._options.client_id, self, error or "on purpose")
+        log.debug(
+            "%s: closing the connection to %s: %s",
+            self._options.client_id,
+            self,
+            error or "no longer needed",
+        )
         self._alarm.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
@@ -375,16 +379,16 @@ class Connection:
     ) -> bool:
         """Hold a request that must not be sent now, its timeout paused, or return False."""
         if self._closed:
-            return False  # nothing would release it any more
+            return False  # nothing would release it
         throttled = self._throttle.holds()
         renewal = self._renewal
         if not throttled and (renewal is None or not renewal.holds()):
             return False
         whole = b"".join(data) if isinstance(data, list) else data
-        patience = pending.deadline - self._loop.time()
+        time_left = pending.deadline - self._loop.time()
 
         def post() -> None:
-            pending.deadline = self._loop.time() + patience
+            pending.deadline = self._loop.time() + time_left
             self._alarm.arm(pending.deadline)
             self._post(pending, whole, expect_response=expect_response)
 
@@ -450,8 +454,8 @@ class Connection:
             else:
                 response = reader.read_response(frame, pending.version)
         except Exception as error:
-            # No error of a decoder, bugs included, may leave the caller waiting or let the stream
-            # continue as if nothing had happened.
+            # No decoder error, bugs included, may leave the caller waiting or let the stream
+            # continue unnoticed.
             text = f"{self}: the response to {pending} cannot be read: {error}"
             pending.fail(_chained(KafkaProtocolError(text), error))
             self.close(_chained(KafkaProtocolError(text), error))
@@ -484,10 +488,10 @@ class Connection:
             return ""
         if self._loop.time() - self._last_used > AT_ONCE:
             return ""
-        certificate = " or a certificate of the client" if options.tls else ""
+        certificate = " or a client certificate" if options.tls else ""
         return (
-            f" at the first request: a listener that requires SASL{certificate} does that "
-            f"(security_protocol is {options.security_protocol})"
+            f" at the first request, as a listener does that requires SASL{certificate}: check "
+            f"security_protocol, which is {options.security_protocol}"
         )
 
     def _fail_all(self, queue: InFlight) -> None:
@@ -529,7 +533,12 @@ class Connection:
             # Idle from now on, at the earliest; held requests count as in flight.
             self._alarm.arm(now + max_idle)
         elif now - self._last_used >= max_idle:
-            log.debug("%s: %s was idle for %g s", self._options.client_id, self, max_idle)
+            log.debug(
+                "%s: the connection to %s was idle for %g s",
+                self._options.client_id,
+                self,
+                max_idle,
+            )
             self.close()
         else:
             self._alarm.arm(self._last_used + max_idle)

@@ -93,8 +93,8 @@ class ConnectionOptions:
         for name in ("client_software_name", "client_software_version"):
             if not _SOFTWARE.fullmatch(_string(name, getattr(self, name))):
                 raise KafkaConfigurationError(
-                    f"{name} may hold letters, digits, '-' and '.', and begins and ends with one "
-                    f"of the first two, not {getattr(self, name)!r}"
+                    f"{name} must consist of letters, digits, '-' and '.', and begin and end with "
+                    f"a letter or digit, not {getattr(self, name)!r}"
                 )
         self._check_security()
 

@@ -78,10 +78,11 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
         async with asyncio.timeout(timeout):
             infos = await lookup_threads.run(loop, _look_up, host, port)
     except (OSError, UnicodeError, NoThreadError) as error:
-        reason = "no answer in time" if isinstance(error, TimeoutError) else error
+        timed_out = isinstance(error, TimeoutError)
+        reason = f"no answer within {timeout:g} s" if timed_out else error
         raise KafkaConnectionError(f"cannot resolve {host!r}: {reason}") from error
     if not infos:
-        raise KafkaConnectionError(f"cannot resolve {host!r}: it has no address")
+        raise KafkaConnectionError(f"cannot resolve {host!r}: the name has no address")
     return infos
 
 
@@ -143,8 +144,8 @@ def _reason(error: OSError, options: ConnectionOptions) -> str:
         return f"no answer within {options.connect_timeout:g} s"
     if options.tls and _breaks_off(error):
         return (
-            "the other side broke off the TLS handshake: a listener without TLS does that "
-            f"(security_protocol is {options.security_protocol})"
+            "the other side broke off the TLS handshake, as a listener without TLS does: check "
+            f"security_protocol, which is {options.security_protocol}"
         )
     if error.errno is not None and not isinstance(error, ssl.SSLError):
         # asyncio's own text names the system call and the address, not what happened.

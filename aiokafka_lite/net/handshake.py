@@ -187,10 +187,13 @@ async def _negotiate(
             return BrokerVersions.from_response(response), Known(max(version, offered))
         if response.error_code != UNSUPPORTED_VERSION:
             # Every other error is retried on another connection, as in Java's client.
-            said = for_code(response.error_code)
-            raise NodeNotReadyError(f"{channel} refused ApiVersions {version}: {said.message}")
+            error = for_code(response.error_code)
+            raise NodeNotReadyError(f"{channel} refused ApiVersions {version}: {error.message}")
         if not 0 <= offered < version:
-            raise UnsupportedVersionError(f"{channel} refused ApiVersions {version}")
+            raise UnsupportedVersionError(
+                f"{channel} refused ApiVersions {version} and offers no version that this client "
+                "supports"
+            )
         version = offered
 
 

@@ -95,7 +95,7 @@ class InFlight(deque[Pending]):
             KafkaProtocolError: The frame is too short for a correlation id.
         """
         if not self:
-            raise CorrelationIdError("a response came although no request waits for one")
+            raise CorrelationIdError("received a response, but no request is pending")
         oldest = self[0]
         if oldest.correlation_id != RAW:
             if len(frame) < INT32.size:
@@ -110,8 +110,8 @@ class InFlight(deque[Pending]):
             )
             if not excused:
                 raise CorrelationIdError(
-                    f"a response to correlation id {correlation_id} came, but the oldest "
-                    f"request is {oldest}"
+                    f"received a response with correlation id {correlation_id}, but the oldest "
+                    f"pending request is {oldest}"
                 )
         return self.popleft()
 

@@ -29,13 +29,13 @@ def throttle_of(response: Response, versions: BrokerVersions) -> float:
     Args:
         versions: The broker's API versions.
     """
-    told: int = getattr(response, "throttle_time_ms", 0)
-    if told <= 0 or not tells_before_it_waits(versions):
+    milliseconds: int = getattr(response, "throttle_time_ms", 0)
+    if milliseconds <= 0 or not responds_before_throttling(versions):
         return 0.0
-    return min(told / 1000, LONGEST_THROTTLE)
+    return min(milliseconds / 1000, LONGEST_THROTTLE)
 
 
-def tells_before_it_waits(versions: BrokerVersions) -> bool:
+def responds_before_throttling(versions: BrokerVersions) -> bool:
     """True if the throttle begins with the response; before 2.0 it precedes the response."""
     return versions.supports(ApiKey.API_VERSIONS, 2)
 

@@ -207,6 +207,6 @@ def check_version(message: type[Message] | Message | RequestOf[Response], versio
     """Raise for a version of `message` that this client does not support."""
     if not message.min_version <= version <= message.max_version:
         raise UnsupportedVersionError(
-            f"{message.name} version {version} is not spoken by this client, "
-            f"which has {message.min_version} to {message.max_version}"
+            f"this client does not support {message.name} version {version}, only "
+            f"{message.min_version} to {message.max_version}"
         )

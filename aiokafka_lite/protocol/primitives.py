@@ -385,7 +385,9 @@ def write_tagged_fields(
         out.append(0)
         return
     if known and not unknown.keys().isdisjoint(known):
-        raise ValueError(f"unknown tagged fields {sorted(unknown)} clash with {sorted(known)}")
+        raise ValueError(
+            f"unknown tagged fields {sorted(unknown)} use tags of known fields {sorted(known)}"
+        )
     fields: dict[int, bytes | bytearray] = {**(known or {}), **unknown}
     write_unsigned_varint(out, len(fields))
     for tag in sorted(fields):

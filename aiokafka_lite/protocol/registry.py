@@ -21,7 +21,7 @@ def _module(api_key: int) -> tuple[ModuleType, str]:
     try:
         module, name, _ = API_MODULES[api_key]
     except KeyError:
-        raise UnsupportedVersionError(f"{api_name(api_key)} is not spoken by this client") from None
+        raise UnsupportedVersionError(f"this client does not support {api_name(api_key)}") from None
     return import_module(f"aiokafka_lite.protocol.messages.{module}"), name
 
 

@@ -129,11 +129,11 @@ class BrokerVersions:
         raise UnsupportedVersionError(self._refusal(request.name, found, least, newest))
 
     def _refusal(self, name: str, found: tuple[int, int] | None, least: int, newest: int) -> str:
-        broker = "the broker" if self.release is None else f"the broker (taken for {self.release})"
+        broker = "the broker" if self.release is None else f"the broker (assumed {self.release})"
         wanted = f"{least} to {newest}" if least < newest else f"{least}"
         if found is None:
-            return f"{broker} does not have the {name} API (version {wanted} wanted)"
-        return f"{broker} has {name} {found[0]} to {found[1]}; version {wanted} is needed"
+            return f"{broker} does not support the {name} API (version {wanted} is needed)"
+        return f"{broker} supports {name} {found[0]} to {found[1]}; version {wanted} is needed"
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._ranges)
@@ -147,9 +147,9 @@ class BrokerVersions:
         return hash(frozenset(self._ranges.items()))
 
     def __repr__(self) -> str:
-        told = "" if self.release is None else f"release={self.release!r}, "
+        assumed = "" if self.release is None else f"release={self.release!r}, "
         shown = ", ".join(f"{api_name(key)} {low}-{high}" for key, (low, high) in self._items())
-        return f"BrokerVersions({told}{shown})"
+        return f"BrokerVersions({assumed}{shown})"
 
     def _items(self) -> list[tuple[int, tuple[int, int]]]:
         return sorted(self._ranges.items())

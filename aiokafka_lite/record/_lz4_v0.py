@@ -59,10 +59,10 @@ def with_broken_checksum(frame: bytes) -> bytes:
 
 def _checksum_at(frame: bytes) -> int:
     if len(frame) < 7 or frame[: len(_MAGIC)] != _MAGIC:
-        raise CorruptRecordException("An lz4 message is no lz4 frame")
+        raise CorruptRecordException("An lz4 message is not an lz4 frame")
     flags = frame[_FLG_AT]
     if flags & _DICTIONARY:
-        raise CorruptRecordException("An lz4 frame asks for a dictionary")
+        raise CorruptRecordException("An lz4 frame requires a dictionary, which Kafka does not use")
     at = _FLG_AT + 2 + (8 if flags & _CONTENT_SIZE else 0)
     if len(frame) <= at:
         raise CorruptRecordException("An lz4 frame's header is cut off")

@@ -48,7 +48,7 @@ cdef const char *parse_record(
     cdef int64_t length = 0
     p = get_varint(p, end, &length)
     if p == NULL or length < 1 or length > end - p:
-        return "a record's length"
+        return "an invalid length"
     end = p + length
     record.end = end
     p = get_varint(p + 1, end, &record.timestamp_delta)  # past the attributes: none are defined
@@ -71,10 +71,10 @@ cdef const char *parse_record(
         p += record.value_length
     p = get_varint(p, end, &record.header_count)
     if p == NULL or record.header_count < 0 or record.header_count > (end - p) // 2:
-        return "a header count"
+        return "an invalid header count"
     record.headers = p
     if record.header_count == 0 and p != end:
-        return "a record that does not end where it should"
+        return "its fields do not fill its length"
     return NULL
 
 
@@ -393,7 +393,7 @@ cdef class RecordSet:
                 if wrong == NULL and not 0 <= raw.offset_delta <= self.last_offset_delta:
                     wrong = "an offset out of order"
                 if wrong == NULL and raw.header_count and parse_headers(&raw) is None:
-                    wrong = "its headers"
+                    wrong = "invalid headers"
                 try:
                     if wrong != NULL:
                         raise ValueError(wrong.decode())

@@ -279,7 +279,7 @@ class RecordSet:
             length, at = read_varint(data, at)
             end = at + length
             if length < 0 or end > total:
-                raise ValueError("a record's length")
+                raise ValueError("an invalid length")
             delta, at = read_varint(data, at + 1)  # past the attributes: none are defined
             timestamp = base_timestamp + delta
             if kind:
@@ -295,11 +295,11 @@ class RecordSet:
             headers: tuple[tuple[str, bytes | None], ...] = ()
             count, at = read_varint(data, at)
             if count < 0 or 2 * count > end - at:
-                raise ValueError("a header count")
+                raise ValueError("an invalid header count")
             if count:
                 headers, at = _headers(data, at, count)
             if at != end:
-                raise ValueError("a record that does not end where it should")
+                raise ValueError("its fields do not fill its length")
             if base_offset + delta >= wanted:
                 record = ConsumerRecord(
                     topic,

@@ -93,7 +93,7 @@ def open_messages(
         )
     compressed = wrapper.message.value
     if compressed is None:
-        raise CorruptRecordException("A compressed message holds nothing")
+        raise CorruptRecordException("A compressed message has no value")
     if wrapper.codec == Compression.LZ4 and wrapper.magic == 0:
         compressed = with_right_checksum(compressed)
     data = decompress(compressed, wrapper.codec, limit=limit)
@@ -115,7 +115,7 @@ def _last_offset(data: bytes) -> int:
         if size < MESSAGE_OVERHEAD or at > total:
             raise CorruptRecordException(f"A wrapped message claims a size of {size}")
     if not total:
-        raise CorruptRecordException("A compressed message wraps no message")
+        raise CorruptRecordException("A compressed message contains no message")
     if not 0 <= offset < 2**63 - 1:
         raise CorruptRecordException(f"A message has the impossible offset {offset}")
     return offset
@@ -166,11 +166,11 @@ def _read_entry(entry: memoryview, check_crcs: bool) -> _Entry:
         timestamp_type = 1 if attributes & _LOG_APPEND_TIME else 0
         at = V1.size
     elif magic:
-        raise CorruptRecordException(f"A message of format v{magic} among messages")
+        raise CorruptRecordException(f"A message set contains an entry of format v{magic}")
     key, at = _nullable(message, at)
     value, at = _nullable(message, at)
     if at != len(message):
-        raise CorruptRecordException("A message does not end where it should")
+        raise CorruptRecordException("The fields of a message do not fill its size")
     fields = Message(offset, timestamp, timestamp_type, key, value, crc)
     return _Entry(fields, magic, attributes & _CODEC_MASK)
 

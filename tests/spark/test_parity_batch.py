@@ -204,7 +204,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
     ("a deserializer", {"kafka.value.deserializer": "a.b.C"}, "value.deserializer"),
     ("commits", {"kafka.enable.auto.commit": "true"}, "enable.auto.commit"),
     ("interceptors", {"kafka.interceptor.classes": "a.b.C"}, "interceptor.classes"),
-    ("no broker", {"kafka.bootstrap.servers": ""}, "names no server"),
+    ("no broker", {"kafka.bootstrap.servers": ""}, "contains no address"),
 ]
 
 

@@ -96,5 +96,5 @@ def test_the_build_in_use_is_told(pure, build):
         "asyncio.run(main())\n"
     )
     shown = run(code, AIOKAFKA_LITE_PURE=pure)
-    line = f"me: aiokafka_lite {aiokafka_lite.__version__} ({build}) connects to 127.0.0.1:1"
+    line = f"me: aiokafka_lite {aiokafka_lite.__version__} ({build}) is connecting to 127.0.0.1:1"
     assert shown.stderr.count(line) == 1, shown.stderr

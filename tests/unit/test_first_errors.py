@@ -42,7 +42,7 @@ async def test_topics_as_a_list() -> None:
 
 @pytest.mark.parametrize("face", FACES)
 async def test_a_scheme(face: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="begins with a scheme"):
+    with pytest.raises(ValueError, match="begins with the scheme"):
         face(bootstrap_servers="kafka://localhost:9092")
 
 
@@ -54,7 +54,7 @@ async def test_tls_to_a_plain_listener(tls_files: tuple[Path, Path]) -> None:
             security_protocol="SSL",
             ssl_context=context,
         )
-        with pytest.raises(KafkaConnectionError, match="a listener without TLS does that"):
+        with pytest.raises(KafkaConnectionError, match="as a listener without TLS does"):
             await producer.start()
         await producer.stop()
 
@@ -62,7 +62,7 @@ async def test_tls_to_a_plain_listener(tls_files: tuple[Path, Path]) -> None:
 async def test_plain_to_a_sasl_listener() -> None:
     async with FakeCluster(users={"alice": "secret"}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
-        with pytest.raises(KafkaConnectionError, match="listener that requires SASL does that"):
+        with pytest.raises(KafkaConnectionError, match="as a listener does that requires SASL"):
             await producer.start()
         await producer.stop()
 
@@ -89,7 +89,7 @@ async def test_a_port_where_nobody_speaks_kafka(silent: str) -> None:
         bootstrap_servers=silent, request_timeout_ms=300, socket_connection_setup_timeout_ms=60_000
     )
     async with asyncio.timeout(30):  # four requests of 300 ms, not one of a minute
-        with pytest.raises(KafkaConnectionError, match="answers no request of Kafka's"):
+        with pytest.raises(KafkaConnectionError, match="answers no Kafka request"):
             await producer.start()
     await producer.stop()
 

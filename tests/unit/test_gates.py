@@ -73,7 +73,7 @@ def test_a_run_without_failures_succeeds(folder: Path) -> None:
 def test_a_part_that_dies_counts_as_a_failure(folder: Path) -> None:
     status, said = run(folder, "test-crash", "test-good")
     assert status == 1
-    assert "3 passed, 1 failed, 1 skipped (among the failed, as a whole: test-crash)" in said
+    assert "3 passed, 1 failed, 1 skipped (parts that failed outside of tests: test-crash)" in said
 
 
 def test_a_run_that_selects_no_test_fails(folder: Path) -> None:
@@ -119,5 +119,6 @@ def test_a_part_that_fails_after_its_tests_counts_as_a_failure() -> None:
     found = outcome("test-real", 2, 1.0, "5 passed in 0.02s\nmake: *** [x: y] Error 3\n")
     assert (found.failed, found.status) == (True, 3)
     assert (
-        total([found]) == "5 passed, 1 failed, 0 skipped (among the failed, as a whole: test-real)"
+        total([found])
+        == "5 passed, 1 failed, 0 skipped (parts that failed outside of tests: test-real)"
     )

@@ -108,7 +108,7 @@ async def test_close_names_the_task_that_will_not_end(
     task = owner.spawn(stubborn(), "stubborn")
     await asyncio.sleep(0)
     assert await owner.close(asyncio.get_running_loop().time() + 0.02) == ("o: stubborn",)
-    assert "o: stubborn did not end in time" in caplog.text
+    assert "Task o: stubborn did not end before the deadline" in caplog.text
     release.set()
     await task
     assert await owner.close(soon()) == ()
@@ -136,7 +136,7 @@ async def test_a_task_may_close_its_own_owner() -> None:
 async def test_nothing_starts_after_close() -> None:
     owner = TaskOwner("o", Reports())
     await owner.close(soon())
-    with pytest.raises(IllegalStateError, match="late was not started"):
+    with pytest.raises(IllegalStateError, match="task 'late' was not started"):
         owner.spawn(forever(), "late")
     assert owner.closed
 

@@ -1,4 +1,4 @@
-"""Command line; see the package's docstring."""
+"""Writes the generated page docs/embedded-broker.md."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ TARGET = ROOT / "docs" / "embedded-broker.md"
 
 
 def main() -> int:
-    """Write the page, or say that it is stale."""
-    parser = argparse.ArgumentParser(prog="python -m tools.broker_docs")
-    parser.add_argument("--check", action="store_true", help="compare only")
+    """Write the page, or report that it is stale."""
+    parser = argparse.ArgumentParser(prog="python -m tools.broker_docs", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="only report a stale page; write nothing"
+    )
     fresh = page()
     if not parser.parse_args().check:
         TARGET.write_text(fresh)

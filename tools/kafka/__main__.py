@@ -1,4 +1,4 @@
-"""`python -m tools.kafka`: a real Kafka in the foreground, until Ctrl-C.
+"""Runs a real Kafka in the foreground until Ctrl-C, for example `python -m tools.kafka --nodes 3`.
 
 The bootstrap address is the only line on standard output, so that a script can read it.
 """
@@ -17,12 +17,12 @@ from tools.kafka.releases import NEWEST
 
 
 def main() -> int:
-    """Start a cluster, say where it is, and wait for a signal."""
+    """Start a cluster, print its address, and wait for a signal."""
     parser = argparse.ArgumentParser(prog="python -m tools.kafka", description=__doc__)
-    parser.add_argument("--version", default=NEWEST, help="Kafka's release (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=1, help="how many brokers")
-    parser.add_argument("--port", type=int, help="the first broker's port (default: a free one)")
-    parser.add_argument("--heap", default="400m", help="each broker's heap (default: %(default)s)")
+    parser.add_argument("--version", default=NEWEST, help="Kafka release (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=1, help="number of brokers")
+    parser.add_argument("--port", type=int, help="port of the first broker (default: a free one)")
+    parser.add_argument("--heap", default="400m", help="heap of each broker (default: %(default)s)")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
@@ -33,14 +33,14 @@ def main() -> int:
             print(cluster.bootstrap_servers, flush=True)
             print(
                 f"Kafka {cluster.version} is up after {time.monotonic() - began:.1f} s; "
-                f"logs in {cluster.folder}; Ctrl-C ends it",
+                f"logs in {cluster.folder}; Ctrl-C stops it",
                 file=sys.stderr,
             )
             try:
                 while True:
                     signal.pause()
             except KeyboardInterrupt:
-                pass  # the way it is meant to end
+                pass  # the normal way to end
     except (BrokerFailed, jars.KafkaNotAvailable, ValueError) as error:
         print(f"tools.kafka: {error}", file=sys.stderr)
         return 1

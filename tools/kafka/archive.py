@@ -1,6 +1,6 @@
-"""`python -m tools.kafka.archive`: make the archive of classes by which a Kafka starts sooner.
+"""Makes the class archive (CDS) that lets Kafka start faster: `python -m tools.kafka.archive`.
 
-It takes some seconds, once, which a dozen brokers gain back.
+It takes some seconds, once; a dozen broker starts save as much.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tools.kafka.releases import NEWEST
 
 
 def make() -> Path:
-    """Let a broker live a short life, and write down at its end what it has loaded.
+    """Run a broker briefly and archive the classes that it has loaded.
 
     Raises:
-        KafkaNotAvailable: When Java, Maven or the jars cannot be had.
-        BrokerFailed: When the broker does not come up, or leaves nothing behind.
+        KafkaNotAvailable: Java, Maven or the jars are not available.
+        BrokerFailed: The broker does not start, or writes no archive.
     """
     jars.resolve(NEWEST)
     target = jvm.archive(NEWEST)
@@ -37,13 +37,13 @@ def make() -> Path:
             tools.dump("read")
             it.stop(0)
         if not half.is_file():
-            raise BrokerFailed("the broker wrote no archive of its classes at its end")
+            raise BrokerFailed("the broker wrote no class archive when it stopped")
         half.rename(target)
     return target
 
 
 def main() -> int:
-    """Make the archive, unless it is there."""
+    """Make the archive unless it exists."""
     began = time.monotonic()
     try:
         made = make()

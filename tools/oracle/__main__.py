@@ -1,4 +1,4 @@
-"""Command line of the oracle; see the package's docstring."""
+"""Compares this client's encoding of every message with that of the Java client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ SHOWN = 20
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.oracle", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="every message and version, deeply")
-    parser.add_argument("--cases", type=int, default=3000, help="size of the sample")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
-    parser.add_argument("--golden", action="store_true", help="rewrite the golden corpus")
+    parser.add_argument(
+        "--all", action="store_true", help="check every message and version in depth"
+    )
+    parser.add_argument(
+        "--cases",
+        type=int,
+        default=3000,
+        help="number of cases without --all (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=None, help="default: random, printed")
+    parser.add_argument(
+        "--golden", action="store_true", help="rewrite the golden corpus of tests/golden"
+    )
     options = parser.parse_args()
     try:
         return golden.rewrite() if options.golden else run(options)

@@ -1,4 +1,4 @@
-"""Command line of the generator; see the package's docstring."""
+"""Generates aiokafka_lite/protocol from the schemas in Kafka's jars."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_formatted(files: dict[str, str], target: Path) -> None:
 
 
 def compare(fresh: Path, committed: Path) -> list[str]:
-    """What differs, by path; the table of releases only where it was made."""
+    """Paths of files that differ; the table of releases only if it was generated."""
 
     def listing(root: Path) -> dict[str, str]:
         found = [*root.glob("messages/*.py"), *(root / name for name in TABLES)]
@@ -67,16 +67,18 @@ def compare(fresh: Path, committed: Path) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.protocol_gen", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="only report stale files; write nothing"
+    )
     parser.add_argument(
         "--if-available",
         action="store_true",
-        help="succeed, loudly, when the jars cannot be had",
+        help="skip with a warning if the jars are not available",
     )
     parser.add_argument(
         "--releases",
         action="store_true",
-        help="also the table of what every release takes (30 jars, and Java)",
+        help="also regenerate the table of API versions by release (30 jars; needs Java)",
     )
     options = parser.parse_args()
     try:

@@ -1,8 +1,8 @@
-"""`python -m tools.spark`: make the archive of classes by which tests start sooner.
+"""Makes the class archive (CDS) that lets Spark's tests start faster: `python -m tools.spark`.
 
-It is worth its half minute on a machine that runs the tests more than once.
+It takes half a minute, which pays off on a machine that runs the tests more than once.
 
-`python -m tools.spark soak` reads long streams again and again; see `soak`.
+`python -m tools.spark soak` reads long streams repeatedly; see `soak`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run a batch and a stream, and let the JVM write down at its end what it has loaded."""
+    """Run a batch and a stream; the JVM archives its loaded classes when it ends."""
     reason = missing()
     if reason is not None:
         print(f"tools.spark: {reason}", file=sys.stderr)
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         jars = connector()
     except KafkaNotAvailable:
-        jars = []  # the tests that want it are skipped; the class path of the others has none
+        jars = []  # tests that need the connector are skipped; others run without it
     target, began = archive(jars), time.monotonic()
     half = target.with_suffix(".half")
     with lock("spark"):
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _use(spark: SparkSession, folder: Path) -> None:
-    """What most sessions do."""
+    """Run the operations that most sessions use."""
     numbers = spark.range(100).selectExpr("id % 7 AS key", "id", "string(id) AS text")
     numbers.groupBy("key").agg({"id": "sum", "text": "max"}).orderBy("key").collect()
     numbers.mapInArrow(lambda batches: batches, numbers.schema).write.parquet(f"{folder}/numbers")

@@ -1,4 +1,4 @@
-"""Command line; see the package's docstring."""
+"""Writes the generated tables of docs/spark.md."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ TARGET = ROOT / "docs" / "spark.md"
 
 
 def fresh(page: str) -> str:
-    """The page with its tables as they should be.
+    """The page with fresh tables.
 
     Raises:
-        ValueError: It has no place for one of them.
+        ValueError: The page lacks the markers of a table.
     """
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         parts = re.split(f"{begin}.*?{end}", page, flags=re.DOTALL)
         if len(parts) != 2:
-            raise ValueError(f"docs/spark.md should have one place for the table {name!r}")
+            raise ValueError(f"docs/spark.md must have the markers of table {name!r} once")
         page = f"{parts[0]}{begin}\n{make()}\n\n{end}{parts[1]}"
     return page
 
 
 def main() -> int:
-    """Write the tables, or say that they are stale."""
-    parser = argparse.ArgumentParser(prog="python -m tools.spark_docs")
-    parser.add_argument("--check", action="store_true", help="compare only")
+    """Write the tables, or report that they are stale."""
+    parser = argparse.ArgumentParser(prog="python -m tools.spark_docs", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="only report stale tables; write nothing"
+    )
     check = parser.parse_args().check
     page = TARGET.read_text()
     made = fresh(page)

@@ -37,11 +37,11 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     if not security_protocol.startswith("SASL_"):
         return None
     if mechanism == "GSSAPI":
-        raise KafkaConfigurationError("`sasl_mechanism` GSSAPI is not there yet")
+        raise KafkaConfigurationError("`sasl_mechanism` GSSAPI is not supported yet")
     if mechanism == "OAUTHBEARER":
         if not isinstance(provider, AbstractTokenProvider):
             raise KafkaConfigurationError(
-                "OAUTHBEARER needs a `sasl_oauth_token_provider` that implements"
+                "OAUTHBEARER requires a `sasl_oauth_token_provider` that implements"
                 " aiokafka_lite.abc.AbstractTokenProvider"
             )
         return OAuthBearer(provider)

@@ -68,7 +68,7 @@ def first_message(token: object, extensions: Mapping[str, str]) -> bytes:
         KafkaConfigurationError: The token or an extension cannot be encoded.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise KafkaConfigurationError("the token provider gave something that is no bearer token")
+        raise KafkaConfigurationError("the token provider returned an invalid bearer token")
     pairs = [f"auth=Bearer {token}"]
     for name, value in extensions.items():
         if not _NAME.fullmatch(name) or name == "auth":

@@ -19,7 +19,7 @@ class Plain:
 
     def __init__(self, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:
-            raise KafkaConfigurationError("SASL/PLAIN takes no NUL in a user name or password")
+            raise KafkaConfigurationError("SASL/PLAIN allows no NUL in a user name or password")
         self._token = b"\0".join(
             (b"", encoded(username, "user name"), encoded(password, "password"))
         )

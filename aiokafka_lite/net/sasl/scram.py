@@ -57,7 +57,9 @@ class Scram:
         said = _attributes(server_first)
         server_nonce = said.get("r", "")
         if not server_nonce.startswith(nonce) or server_nonce == nonce:
-            raise AuthenticationFailedError(f"{self.name}: the broker's nonce is not built on ours")
+            raise AuthenticationFailedError(
+                f"{self.name}: the broker's nonce does not begin with the client's"
+            )
         salted = self._salted_password(_base64(said.get("s")), _iterations(said.get("i")))
         client_key = self._hmac(salted, b"Client Key")
         binding = base64.b64encode(NO_CHANNEL_BINDING.encode()).decode()
@@ -106,7 +108,7 @@ def _attributes(message: bytes) -> dict[str, str]:
             )
         attributes.setdefault(letter, value)
     if "m" in attributes:
-        raise AuthenticationFailedError("the broker demands a SCRAM extension that is not known")
+        raise AuthenticationFailedError("the broker demands an unknown SCRAM extension")
     return attributes
 
 
@@ -114,7 +116,7 @@ def _base64(value: str | None) -> bytes:
     try:
         decoded = base64.b64decode(value or "", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise AuthenticationFailedError("the broker's SCRAM message is no base64") from error
+        raise AuthenticationFailedError("the broker's SCRAM message is not valid base64") from error
     if not decoded:
         raise AuthenticationFailedError("the broker's SCRAM message lacks its salt or proof")
     return decoded
@@ -127,7 +129,7 @@ def _iterations(value: str | None) -> int:
         count = int(value)
     if not LEAST_ITERATIONS <= count <= MOST_ITERATIONS:
         raise AuthenticationFailedError(
-            f"the broker asks for {value and shown(value)} SCRAM iterations; from"
-            f" {LEAST_ITERATIONS} to {MOST_ITERATIONS} are accepted"
+            f"the broker asks for {value and shown(value)} SCRAM iterations; this"
+            f" client accepts {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
         )
     return count

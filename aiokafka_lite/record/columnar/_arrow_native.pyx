@@ -227,7 +227,7 @@ cdef class ArrowRows:
         if topic is None:
             raise TypeError("columns without a topic")
         if not 0 <= first <= last <= count:
-            raise IndexError(f"no rows [{first}, {last}) in {count}")
+            raise IndexError(f"out of range: rows [{first}, {last}) in {count}")
         self.begin()
         memset(held, 0, sizeof(held))
         try:
@@ -305,7 +305,7 @@ cdef class ArrowRows:
                 break
             timestamp = source.timestamps[row]
             if self.has_timestamp and (timestamp > latest or timestamp < -latest):
-                needs.wrong = "its timestamp has no microseconds"
+                needs.wrong = "its timestamp does not fit in microseconds"
                 break
             needs.bytes += more
             needs.keys += key
@@ -321,8 +321,8 @@ cdef class ArrowRows:
         what = needs.wrong.decode()
         if what == "it points outside of the data":
             raise ValueError(f"row {row} points outside of the data")
-        if what == "its timestamp has no microseconds":
-            what = f"the timestamp {source.timestamps[row]} has no microseconds"
+        if what == "its timestamp does not fit in microseconds":
+            what = f"the timestamp {source.timestamps[row]} does not fit in microseconds"
         raise OverflowError(
             f"{what}: topic {columns.topic!r}, partition {columns.partition}, "
             f"offset {source.offsets[row]}")

@@ -154,7 +154,7 @@ class ArrowRows:
                 too large for Arrow. The call gathered nothing.
         """
         if not 0 <= first <= last <= columns.count:
-            raise IndexError(f"no rows [{first}, {last}) in {columns.count}")
+            raise IndexError(f"out of range: rows [{first}, {last}) in {columns.count}")
         data = memoryview(columns.data)
         size = len(data)
         keys = _Spans(columns.key_starts, columns.key_lengths)
@@ -185,7 +185,11 @@ class ArrowRows:
                 raise OverflowError(_place(columns, row, "the headers are too large"))
             if "timestamp" in self._names and abs(timestamps[row]) > _TIMESTAMP_MAX:
                 raise OverflowError(
-                    _place(columns, row, f"the timestamp {timestamps[row]} has no microseconds")
+                    _place(
+                        columns,
+                        row,
+                        f"the timestamp {timestamps[row]} does not fit in microseconds",
+                    )
                 )
             encoded.append(
                 tuple((name.encode(), value) for name, value in headers[row])

@@ -147,7 +147,7 @@ cdef Py_ssize_t fill(
                 break
             offset = s.base_offset + raw.offset_delta
             if raw.header_count and not headers_are_whole(&raw):
-                wrong = "its headers"
+                wrong = "invalid headers"
                 break
             last_delta = <int32_t>raw.offset_delta
             record = raw.end

@@ -133,8 +133,8 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
         (["--topics", "orders:0"], "'orders:0' is not NAME or NAME:PARTITIONS"),
         (["--listen", "9092"], "'9092' is not HOST:PORT"),
         (["--listen", "localhost:70000"], "'localhost:70000' is not HOST:PORT"),
-        (["--brokers", "0"], "'0' is not a number of at least 1"),
-        (["--user", "alice"], "a user is NAME:PASSWORD"),
+        (["--brokers", "0"], "'0' is not an integer of at least 1"),
+        (["--user", "alice"], "a user must have the form NAME:PASSWORD"),
         (["--config", "group.max.size"], "'group.max.size' is not NAME=VALUE"),
         (["--log-level", "loud"], "invalid choice: 'loud'"),
         (["--no-such-thing"], "unrecognized arguments: --no-such-thing"),
@@ -154,8 +154,8 @@ def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str
         (["--topics", "a b", "--listen", "127.0.0.1:0"], 1, "Topic name is invalid: 'a b'"),
         (["--listen", "127.0.0.1:65535", "--brokers", "2"], 2, "2 ports from there on"),
         (["--data-dir", "/proc/nothing"], 2, "/proc/nothing"),
-        (["--data-dir", ""], 2, "the name of a folder is missing"),
-        (["--topics", "a:1", "b", "a:2"], 2, "a topic is named twice"),
+        (["--data-dir", ""], 2, "the directory name is empty"),
+        (["--topics", "a:1", "b", "a:2"], 2, "a topic is listed twice"),
         (["--config", "no.such.setting=1"], 2, "no.such.setting"),
         (["--racks", "a", "b"], 2, "racks has 2 items for 1 brokers"),
     ],
@@ -258,7 +258,7 @@ async def test_what_fails_inside_is_told_at_the_end(capsys: pytest.CaptureFixtur
         await asyncio.sleep(0.001)
     os.kill(os.getpid(), signal.SIGTERM)
     assert await serving == 1
-    assert "1 failures inside" in capsys.readouterr().err
+    assert "1 internal errors" in capsys.readouterr().err
 
 
 async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_what_is_shown_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], 
             ["pack", "--output", "lite.zip"],
             "the archive must be a .tar.gz or .tgz file, not lite.zip",
         ),
-        (["demo", "--orders", "0"], "--orders is at least 1"),
+        (["demo", "--orders", "0"], "--orders must be at least 1"),
     ],
 )
 def test_wrong_arguments_are_told(

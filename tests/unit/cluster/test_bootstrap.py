@@ -42,7 +42,7 @@ def test_refused(written):
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
-        ("kafka://host:9092", "begins with a scheme, kafka://.*write 'host:9092'"),
+        ("kafka://host:9092", "begins with the scheme kafka://.*write 'host:9092'"),
         (["a:1", "SASL_SSL://b:2"], "SASL_SSL://.*security_protocol"),
         ("a:1:2", "'a:1:2' is not host:port"),
     ],

@@ -238,7 +238,7 @@ class TestRoutes:
     async def test_a_partition_that_is_not_there(self, tiny_kafka, cluster_of, soon):
         cluster = cluster_of(await tiny_kafka())
         await cluster.start()
-        with pytest.raises(KafkaTimeoutError, match="t has 1 partitions") as caught:
+        with pytest.raises(KafkaTimeoutError, match="the topic has 1 partitions") as caught:
             await call(cluster, ListGroupsRequest(), LeaderOf("t", 1), soon(0.1))
         assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
 

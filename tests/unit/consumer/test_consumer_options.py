@@ -44,7 +44,7 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
                 "sasl_mechanism": "GSSAPI",
             },
             ValueError,
-            "GSSAPI is not there yet",
+            "GSSAPI is not supported yet",
         ),
         ({"max_poll_records": 0}, ValueError, "`max_poll_records` should be positive Integer"),
         ({"max_poll_records": True}, ValueError, "`max_poll_records` should be positive Integer"),

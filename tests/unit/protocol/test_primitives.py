@@ -150,7 +150,7 @@ def test_tagged_fields_are_written_in_ascending_order() -> None:
 
 
 def test_an_unknown_tag_that_the_schema_has_is_not_written() -> None:
-    with pytest.raises(ValueError, match="clash"):
+    with pytest.raises(ValueError, match="use tags of known fields"):
         primitives.write_tagged_fields(bytearray(), {0: b""}, {0: bytearray()})
 
 

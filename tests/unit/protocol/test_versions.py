@@ -29,9 +29,9 @@ def test_the_newest_common_version_is_picked() -> None:
 @pytest.mark.parametrize(
     ("latest", "oldest", "problem"),
     [
-        (1, 0, "the broker has Metadata 2 to 7; version 0 to 1 is needed"),
-        (None, 8, "the broker has Metadata 2 to 7; version 8 to 13 is needed"),
-        (8, 8, "the broker has Metadata 2 to 7; version 8 is needed"),
+        (1, 0, "the broker supports Metadata 2 to 7; version 0 to 1 is needed"),
+        (None, 8, "the broker supports Metadata 2 to 7; version 8 to 13 is needed"),
+        (8, 8, "the broker supports Metadata 2 to 7; version 8 is needed"),
     ],
 )
 def test_no_common_version(latest: int | None, oldest: int, problem: str) -> None:
@@ -43,7 +43,7 @@ def test_no_common_version(latest: int | None, oldest: int, problem: str) -> Non
 def test_an_api_the_broker_lacks() -> None:
     broker = versions_of("0.8.2.2")
     with pytest.raises(
-        UnsupportedVersionError, match=r"taken for 0\.8\.2\) does not have the InitProducerId API"
+        UnsupportedVersionError, match=r"assumed 0\.8\.2\) does not support the InitProducerId API"
     ):
         broker.pick(request_class(ApiKey.INIT_PRODUCER_ID))
     assert not broker.supports(ApiKey.INIT_PRODUCER_ID)

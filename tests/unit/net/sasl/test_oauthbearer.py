@@ -50,9 +50,9 @@ async def test_a_refusal_is_acknowledged_and_told() -> None:
 @pytest.mark.parametrize(
     ("provider", "text"),
     [
-        (Provider(""), "no bearer token"),
-        (Provider(b"bytes"), "no bearer token"),
-        (Provider("two words"), "no bearer token"),
+        (Provider(""), "invalid bearer token"),
+        (Provider(b"bytes"), "invalid bearer token"),
+        (Provider("two words"), "invalid bearer token"),
         (Provider(auth="x"), "'auth'"),
         (Provider(a1="x"), "'a1'"),
         (Provider(a="\x01"), "illegal value"),
