@@ -132,10 +132,10 @@ def test_a_flood_of_small_frames_widens_the_window_up_to_its_bound() -> None:
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        (b"\x00\x00\x00\x00", "a length of 0 bytes"),
-        (b"\x00\x00\x00\x03", "a length of 3 bytes"),
-        (b"\xff\xff\xff\xff", "a length of -1 bytes"),
-        (b"\x80\x00\x00\x00", "a length of -2147483648 bytes"),
+        (b"\x00\x00\x00\x00", "length of 0 bytes"),
+        (b"\x00\x00\x00\x03", "length of 3 bytes"),
+        (b"\xff\xff\xff\xff", "length of -1 bytes"),
+        (b"\x80\x00\x00\x00", "length of -2147483648 bytes"),
         ((LIMIT + 1).to_bytes(4, "big"), "larger than the limit of 1048576 bytes"),
         (b"\x7f\xff\xff\xff", "larger than the limit"),
         (b"HTTP/1.1 400 Bad Request", "speaks HTTP"),
