@@ -123,7 +123,7 @@ class Cluster:
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
-        self.name = options.client_id or "client"  # in every log line
+        self._name = options.client_id or "client"  # in every log line
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
         self._introduced = False  # True once the log names the version and build
@@ -160,7 +160,7 @@ class Cluster:
             self._introduced = True
             log.info(
                 "%s: aiokafka_lite %s (%s) is connecting to %s",
-                self.name,
+                self._name,
                 __version__,
                 BUILD,
                 self._brokers,
@@ -433,7 +433,7 @@ class Cluster:
         count = losses.on_event(asyncio.get_running_loop().time())
         if count is not None:
             times = f" ({count} times since the last report)" if count > 1 else ""
-            log.info("%s: connection to %s lost%s: %s", self.name, broker, times, error)
+            log.info("%s: connection to %s lost%s: %s", self._name, broker, times, error)
         self.request_update()
 
     # The refresh
@@ -487,7 +487,7 @@ class Cluster:
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an invalid response, or a bug
-                log.exception("%s: cannot decode the metadata from %s", self.name, broker)
+                log.exception("%s: cannot decode the metadata from %s", self._name, broker)
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return
@@ -498,7 +498,7 @@ class Cluster:
         if self.metadata.version or self._waits_for_kafka:  # otherwise `start` raises it
             line = self._outage.on_failure(now, reasons)
             if line is not None:
-                log.warning("%s: %s", self.name, line)
+                log.warning("%s: %s", self._name, line)
         self._end_refresh()
 
     async def _ask(
@@ -538,7 +538,7 @@ class Cluster:
         self._last_error = None
         line = self._outage.on_success(now)
         if line is not None:  # at the level of the outage, so that a log shows both or neither
-            log.warning("%s: %s", self.name, line)
+            log.warning("%s: %s", self._name, line)
         self._adopt(newer)
         self._brokers.leave_seeds()
         self._end_refresh()
@@ -551,7 +551,7 @@ class Cluster:
             try:
                 listener(self.metadata)  # an earlier listener may have replaced it with a hint
             except Exception:
-                log.exception("%s: the metadata listener %r failed", self.name, listener)
+                log.exception("%s: the metadata listener %r failed", self._name, listener)
 
     def _end_refresh(self) -> None:
         """Wake all waiting callers; each checks its own condition."""
@@ -560,7 +560,7 @@ class Cluster:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task ended by a bug."""
-        log.error("%s: %s failed", self.name, name, exc_info=error)
+        log.error("%s: %s failed", self._name, name, exc_info=error)
 
 
 def _failure(errors: dict[Broker, KafkaError], reasons: str) -> KafkaError:

@@ -280,7 +280,7 @@ async def call(
                 failures += 1
                 pause = cluster.retry_backoff.delay(failures)
                 log.debug(
-                    "%s: retrying %s in %.3f s: %s", cluster.name, _name(request), pause, last
+                    "%s: retrying %s in %.3f s: %s", cluster.client_id, _name(request), pause, last
                 )
                 await asyncio.sleep(pause)
     except TimeoutError:
