@@ -203,7 +203,7 @@ cdef class RecordSet:
                 headers = parse_headers(&raw)
                 if headers is None:
                     self.left = 0
-                    self.fail(CorruptRecordException, "A record is malformed (its headers)")
+                    self.fail(CorruptRecordException, "A record is malformed (invalid headers)")
                     break
             if offset < self.next_offset:
                 continue
