@@ -38,7 +38,7 @@ def servers() -> Iterator[str]:
 def test_the_notebook(spark: "SparkSession", servers: str, capsys: pytest.CaptureFixture[str]):
     book: dict[str, Any] = {}
     try:
-        for cell in cells("docs/spark.md", "In a notebook"):
+        for cell in cells("docs/spark.md", "Work in a notebook"):
             exec(cell.replace(SERVERS, servers), book)
     finally:
         if "query" in book:
@@ -69,10 +69,8 @@ def test_pipelines_in_python(
     capsys: pytest.CaptureFixture[str],
 ):
     """The specification that the page begins with, and what its last section does with it."""
-    (specification,) = cells(
-        "docs/pipelines.md", "Pipelines: Kafka through Spark from one file", "toml"
-    )
-    (cell,) = cells("docs/pipelines.md", "In Python")
+    (specification,) = cells("docs/pipelines.md", "Write a pipeline", "toml")
+    (cell,) = cells("docs/pipelines.md", "Run it from Python")
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(specification.replace("/data", str(tmp_path)))
     book: dict[str, Any] = {"spark": spark}

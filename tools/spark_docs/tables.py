@@ -61,7 +61,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def _named(option: Option) -> str:
-    return f"`{option.name}`" + (" *(ours)*" if option.ours else "")
+    return f"`{option.name}`" + (" †" if option.ours else "")
 
 
 def _code(default: str) -> str:
