@@ -1,4 +1,4 @@
-"""A service on aiohttp, one producer for all requests: `python examples/aiohttp_service.py`."""
+"""An aiohttp service with one producer for all requests: `python examples/aiohttp_service.py`."""
 
 import os
 from collections.abc import AsyncIterator
@@ -17,8 +17,8 @@ async def kafka(app: web.Application) -> AsyncIterator[None]:
 
 
 async def order(request: web.Request) -> web.Response:
-    done = await request.app[PRODUCER].send_and_wait("orders", await request.read())
-    return web.json_response({"partition": done.partition, "offset": done.offset})
+    metadata = await request.app[PRODUCER].send_and_wait("orders", await request.read())
+    return web.json_response({"partition": metadata.partition, "offset": metadata.offset})
 
 
 app = web.Application()

@@ -20,4 +20,4 @@ async def main() -> None:
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
-    pass  # the way this example is meant to end
+    pass  # Ctrl-C ends this example

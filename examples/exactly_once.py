@@ -1,6 +1,6 @@
-"""Copy one topic to another, shouting, exactly once: `python examples/exactly_once.py NAME`.
+"""Copy a topic to another in upper case, exactly once: `python examples/exactly_once.py NAME`.
 
-Start several, each with a name of its own: they share the partitions. Kill them as you like.
+Start several, each with a different name: they share the partitions. You may kill them at any time.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def main(name: str) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=f"shouter-{name}")
     async with consumer, producer:
         stopping: list[asyncio.Task[None]] = []
-        for signum in (signal.SIGINT, signal.SIGTERM):  # finish the batch at hand, then end
+        for signum in (signal.SIGINT, signal.SIGTERM):  # finish the current batch, then end
             asyncio.get_running_loop().add_signal_handler(
                 signum, lambda: stopping.append(asyncio.create_task(consumer.stop()))
             )

@@ -1,4 +1,4 @@
-"""A service whose producer lives in its lifespan: `uvicorn examples.fastapi_service:app`."""
+"""A FastAPI service with one producer for all requests: `uvicorn examples.fastapi_service:app`."""
 
 import os
 from collections.abc import AsyncIterator
@@ -21,5 +21,5 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/orders")
 async def order(request: Request) -> dict[str, int]:
-    done = await request.app.state.producer.send_and_wait("orders", await request.body())
-    return {"partition": done.partition, "offset": done.offset}
+    metadata = await request.app.state.producer.send_and_wait("orders", await request.body())
+    return {"partition": metadata.partition, "offset": metadata.offset}

@@ -14,8 +14,8 @@ async def main() -> None:
             for n in range(10)
         ]
         for ack in acks:
-            done = await ack
-            print(f"partition {done.partition} offset {done.offset}")
+            metadata = await ack
+            print(f"partition {metadata.partition} offset {metadata.offset}")
 
 
 asyncio.run(main())

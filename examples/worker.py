@@ -1,7 +1,7 @@
-"""A member of a group, until SIGTERM: `python examples/worker.py`; start several.
+"""Process records in a consumer group until SIGTERM: `python examples/worker.py`; start several.
 
-What was read is committed when it is done. A signal lets the records at hand be done first, so that
-the next worker begins behind them.
+Offsets are committed after their records are processed. On a signal the worker finishes its current
+records first, so that the next worker starts after them.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ async def main() -> None:
         auto_offset_reset="earliest",
     )
     async with consumer:
-        while not stopping.is_set():  # asked every second at the latest
-            taken = await consumer.getmany(timeout_ms=1000, max_records=100)
-            for records in taken.values():
+        while not stopping.is_set():  # checked at least once a second
+            batches = await consumer.getmany(timeout_ms=1000, max_records=100)
+            for records in batches.values():
                 for record in records:
                     await serve(record)
-            if taken:
+            if batches:
                 await consumer.commit()
 
 
