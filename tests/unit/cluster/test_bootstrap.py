@@ -23,7 +23,7 @@ from aiokafka_lite.errors import KafkaConfigurationError
         ("fe80::1%eth0", [("fe80::1%eth0", 9092)]),
     ],
 )
-def test_addresses(written, addresses):
+def test_parse_addresses(written, addresses):
     assert parse_bootstrap(written) == addresses
 
 
@@ -34,7 +34,7 @@ def test_addresses(written, addresses):
         *("\ud800:1", "a..b:1", "x" * 64 + ":1", [("a", 1.0)]),
     ],
 )
-def test_refused(written):
+def test_invalid_address_raises(written):
     with pytest.raises(KafkaConfigurationError, match="bootstrap_servers"):
         parse_bootstrap(written)
 
@@ -47,12 +47,12 @@ def test_refused(written):
         ("a:1:2", "'a:1:2' is not host:port"),
     ],
 )
-def test_what_looks_like_an_address_of_something_else(written, hint):
+def test_wrong_address_syntax_gets_a_hint(written, hint):
     with pytest.raises(KafkaConfigurationError, match=hint):
         parse_bootstrap(written)
 
 
 @pytest.mark.parametrize("written", [5, None, b"a:1", ["a:1", 7], [("a",)], [(b"a", 1)]])
-def test_of_a_wrong_type(written):
+def test_wrong_type_raises_type_error(written):
     with pytest.raises(TypeError, match="`bootstrap_servers`"):
         parse_bootstrap(written)

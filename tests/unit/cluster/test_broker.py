@@ -48,7 +48,7 @@ def dead_port():
         yield bound.getsockname()[1]
 
 
-async def test_all_who_need_a_connection_share_one_attempt(tiny_kafka, broker_at):
+async def test_concurrent_callers_share_one_connection_attempt(tiny_kafka, broker_at):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port)
     assert broker.connected() is None
@@ -59,14 +59,14 @@ async def test_all_who_need_a_connection_share_one_attempt(tiny_kafka, broker_at
     assert await broker.connection() is made[0]
 
 
-async def test_each_purpose_has_its_own(tiny_kafka, broker_at):
+async def test_each_purpose_has_its_own_connection(tiny_kafka, broker_at):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port)
     made = await asyncio.gather(*(broker.connection(purpose) for purpose in Purpose))
     assert len(set(made)) == len(Purpose) == server.connections
 
 
-async def test_cancelling_who_waits_leaves_the_attempt_to_the_others(tiny_kafka, broker_at, until):
+async def test_cancelling_one_caller_keeps_the_attempt_for_others(tiny_kafka, broker_at, until):
     server = (await tiny_kafka()).brokers[1]
     server.speaking.clear()
     broker = broker_at(server.port)
@@ -80,7 +80,7 @@ async def test_cancelling_who_waits_leaves_the_attempt_to_the_others(tiny_kafka,
     assert not (await second).closed
 
 
-async def test_cancelling_everybody_still_makes_the_connection(tiny_kafka, broker_at, until):
+async def test_attempt_completes_after_all_callers_are_cancelled(tiny_kafka, broker_at, until):
     server = (await tiny_kafka()).brokers[1]
     server.speaking.clear()
     broker = broker_at(server.port)
@@ -94,7 +94,7 @@ async def test_cancelling_everybody_still_makes_the_connection(tiny_kafka, broke
     assert server.connections == 1
 
 
-async def test_a_refused_connection_is_told_and_backed_off_from(broker_at, dead_port):
+async def test_refused_connection_raises_and_starts_the_backoff(broker_at, dead_port):
     broker = broker_at(dead_port, Backoff(0.05, 10.0, jitter=0.0))
     loop = asyncio.get_running_loop()
     pauses = []
@@ -119,7 +119,7 @@ async def test_the_next_attempt_waits_for_the_end_of_the_backoff(broker_at, dead
     assert asyncio.get_running_loop().time() >= until_then - 0.002
 
 
-async def test_failures_side_by_side_are_one(broker_at, dead_port):
+async def test_concurrent_failures_count_as_one(broker_at, dead_port):
     broker = broker_at(dead_port, Backoff(0.05, 10.0, jitter=0.0))
     outcomes = await asyncio.gather(
         *(broker.connection(purpose) for purpose in Purpose), return_exceptions=True
@@ -129,7 +129,7 @@ async def test_failures_side_by_side_are_one(broker_at, dead_port):
     assert round(pause / 0.05) == 1
 
 
-async def test_after_a_connection_the_next_purposes_does_not_wait(tiny_kafka, broker_at, soon):
+async def test_success_lets_other_purposes_connect_at_once(tiny_kafka, broker_at, soon):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port, Backoff(60.0, 60.0))
     async with asyncio.timeout_at(soon()):
@@ -137,7 +137,7 @@ async def test_after_a_connection_the_next_purposes_does_not_wait(tiny_kafka, br
             await broker.connection(purpose)
 
 
-async def test_a_connection_that_is_lost_at_once_is_backed_off_from(
+async def test_connection_lost_at_once_starts_the_backoff(
     tiny_kafka, broker_at, lost, until
 ):
     server = (await tiny_kafka()).brokers[1]
@@ -148,7 +148,7 @@ async def test_a_connection_that_is_lost_at_once_is_backed_off_from(
     assert broker.blacked_out(asyncio.get_running_loop().time())
 
 
-async def test_a_failed_attempt_that_nobody_waits_for_is_no_noise(broker_at, dead_port, until):
+async def test_failed_attempt_without_callers_does_not_warn(broker_at, dead_port, until):
     broker = broker_at(dead_port)
     only = asyncio.create_task(broker.connection())
     await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_a_failed_attempt_that_nobody_waits_for_is_no_noise(broker_at, dea
     await until(lambda: broker.in_flight == 0)  # warnings are errors
 
 
-async def test_a_lost_connection_is_told_and_replaced(tiny_kafka, broker_at, lost, until):
+async def test_lost_connection_is_reported_and_replaced(tiny_kafka, broker_at, lost, until):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port)
     first = await broker.connection()
@@ -205,7 +205,7 @@ async def test_an_idle_connection_that_closes_is_not_a_loss(tiny_kafka, broker_a
     assert not lost
 
 
-async def test_a_connection_ends_the_backoffs_growth(tiny_kafka, broker_at):
+async def test_successful_connection_resets_the_backoff(tiny_kafka, broker_at):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port, Backoff(0.05, 10.0, jitter=0.0))
     await server.stop()
@@ -222,7 +222,7 @@ async def test_a_connection_ends_the_backoffs_growth(tiny_kafka, broker_at):
     assert round(pause / 0.05) == 1
 
 
-async def test_moving_closes_what_was_at_the_old_address(tiny_kafka, broker_at, until, lost):
+async def test_moving_closes_connections_to_the_old_address(tiny_kafka, broker_at, until, lost):
     kafka = await tiny_kafka(brokers=2)
     old, new = kafka.brokers.values()
     broker = broker_at(old.port)
@@ -241,7 +241,7 @@ async def test_moving_closes_what_was_at_the_old_address(tiny_kafka, broker_at, 
     assert not lost
 
 
-async def test_the_same_address_again_closes_nothing(tiny_kafka, broker_at):
+async def test_moving_to_the_same_address_closes_nothing(tiny_kafka, broker_at):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port)
     connection = await broker.connection()
@@ -250,7 +250,7 @@ async def test_the_same_address_again_closes_nothing(tiny_kafka, broker_at):
 
 
 @pytest.mark.parametrize("release", ["0.9", "0.10.0", "2.8", "4.4"])
-async def test_requests_speak_the_newest_version_both_know(release, tiny_kafka, broker_at):
+async def test_request_uses_the_newest_common_version(release, tiny_kafka, broker_at):
     kafka = await tiny_kafka(release=release)
     broker = broker_at(kafka.brokers[1].port)
     newest = kafka.versions[ApiKey.METADATA][1]
@@ -268,7 +268,7 @@ async def test_requests_speak_the_newest_version_both_know(release, tiny_kafka, 
 
 
 class TestClose:
-    async def test_idle(self, tiny_kafka, broker_at, until, lost):
+    async def test_close_while_idle(self, tiny_kafka, broker_at, until, lost):
         server = (await tiny_kafka()).brokers[1]
         broker = broker_at(server.port)
         connection = await broker.connection()
@@ -280,7 +280,7 @@ class TestClose:
         await until(lambda: server.open_connections == 0)
         assert not lost
 
-    async def test_with_a_request_in_flight(self, tiny_kafka, broker_at, until):
+    async def test_close_with_a_request_in_flight(self, tiny_kafka, broker_at, until):
         server = (await tiny_kafka()).brokers[1]
         broker = broker_at(server.port)
         await broker.connection()
@@ -291,7 +291,7 @@ class TestClose:
         with pytest.raises((IllegalStateError, KafkaConnectionError), match="closed"):
             await asking
 
-    async def test_before_the_attempts_first_step(self, broker_at, dead_port):
+    async def test_close_before_the_attempt_first_runs(self, broker_at, dead_port):
         broker = broker_at(dead_port)
         connecting = asyncio.create_task(broker.connection())
         await asyncio.sleep(0)
@@ -299,7 +299,7 @@ class TestClose:
         with pytest.raises(IllegalStateError, match="closed"):
             await connecting
 
-    async def test_during_an_attempt(self, tiny_kafka, broker_at, until, task_owner):
+    async def test_close_during_an_attempt(self, tiny_kafka, broker_at, until, task_owner):
         server = (await tiny_kafka()).brokers[1]
         server.speaking.clear()
         broker = broker_at(server.port)
@@ -311,7 +311,7 @@ class TestClose:
         await until(lambda: not task_owner.running)
         await until(lambda: server.open_connections == 0)
 
-    async def test_during_the_backoff(self, broker_at, dead_port, until, task_owner):
+    async def test_close_during_the_backoff(self, broker_at, dead_port, until, task_owner):
         broker = broker_at(dead_port, Backoff(60.0, 60.0))
         with pytest.raises(KafkaConnectionError):
             await broker.connection()
@@ -324,7 +324,7 @@ class TestClose:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5])
-async def test_an_attempt_whose_task_is_cancelled_has_an_outcome(
+async def test_cancelled_attempt_task_fails_its_callers(
     tiny_kafka, broker_at, steps, soon
 ):
     server = (await tiny_kafka()).brokers[1]
@@ -344,7 +344,7 @@ async def test_an_attempt_whose_task_is_cancelled_has_an_outcome(
         assert not (await broker.connection()).closed
 
 
-async def test_an_attempt_that_dies_of_a_base_exception_has_an_outcome(
+async def test_base_exception_in_an_attempt_fails_its_callers(
     tiny_kafka, monkeypatch, soon
 ):
     class Deadly(BaseException):

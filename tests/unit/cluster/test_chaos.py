@@ -71,7 +71,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-async def test_chaos(seed, tiny_kafka, cluster_of, soon):
+async def test_requests_succeed_while_brokers_fail_at_random(seed, tiny_kafka, cluster_of, soon):
     kafka = await tiny_kafka(brokers=3)
     chaos = Chaos(kafka, seed)
     await chaos.calm()

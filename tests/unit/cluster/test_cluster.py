@@ -30,7 +30,7 @@ def names_asked(request: MetadataRequest) -> list[str] | None:
 
 
 class TestStart:
-    async def test_learns_the_brokers(self, tiny_kafka, cluster_of):
+    async def test_start_learns_the_brokers(self, tiny_kafka, cluster_of):
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)
         assert cluster.metadata.version == 0
@@ -45,7 +45,7 @@ class TestStart:
         assert [broker.connections for broker in kafka.brokers.values()] == [1, 1, 1]
 
     @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.10.0", "0.11", "2.3", "2.8", "4.4"])
-    async def test_any_release(self, release, tiny_kafka, cluster_of, soon):
+    async def test_start_with_any_release(self, release, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(release=release)
         kafka.ids["t"] = UUID(int=7)
         kafka.topics["other"] = {0: (1, 0)}
@@ -58,7 +58,7 @@ class TestStart:
         assert cluster.metadata.controller_id == (-1 if v0 else 1)
         assert (cluster.metadata.topics["t"].topic_id is not None) == (release in ("2.8", "4.4"))
 
-    async def test_a_cluster_of_old_that_has_no_topic_yet(self, tiny_kafka, cluster_of, soon):
+    async def test_start_with_an_old_cluster_without_topics(self, tiny_kafka, cluster_of, soon):
         """0.8.2 names no broker before the first topic, which asking for it makes."""
         kafka = await tiny_kafka(release="0.8.2")
         tell = kafka.answers[ApiKey.METADATA]
@@ -78,19 +78,19 @@ class TestStart:
         await cluster.partitions_of("t", soon())
         assert cluster.metadata.leader("t", 0) == cluster.broker(1).node
 
-    async def test_over_dead_addresses(self, tiny_kafka, cluster_of, dead_address):
+    async def test_start_skips_dead_addresses(self, tiny_kafka, cluster_of, dead_address):
         kafka = await tiny_kafka()
         for _ in range(5):  # the order is random
             await cluster_of([dead_address, *kafka.bootstrap]).start()
 
-    async def test_each_address_has_its_time(self, tiny_kafka, cluster_of, monkeypatch):
+    async def test_start_without_deadline_waits_for_each_address(self, tiny_kafka, cluster_of, monkeypatch):
         monkeypatch.setattr(cluster_module, "PATIENCE", 0.001)
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
         asyncio.get_running_loop().call_later(0.1, kafka.brokers[1].speaking.set)
         await cluster_of(kafka).start()
 
-    async def test_a_silent_address_is_given_up_for_the_next(
+    async def test_start_moves_on_from_an_unresponsive_address(
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
         monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
@@ -100,7 +100,7 @@ class TestStart:
         for _ in range(5):  # the order is random
             await cluster_of(kafka).start(soon())
 
-    async def test_nobody_answers(self, cluster_of, dead_address):
+    async def test_start_raises_if_no_broker_answers(self, cluster_of, dead_address):
         cluster = cluster_of([dead_address])
         for _ in range(2):
             with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):
@@ -109,7 +109,7 @@ class TestStart:
             with pytest.raises(IllegalStateError, match="not been started"):
                 cluster.check_open()
 
-    async def test_again_after_a_failure(self, tiny_kafka, cluster_of, soon):
+    async def test_start_again_after_a_failure(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         await kafka.stop()
         cluster = cluster_of(kafka)
@@ -125,7 +125,7 @@ class TestStart:
         assert set(cluster.metadata.brokers) == {1}
         assert await cluster.partitions_of("t", soon())
 
-    async def test_a_reset_forgets_the_brokers_and_wakes_those_who_wait(
+    async def test_reset_forgets_brokers_and_wakes_waiting_callers(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -144,7 +144,7 @@ class TestStart:
         await cluster.start()
         assert cluster.metadata.version > version  # nobody takes an old answer for a new one
 
-    async def test_until_the_deadline(self, tiny_kafka, cluster_of, soon, until):
+    async def test_start_retries_until_the_deadline(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()
         await kafka.stop()
         cluster = cluster_of(kafka)
@@ -154,7 +154,7 @@ class TestStart:
         await starting
         assert cluster.metadata.version > 0
 
-    async def test_the_deadline_comes(self, tiny_kafka, cluster_of, soon):
+    async def test_start_raises_at_the_deadline(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
         cluster = cluster_of(kafka)
@@ -164,7 +164,7 @@ class TestStart:
         await cluster.start(soon())
         assert cluster.metadata.brokers
 
-    async def test_cancelled(self, tiny_kafka, cluster_of, until):
+    async def test_cancelled_start_leaves_nothing_open(self, tiny_kafka, cluster_of, until):
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
         cluster = cluster_of(kafka)
@@ -178,20 +178,20 @@ class TestStart:
         await cluster.start()
         assert cluster.metadata.brokers
 
-    async def test_twice(self, tiny_kafka, cluster_of):
+    async def test_starting_twice_raises(self, tiny_kafka, cluster_of):
         cluster = cluster_of(await tiny_kafka())
         await cluster.start()
         with pytest.raises(IllegalStateError):
             await cluster.start()
         assert not cluster.closed
 
-    def test_bad_addresses(self, cluster_of):
+    def test_invalid_addresses_raise(self, cluster_of):
         with pytest.raises(KafkaConfigurationError):
             cluster_of([("", 1)])
 
 
 class TestRefresh:
-    async def test_callers_share_one(self, tiny_kafka, cluster_of, soon):
+    async def test_concurrent_callers_share_one_refresh(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -199,7 +199,7 @@ class TestRefresh:
         assert len(kafka.metadata_requests) == 2
         assert len(set(map(id, got))) == 1
 
-    async def test_who_asks_while_one_is_under_way_gets_the_next(
+    async def test_request_during_a_refresh_waits_for_the_next_one(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -218,7 +218,7 @@ class TestRefresh:
         assert {metadata.version for metadata in await asyncio.gather(*later)} == {before + 1}
         assert len(kafka.metadata_requests) == 3
 
-    async def test_a_topic_added_while_one_is_under_way_is_in_the_next(
+    async def test_topic_added_during_a_refresh_is_in_the_next_one(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -235,7 +235,7 @@ class TestRefresh:
         await asyncio.gather(*asking)
         assert [names_asked(r) for r in kafka.metadata_requests[1:]] == [[], ["t"]]
 
-    async def test_a_topic_that_is_being_asked_for_is_not_asked_for_twice(
+    async def test_topic_in_a_pending_request_is_not_requested_twice(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -253,7 +253,7 @@ class TestRefresh:
         await asyncio.sleep(0.05)
         assert len(kafka.metadata_requests) == 2
 
-    async def test_cancelling_a_caller_leaves_it_to_the_others(
+    async def test_cancelling_one_caller_keeps_the_refresh_for_others(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -271,13 +271,13 @@ class TestRefresh:
         assert (await second).version == 2
         assert len(kafka.metadata_requests) == 2
 
-    async def test_by_age(self, tiny_kafka, cluster_of, until):
+    async def test_refresh_by_age(self, tiny_kafka, cluster_of, until):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka, metadata_max_age=0.02)
         await cluster.start()
         await until(lambda: cluster.metadata.version >= 4)
 
-    async def test_the_deadline_of_one_caller(self, tiny_kafka, cluster_of, soon):
+    async def test_deadline_of_one_caller_does_not_end_the_refresh(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -287,7 +287,7 @@ class TestRefresh:
         kafka.brokers[1].speaking.set()
         assert (await cluster.refresh(soon())).version > 1
 
-    async def test_the_deadline_tells_the_last_error(self, tiny_kafka, cluster_of, soon):
+    async def test_timeout_names_the_last_error(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -296,7 +296,7 @@ class TestRefresh:
             await cluster.refresh(soon(0.1))
         assert isinstance(caught.value.__cause__, KafkaConnectionError)
 
-    async def test_a_silent_broker_is_given_up_for_the_next(
+    async def test_refresh_moves_on_from_an_unresponsive_broker(
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
         monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
@@ -309,7 +309,7 @@ class TestRefresh:
             await cluster.refresh(soon())
         assert len(kafka.brokers[3].asked(MetadataRequest)) >= 5
 
-    async def test_whether_topics_may_be_made(self, tiny_kafka, cluster_of, soon):
+    async def test_auto_create_flag_is_sent(self, tiny_kafka, cluster_of, soon):
         for allowed in (True, False):
             kafka = await tiny_kafka()
             cluster = cluster_of(kafka, allow_auto_create_topics=allowed)
@@ -318,7 +318,7 @@ class TestRefresh:
 
 
 class TestTopics:
-    async def test_only_the_tracked_are_asked_for(self, tiny_kafka, cluster_of, soon):
+    async def test_only_tracked_topics_are_requested(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         kafka.topics |= {"u": {0: (1, 0)}, "v": {0: (1, 0)}}
         cluster = cluster_of(kafka)
@@ -330,7 +330,7 @@ class TestTopics:
         await cluster.refresh(soon())
         assert names_asked(kafka.metadata_requests[-1]) == ["t", "u"]
 
-    async def test_known_topics_cost_nothing(self, tiny_kafka, cluster_of, soon):
+    async def test_known_topics_cause_no_request(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -343,7 +343,7 @@ class TestTopics:
         await asyncio.sleep(0.05)
         assert len(kafka.metadata_requests) == sent
 
-    async def test_a_set_replaces_the_last(self, tiny_kafka, cluster_of, soon):
+    async def test_set_topics_replaces_the_previous_set(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         kafka.topics["u"] = {0: (1, 0)}
         cluster = cluster_of(kafka)
@@ -355,7 +355,7 @@ class TestTopics:
             "u"
         }
 
-    async def test_unused_ones_are_forgotten(self, tiny_kafka, cluster_of, soon):
+    async def test_unused_topics_are_forgotten(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka, topic_expiry=0.0)
         await cluster.start()
@@ -366,7 +366,7 @@ class TestTopics:
         assert names_asked(kafka.metadata_requests[-1]) == []
 
     @pytest.mark.parametrize("release", ["0.9", "4.4"])
-    async def test_all(self, release, tiny_kafka, cluster_of, soon):
+    async def test_all_topics(self, release, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(release=release)
         kafka.topics["u"] = {0: (1, 0)}
         cluster = cluster_of(kafka, options={"connect_timeout": 0.3})
@@ -384,7 +384,7 @@ class TestTopics:
         await cluster.refresh(soon())
         assert set(cluster.metadata.topics) == {"t", "new"}
 
-    async def test_waited_for_until_it_is_there(self, tiny_kafka, cluster_of, soon, until):
+    async def test_partitions_of_waits_until_the_topic_exists(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()
         kafka.errors["new"] = 5
         cluster = cluster_of(kafka)
@@ -400,7 +400,7 @@ class TestTopics:
         kafka.topics["new"] = {0: (1, 0), 1: (1, 1)}
         await until(lambda: cluster.metadata.leader("new", 1))
 
-    async def test_never_there(self, tiny_kafka, cluster_of, soon):
+    async def test_partitions_of_a_missing_topic_times_out(self, tiny_kafka, cluster_of, soon):
         cluster = cluster_of(await tiny_kafka())
         await cluster.start()
         with pytest.raises(KafkaTimeoutError, match=r"'nowhere'.*UnknownTopic") as caught:
@@ -410,7 +410,7 @@ class TestTopics:
     @pytest.mark.parametrize(
         ("code", "error"), [(17, InvalidTopicError), (29, TopicAuthorizationFailedError)]
     )
-    async def test_a_lasting_error_is_raised_at_once_and_asked_again(
+    async def test_lasting_topic_error_is_raised_at_once_and_requested_again(
         self, code, error, tiny_kafka, cluster_of, soon
     ):
         kafka = await tiny_kafka()
@@ -424,13 +424,13 @@ class TestTopics:
 
 
 class TestBrokers:
-    async def test_unknown(self, tiny_kafka, cluster_of):
+    async def test_unknown_broker_raises(self, tiny_kafka, cluster_of):
         cluster = cluster_of(await tiny_kafka())
         await cluster.start()
         with pytest.raises(NodeNotReadyError):
             cluster.broker(9)
 
-    async def test_the_least_loaded_and_a_random_one_among_equals(
+    async def test_least_loaded_broker_is_random_among_equals(
         self, tiny_kafka, cluster_of, until
     ):
         kafka = await tiny_kafka(brokers=3)
@@ -451,7 +451,7 @@ class TestBrokers:
             task.cancel()
         await asyncio.wait(asking)
 
-    async def test_one_that_throttles_comes_last(self, tiny_kafka, cluster_of, soon, until):
+    async def test_throttling_broker_comes_last(self, tiny_kafka, cluster_of, soon, until):
         """It looks idle: nothing is in flight while it does not listen."""
 
         def throttled(broker, request, version):
@@ -481,7 +481,7 @@ class TestBrokers:
         assert not kept_back.done()
         kept_back.cancel()
 
-    async def test_a_connected_one_is_preferred(self, tiny_kafka, cluster_of):
+    async def test_connected_broker_is_preferred(self, tiny_kafka, cluster_of):
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -490,7 +490,7 @@ class TestBrokers:
         await cluster.broker(2).connection()
         assert {cluster.least_loaded().node_id for _ in range(50)} == {2}
 
-    async def test_not_a_blacked_out_one(self, tiny_kafka, cluster_of):
+    async def test_blacked_out_broker_is_not_chosen(self, tiny_kafka, cluster_of):
         kafka = await tiny_kafka(brokers=2)
         cluster = cluster_of(kafka, options={})
         await cluster.start()
@@ -505,7 +505,7 @@ class TestBrokers:
         assert cluster.least_loaded() is None
         assert cluster.any_broker().node_id < 0, "then a bootstrap address"
 
-    async def test_losing_one_asks_for_metadata(self, tiny_kafka, cluster_of, until):
+    async def test_lost_connection_requests_metadata(self, tiny_kafka, cluster_of, until):
         kafka = await tiny_kafka(brokers=2)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -518,7 +518,7 @@ class TestBrokers:
         with pytest.raises(NodeNotReadyError):
             cluster.broker(2)
 
-    async def test_one_that_moved(self, tiny_kafka, cluster_of, soon):
+    async def test_broker_at_a_new_address(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(brokers=2)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -532,7 +532,7 @@ class TestBrokers:
         await broker.request(MetadataRequest())
         assert kafka.brokers[2].received
 
-    async def test_begins_again_when_all_known_are_gone(self, tiny_kafka, cluster_of, soon, until):
+    async def test_rebootstraps_when_all_known_brokers_are_gone(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka(brokers=3)
         seed = kafka.bootstrap[:1]
         kafka.hidden = {1, 3}  # the bootstrap address is a name that stands for others
@@ -548,7 +548,7 @@ class TestBrokers:
         assert set(cluster.metadata.brokers) == {3}
         await until(lambda: kafka.brokers[1].open_connections == 0)
 
-    async def test_begins_again_when_told_to(self, tiny_kafka, cluster_of, soon):
+    async def test_rebootstraps_when_a_broker_requires_it(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(brokers=3)
         kafka.hidden = {1, 3}
         cluster = cluster_of(kafka.bootstrap[:1])
@@ -567,7 +567,7 @@ class TestBrokers:
         await cluster.refresh(soon())
         assert set(cluster.metadata.brokers) == {2, 3}
 
-    async def test_a_known_address_that_became_another_clusters(self, tiny_kafka, cluster_of, soon):
+    async def test_known_address_of_another_cluster_is_rejected(self, tiny_kafka, cluster_of, soon):
         ours, theirs = await tiny_kafka(brokers=2), await tiny_kafka()
         ours.hidden = {1}
         theirs.cluster_id = "theirs"
@@ -586,7 +586,7 @@ class TestBrokers:
 
 
 class TestTelling:
-    async def test_listeners(self, tiny_kafka, cluster_of, soon, caplog):
+    async def test_listeners_receive_each_snapshot(self, tiny_kafka, cluster_of, soon, caplog):
         cluster = cluster_of(await tiny_kafka())
         heard = []
 
@@ -601,7 +601,7 @@ class TestTelling:
         await cluster.refresh(soon())
         assert heard[1:] == [cluster.metadata]
 
-    async def test_leader_hints(self, tiny_kafka, cluster_of, soon):
+    async def test_leader_hints_are_adopted_once(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(brokers=2)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -624,7 +624,7 @@ class TestTelling:
 
 
 class TestClose:
-    async def test_before_the_start(self, tiny_kafka, cluster_of, soon):
+    async def test_close_before_the_start(self, tiny_kafka, cluster_of, soon):
         cluster = cluster_of(await tiny_kafka())
         with pytest.raises(IllegalStateError, match="not been started"):
             await cluster.refresh(soon())
@@ -632,7 +632,7 @@ class TestClose:
         with pytest.raises(IllegalStateError):
             await cluster.start()
 
-    async def test_while_starting(self, tiny_kafka, cluster_of, soon, until):
+    async def test_close_while_starting(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
         cluster = cluster_of(kafka)
@@ -642,7 +642,7 @@ class TestClose:
         with pytest.raises(IllegalStateError):
             await starting
 
-    async def test_idle_and_twice(self, tiny_kafka, cluster_of, soon, until):
+    async def test_close_while_idle_is_idempotent(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka(brokers=2)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -661,7 +661,7 @@ class TestClose:
             with pytest.raises(IllegalStateError, match="closed"):
                 call()
 
-    async def test_while_a_refresh_is_under_way_and_callers_wait(
+    async def test_close_during_a_refresh_fails_waiting_callers(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -683,7 +683,7 @@ class TestClose:
             with pytest.raises(IllegalStateError, match="closed"):
                 await task
 
-    async def test_while_backing_off(self, tiny_kafka, cluster_of, soon):
+    async def test_close_while_backing_off(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka, retry_backoff=60.0, retry_backoff_max=60.0)
         await cluster.start()
@@ -693,7 +693,7 @@ class TestClose:
         with pytest.raises(IllegalStateError, match="closed"):
             await waiting
 
-    async def test_past_its_deadline(self, tiny_kafka, cluster_of, soon):
+    async def test_close_returns_at_its_deadline(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -704,7 +704,7 @@ class TestClose:
         with pytest.raises(IllegalStateError, match="closed"):
             await waiting
 
-    async def test_abort_awaits_nothing_and_ends_everything(
+    async def test_abort_closes_everything_without_awaiting(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka()
@@ -718,7 +718,7 @@ class TestClose:
 
 
 class TestSenselessAnswers:
-    async def test_one_that_cannot_be_taken_is_no_end(
+    async def test_invalid_response_does_not_end_the_refresh_task(
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
         kafka = await tiny_kafka()
@@ -737,7 +737,7 @@ class TestSenselessAnswers:
         assert 0 in await cluster.partitions_of("t", soon())
         assert left == [0]
 
-    async def test_a_topic_without_partitions_is_waited_for(self, tiny_kafka, cluster_of, soon):
+    async def test_topic_without_partitions_is_awaited(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         kafka.topics["t"] = {}
         cluster = cluster_of(kafka)
@@ -748,7 +748,7 @@ class TestSenselessAnswers:
         kafka.topics["t"] = {0: (1, 0)}
         assert list(await waiting) == [0]
 
-    async def test_a_lasting_error_is_told_to_each_by_its_own_copy(
+    async def test_each_caller_gets_its_own_copy_of_a_lasting_error(
         self, tiny_kafka, cluster_of, soon
     ):
         kafka = await tiny_kafka()
@@ -767,7 +767,7 @@ class TestSenselessAnswers:
 
 
 @pytest.mark.parametrize("name", ["\ud800", "y" * 70000, 5])
-async def test_who_names_a_topic_that_cannot_be_said_is_refused_alone(
+async def test_unencodable_topic_name_fails_only_its_caller(
     tiny_kafka, cluster_of, soon, name
 ):
     kafka = await tiny_kafka()

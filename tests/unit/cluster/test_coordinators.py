@@ -38,7 +38,7 @@ async def passes() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
+async def test_concurrent_callers_share_one_lookup() -> None:
     coordinators, look = Coordinators(), Asked()
     asking = several(coordinators, [look] * 4)
     await passes()
@@ -49,7 +49,7 @@ async def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
     assert look.begun == 1
 
 
-async def test_other_keys_and_kinds_are_looked_up_beside_it() -> None:
+async def test_other_keys_and_kinds_are_looked_up_concurrently() -> None:
     coordinators, look = Coordinators(), Asked()
     asking = [
         asyncio.create_task(coordinators.find(kind, key, look, soon()))
@@ -62,7 +62,7 @@ async def test_other_keys_and_kinds_are_looked_up_beside_it() -> None:
     await asyncio.gather(*asking)
 
 
-async def test_a_lasting_error_is_told_to_all() -> None:
+async def test_lasting_error_is_raised_to_all_callers() -> None:
     coordinators, look = Coordinators(), Asked()
     asking = several(coordinators, [look] * 3)
     await passes()
@@ -74,7 +74,7 @@ async def test_a_lasting_error_is_told_to_all() -> None:
     assert coordinators.get(GROUP, "g") is None
 
 
-async def test_a_passing_error_is_one_s_own_and_the_next_goes_on() -> None:
+async def test_retriable_error_lets_the_next_caller_look_up() -> None:
     coordinators = Coordinators()
     first, second = Asked(), Asked()
     asking = several(coordinators, [first, second, second])
@@ -88,7 +88,7 @@ async def test_a_passing_error_is_one_s_own_and_the_next_goes_on() -> None:
     assert await asyncio.gather(*asking[1:]) == [2, 2]
 
 
-async def test_who_waits_for_another_s_look_up_has_a_deadline_of_its_own() -> None:
+async def test_waiting_caller_keeps_its_own_deadline() -> None:
     coordinators, look = Coordinators(), Asked()
     (asking,) = several(coordinators, [look])
     await passes()
@@ -99,7 +99,7 @@ async def test_who_waits_for_another_s_look_up_has_a_deadline_of_its_own() -> No
 
 
 @pytest.mark.parametrize("who", [0, 1, 2])
-async def test_cancelling_one_disturbs_no_other(who: int) -> None:
+async def test_cancelling_one_caller_does_not_affect_others(who: int) -> None:
     coordinators, look = Coordinators(), Asked()
     again = Asked()
     asking = several(coordinators, [look, again, again])
@@ -114,7 +114,7 @@ async def test_cancelling_one_disturbs_no_other(who: int) -> None:
     assert await asyncio.gather(*others) == [5, 5]
 
 
-async def test_only_the_one_that_was_wrong_is_forgotten() -> None:
+async def test_only_the_wrong_coordinator_is_forgotten() -> None:
     coordinators = Coordinators()
     coordinators.set(GROUP, "g", 1)
     coordinators.forget(GROUP, "g", 2)
@@ -126,7 +126,7 @@ async def test_only_the_one_that_was_wrong_is_forgotten() -> None:
     assert coordinators.get(GROUP, "g") is None
 
 
-async def test_whoever_comes_after_a_mistake_looks_for_itself() -> None:
+async def test_caller_after_a_bug_in_a_lookup_looks_up_itself() -> None:
     coordinators, look = Coordinators(), Asked()
     look.outcome.set_exception(ZeroDivisionError())
     again = Asked()

@@ -88,7 +88,7 @@ def merged(response: MetadataResponse, old: Metadata = EMPTY) -> Metadata:
         told(0, host="h" * 300),
     ],
 )
-def test_an_impossible_answer_is_refused(response: MetadataResponse) -> None:
+def test_invalid_response_is_rejected(response: MetadataResponse) -> None:
     with pytest.raises(KafkaProtocolError, match="invalid"):
         merged(response)
 
@@ -121,7 +121,7 @@ def test_a_negative_controller_id_means_no_controller() -> None:
         LeaderHint("orders", HIGHEST, 2, 7),
     ],
 )
-def test_an_impossible_hint_is_ignored(hint: LeaderHint) -> None:
+def test_invalid_leader_hint_is_ignored(hint: LeaderHint) -> None:
     metadata = merged(told(0))
     assert metadata.with_leaders([hint]) is metadata
 
@@ -142,7 +142,7 @@ def test_a_false_epoch_is_dropped_after_consecutive_contradictions() -> None:
     assert not metadata.outdated
 
 
-def test_only_outdated_answers_in_a_row_count() -> None:
+def test_only_consecutive_outdated_responses_count() -> None:
     metadata = merged(told(0, leader=1, epoch=9))
     for _ in range(3):
         for _ in range(OUTDATED_ANSWERS - 1):
@@ -151,7 +151,7 @@ def test_only_outdated_answers_in_a_row_count() -> None:
     assert partition_after(metadata).leader == 1
 
 
-def test_an_answer_about_other_topics_keeps_the_count() -> None:
+def test_response_about_other_topics_keeps_the_count() -> None:
     metadata = merged(told(0, leader=1, epoch=9))
     metadata = merged(told(0, leader=2, epoch=8), metadata)
     other = merge(
@@ -175,7 +175,7 @@ def number(partitions: list[int]) -> Callable[[MetadataResponse], None]:
 
 
 @pytest.mark.parametrize("partitions", [[0, -1], [0, 3_000_000], [HIGHEST, LOWEST], [-1, -2]])
-async def test_a_producer_survives_impossible_partitions(partitions: list[int]) -> None:
+async def test_producer_survives_invalid_partitions(partitions: list[int]) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = AIOKafkaProducer(
             bootstrap_servers=cluster.bootstrap_servers, max_block_ms=3000, retry_backoff_ms=1

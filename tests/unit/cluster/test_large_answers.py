@@ -90,7 +90,7 @@ def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("asked", [None, frozenset({"t0", "t2", "other"})], ids=["all", "some"])
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_it_says_the_same(version: int, asked: frozenset[str] | None) -> None:
+async def test_large_response_decodes_like_the_generated_class(version: int, asked: frozenset[str] | None) -> None:
     data = wire(answer(version), version)
     at_once = MetadataResponse.decode(Reader(data), version)
     told, after = await in_slices(data, version, asked=asked)
@@ -117,7 +117,7 @@ async def test_it_says_the_same(version: int, asked: frozenset[str] | None) -> N
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
-async def test_bytes_that_are_no_answer(version: int) -> None:
+async def test_invalid_bytes_raise(version: int) -> None:
     data = wire(answer(version), version)
     for end in (*range(0, len(data), 37), len(data) - 1):
         with pytest.raises(KafkaProtocolError):
@@ -126,7 +126,7 @@ async def test_bytes_that_are_no_answer(version: int) -> None:
         await in_slices(data + b"\0", version)
 
 
-async def test_the_loop_goes_on_meanwhile() -> None:
+async def test_event_loop_runs_while_a_large_response_is_read() -> None:
     turns = 0
     ended = False
 
@@ -142,7 +142,7 @@ async def test_the_loop_goes_on_meanwhile() -> None:
     assert turns >= 3 * PARTITIONS // 10
 
 
-async def test_a_leader_told_meanwhile_counts_if_it_is_newer() -> None:
+async def test_newer_leader_hint_during_the_reading_is_kept() -> None:
     data = wire(answer(13), 13)
     _, old = await in_slices(data, 13)
     into = merging(old, 13)
@@ -157,7 +157,7 @@ async def test_a_leader_told_meanwhile_counts_if_it_is_newer() -> None:
     assert after.topics["t1"] == old.topics["t1"]
 
 
-async def test_a_topic_made_again_meanwhile_keeps_no_leader_of_the_one_before() -> None:
+async def test_recreated_topic_keeps_no_leader_of_the_old_one() -> None:
     _, old = await in_slices(wire(answer(13), 13), 13)
     again = answer(13, epoch=0)
     again.topics[0].topic_id = UUID(int=77)

@@ -84,7 +84,7 @@ def merged(
     )
 
 
-def test_an_answer_becomes_a_snapshot():
+def test_response_becomes_a_snapshot():
     told = merged(
         EMPTY,
         MetadataResponseTopic(
@@ -107,7 +107,7 @@ def test_an_answer_becomes_a_snapshot():
     assert told.leader("other", 0) is None
 
 
-def test_a_snapshot_cannot_be_changed():
+def test_snapshot_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         EMPTY.version = 1  # type: ignore[misc]
 
@@ -124,7 +124,7 @@ def test_a_snapshot_cannot_be_changed():
         pytest.param(5, 4, ZERO_UUID, 1, id="older, from a broker that tells no topic id"),
     ],
 )
-def test_leader_epochs(before, now, topic_id, leader):
+def test_older_leader_epoch_is_ignored(before, now, topic_id, leader):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, before)))
     new = merged(old, told_topic("t", told_partition(0, 2, now), topic_id=topic_id))
     assert new.partition("t", 0).leader == leader
@@ -132,14 +132,14 @@ def test_leader_epochs(before, now, topic_id, leader):
 
 
 @pytest.mark.parametrize(("api_version", "leader", "epoch"), [(7, 2, -1), (8, 2, -1), (9, 1, 5)])
-def test_epochs_before_metadata_v9_are_not_relied_upon(api_version, leader, epoch):
+def test_epochs_before_metadata_v9_are_ignored(api_version, leader, epoch):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
     new = merged(old, told_topic("t", told_partition(0, 2, 3)), api_version=api_version)
     assert new.partition("t", 0).leader == leader
     assert new.partition("t", 0).leader_epoch == epoch
 
 
-def test_a_node_learned_in_passing():
+def test_node_from_a_coordinator_lookup_is_added():
     known = merged(EMPTY)
     assert known.with_node(Node(1, "host1", 9091)) is known, "it tells nothing new"
     assert known.with_node(Node(1, "moved", 9091)).brokers[1] == Node(1, "moved", 9091)
@@ -148,7 +148,7 @@ def test_a_node_learned_in_passing():
 
 
 @pytest.mark.parametrize("code", [3, 5, 7, 56, -1])
-def test_a_passing_error_keeps_the_partitions_and_is_told(code):
+def test_retriable_error_is_kept_with_the_partitions(code):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
     new = merged(old, told_topic("t", error=code))
     assert new.topics["t"].error is for_code(code)
@@ -170,7 +170,7 @@ def test_without_topic_ids_an_unknown_topic_forgets_its_epochs():
 @pytest.mark.parametrize(
     ("code", "error"), [(29, TopicAuthorizationFailedError), (17, InvalidTopicError)]
 )
-def test_a_lasting_error_takes_the_partitions_away(code, error):
+def test_lasting_error_removes_the_partitions(code, error):
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
     new = merged(old, told_topic("t", error=code))
     assert new.topics["t"].error is error
@@ -178,7 +178,7 @@ def test_a_lasting_error_takes_the_partitions_away(code, error):
     assert new.topics["t"].settled
 
 
-def test_asked_for_and_missing_is_unknown():
+def test_requested_topic_missing_from_the_response_is_unknown():
     new = merged(EMPTY, asked=("t", "u"))
     assert new.topics["t"].error is new.topics["u"].error is UnknownTopicOrPartitionError
 
@@ -190,13 +190,13 @@ def test_partition_without_leader():
     assert not new.topics["t"].settled
 
 
-def test_a_partition_that_is_no_longer_told_is_gone():
+def test_partition_missing_from_a_response_is_removed():
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5), told_partition(1, 1, 5)))
     new = merged(old, told_topic("t", told_partition(0, 1, 0), topic_id=ID_2))
     assert set(new.topics["t"].partitions) == {0}
 
 
-def test_a_few_topics_leave_the_others_alone_but_for_the_forgotten_ones():
+def test_partial_response_keeps_other_tracked_topics():
     old = merged(
         EMPTY,
         told_topic("kept", told_partition(0, 1, 1)),
@@ -212,12 +212,12 @@ def test_a_few_topics_leave_the_others_alone_but_for_the_forgotten_ones():
     assert set(new.topic_names) == {ID_1, UUID(int=3)}
 
 
-def test_all_topics_drop_those_not_told():
+def test_response_with_all_topics_drops_missing_ones():
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 1)))
     assert merged(old, asked=None).topics == {}
 
 
-def test_v0_tells_all_topics_where_none_was_asked_for_and_little_of_the_cluster():
+def test_v0_response_has_all_topics_but_no_cluster_data():
     row = MetadataResponsePartition(0, 0, 1, replica_nodes=[1], isr_nodes=[1])
     sent = MetadataResponse(
         brokers=[MetadataResponseBroker(1, "host1", 9091)],
@@ -237,14 +237,14 @@ def test_v0_tells_all_topics_where_none_was_asked_for_and_little_of_the_cluster(
     assert told.topics["t"].partitions == {0: Partition(0, 1, -1, (1,), (1,), (), None)}
 
 
-def test_another_cluster_is_another_world():
+def test_response_of_another_cluster_replaces_everything():
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)), told_topic("u"), asked="tu")
     new = merged(old, told_topic("t", told_partition(0, 2, 1)), cluster_id="d")
     assert new.partition("t", 0).leader == 2
     assert "u" not in new.topics
 
 
-def test_a_broker_that_tells_no_cluster_id_changes_none():
+def test_response_without_cluster_id_keeps_the_known_one():
     old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
     new = merged(old, told_topic("t", told_partition(0, 2, 4)), cluster_id=None)
     assert new.cluster_id == "c"
@@ -252,12 +252,12 @@ def test_a_broker_that_tells_no_cluster_id_changes_none():
 
 
 @pytest.mark.parametrize("api_version", [0, 1, 13])
-def test_no_brokers_is_no_answer(api_version):
+def test_response_without_brokers_is_rejected(api_version):
     with pytest.raises(MetadataEmptyBrokerList):
         merged(merged(EMPTY), brokers=(), api_version=api_version)
 
 
-def test_no_brokers_in_the_beginning():
+def test_v0_response_without_brokers_is_accepted_at_first():
     """0.8.2 names none before its first topic; any other broker that names none is starting."""
     assert merged(EMPTY, brokers=(), api_version=0, version=1).version == 1
     with pytest.raises(MetadataEmptyBrokerList):
@@ -267,13 +267,13 @@ def test_no_brokers_in_the_beginning():
 class TestLeaderHints:
     known = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
 
-    def test_newer(self):
+    def test_newer_hint_is_adopted(self):
         new = self.known.with_leaders([LeaderHint("t", 0, 2, 6)])
         assert new.partition("t", 0)[:3] == (0, 2, 6)
         assert new.version == self.known.version
         assert self.known.partition("t", 0).leader == 1
 
-    def test_with_a_node_not_known_before(self):
+    def test_hint_with_an_unknown_node(self):
         node = Node(3, "host3", 9093, None)
         assert self.known.with_leaders([LeaderHint("t", 0, 3, 6, node)]).leader("t", 0) == node
 
@@ -287,10 +287,10 @@ class TestLeaderHints:
             pytest.param("t", 0, 3, 6, id="address not known"),
         ],
     )
-    def test_what_tells_nothing(self, topic, partition, leader, epoch):
+    def test_useless_hints_return_the_same_snapshot(self, topic, partition, leader, epoch):
         assert self.known.with_leaders([LeaderHint(topic, partition, leader, epoch)]) is self.known
 
-    def test_an_answer_of_before_does_not_undo_it(self):
+    def test_older_response_does_not_undo_a_hint(self):
         new = merged(
             self.known.with_leaders([LeaderHint("t", 0, 2, 6)]),
             told_topic("t", told_partition(0, 1, 5)),
@@ -309,7 +309,7 @@ class TestLeaderHints:
     ],
 )
 @pytest.mark.parametrize("auto_create", [True, False])
-def test_requests(asked, api_version, topics, auto_create):
+def test_metadata_requests(asked, api_version, topics, auto_create):
     request = metadata_request(asked, api_version, auto_create)
     request.encode(bytearray(), api_version)  # nothing is set that the version lacks
     assert (request.topics and [t.name for t in request.topics]) == topics

@@ -27,14 +27,14 @@ def answered(at: float, **unsettled) -> RefreshSchedule:
     return made
 
 
-def test_the_first_is_due_at_once_and_asks_for_everything():
+def test_first_refresh_is_due_at_once_and_requests_everything():
     made = schedule()
     assert made.time_to_next(0.0) == 0.0
     assert made.take_names(TRACKED) is None
     assert made.number == 1
 
 
-def test_none_is_due_while_one_is_under_way():
+def test_no_refresh_is_due_while_one_is_in_progress():
     made = schedule()
     made.take_names(TRACKED)
     made.request_all()
@@ -59,14 +59,14 @@ def test_time_to_next(now, needed, due_in):
     assert made.time_to_next(now) == pytest.approx(due_in)
 
 
-def test_a_short_age_still_waits_for_the_backoff():
+def test_short_max_age_waits_for_the_backoff():
     made = RefreshSchedule(0.0, EXACT)
     made.take_names(TRACKED)
     made.on_answer(50.0, set())
     assert made.time_to_next(50.0) == 1.0
 
 
-def test_a_new_topic_does_not_wait_and_is_asked_for_alone():
+def test_new_topic_is_requested_at_once_and_alone():
     made = answered(at=50.0)
     number = made.request_new(["b"])
     assert made.time_to_next(50.0) == 0.0
@@ -74,7 +74,7 @@ def test_a_new_topic_does_not_wait_and_is_asked_for_alone():
     assert made.number > number
 
 
-def test_a_new_topic_waits_while_nobody_answers():
+def test_new_topic_waits_while_refreshes_fail():
     made = schedule()
     made.take_names(TRACKED)
     made.on_failure(50.0)
@@ -83,7 +83,7 @@ def test_a_new_topic_waits_while_nobody_answers():
     assert made.take_names(TRACKED) is None, "what failed is still needed"
 
 
-def test_some_do_not_renew_the_age_of_everything():
+def test_partial_refresh_does_not_reset_the_age():
     made = answered(at=50.0)
     made.request_new(["b"])
     made.take_names(TRACKED)
@@ -91,7 +91,7 @@ def test_some_do_not_renew_the_age_of_everything():
     assert made.time_to_next(149.0) == pytest.approx(1.0)
 
 
-def test_failures_grow_the_backoff_and_an_answer_ends_it():
+def test_failures_grow_the_backoff_and_a_response_resets_it():
     made = schedule()
     pauses = []
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_failures_grow_the_backoff_and_an_answer_ends_it():
     assert made.time_to_next(0.0) == 1.0
 
 
-def test_unsettled_topics_are_asked_for_again_alone_and_ever_more_rarely():
+def test_unsettled_topics_are_requested_again_with_backoff():
     made = answered(at=0.0, b=True)
     pauses = [made.time_to_next(0.0)]
     for _ in range(3):
@@ -117,12 +117,12 @@ def test_unsettled_topics_are_asked_for_again_alone_and_ever_more_rarely():
     assert made.time_to_next(0.0) == 0.0, "a new topic is not held up by them"
 
 
-def test_no_longer_tracked_is_no_longer_asked_for():
+def test_untracked_topic_is_no_longer_requested():
     made = answered(at=0.0, b=True)
     assert made.take_names(frozenset({"a"})) == frozenset()
 
 
-def test_who_asks_while_one_is_under_way_gets_the_next():
+def test_request_during_a_refresh_waits_for_the_next_one():
     made = schedule()
     made.take_names(frozenset({"a"}))
     assert made.request_all() == 1
@@ -133,7 +133,7 @@ def test_who_asks_while_one_is_under_way_gets_the_next():
     assert made.number == 2
 
 
-def test_who_asks_for_what_is_being_asked_for_gets_that_answer():
+def test_request_for_topics_in_flight_gets_that_response():
     made = schedule()
     made.take_names(TRACKED)
     assert made.request_new(["a", "b"]) == 0

@@ -16,7 +16,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> lis
     return [each.getMessage() for each in caplog.records if each.levelno >= level]
 
 
-def test_an_outage_is_a_line_then_one_a_minute_then_its_end() -> None:
+def test_outage_logs_its_start_then_each_minute_then_its_end() -> None:
     away = Outage("cannot reach broker 1", "connected to broker 1")
     assert away.on_success(0.0) is None
     told = [line for second in range(100, 231) if (line := away.on_failure(second, "refused"))]
@@ -31,14 +31,14 @@ def test_an_outage_is_a_line_then_one_a_minute_then_its_end() -> None:
     assert away.on_success(232.0) is None
 
 
-def test_the_next_outage_is_told_at_once() -> None:
+def test_next_outage_is_logged_at_once() -> None:
     away = Outage("down", "up")
     assert away.on_failure(0.0, "x") == "down: x"
     assert away.on_success(1.0) == "up again after 1.0 s (1 failed attempt)"
     assert away.on_failure(2.0, "y") == "down: y"
 
 
-def test_what_comes_often_is_counted() -> None:
+def test_frequent_events_are_counted() -> None:
     events = Repeated()
     assert [events.on_event(now) for now in (0.0, 1.0, 2.0)] == [1, None, None]
     assert events.on_event(REMIND_EVERY) == 3
@@ -46,7 +46,7 @@ def test_what_comes_often_is_counted() -> None:
     assert events.on_event(3 * REMIND_EVERY) == 2
 
 
-async def test_a_cluster_that_is_away_does_not_flood_the_log(
+async def test_unreachable_cluster_does_not_flood_the_log(
     tiny_kafka, cluster_of, soon, until, caplog
 ):
     caplog.set_level(logging.INFO)
@@ -76,7 +76,7 @@ async def test_a_cluster_that_is_away_does_not_flood_the_log(
     assert any("connected to broker 1 at 127.0.0.1" in line for line in told)
 
 
-async def test_connections_that_are_lost_again_and_again_do_not_flood_the_log(
+async def test_repeated_connection_losses_do_not_flood_the_log(
     tiny_kafka, cluster_of, soon, until, caplog
 ):
     caplog.set_level(logging.INFO)
@@ -92,14 +92,14 @@ async def test_connections_that_are_lost_again_and_again_do_not_flood_the_log(
     assert told[0].startswith("aiokafka_lite: connection to broker 1 at 127.0.0.1")
 
 
-async def test_a_start_raises_its_failure_and_logs_nothing(cluster_of, dead_address, caplog):
+async def test_failed_start_raises_and_logs_nothing(cluster_of, dead_address, caplog):
     cluster = cluster_of([dead_address])
     with pytest.raises(KafkaConnectionError, match="Connection refused"):
         await cluster.start()
     assert lines(caplog) == []
 
 
-async def test_a_start_that_waits_says_for_what(cluster_of, dead_address, soon, caplog):
+async def test_waiting_start_logs_the_reason(cluster_of, dead_address, soon, caplog):
     cluster = cluster_of([dead_address])
     with pytest.raises(KafkaConnectionError):
         await cluster.start(soon(0.3))
@@ -107,7 +107,7 @@ async def test_a_start_that_waits_says_for_what(cluster_of, dead_address, soon, 
     assert f"127.0.0.1:{dead_address[1]}: Connection refused" in lines(caplog)[0]
 
 
-async def test_one_broker_that_is_away_is_reported(
+async def test_unreachable_broker_is_logged(
     tiny_kafka, cluster_of, until, caplog, monkeypatch
 ):
     monkeypatch.setattr(outage, "REMIND_EVERY", 0.0)

@@ -75,7 +75,7 @@ class TestErrors:
             pytest.param((13, 41, 56, 0), id="several"),
         ],
     )
-    async def test_passing_ones_are_asked_again(self, codes, tiny_kafka, cluster_of, soon, script):
+    async def test_retriable_errors_are_retried(self, codes, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka()
         asked = script(kafka, *codes)
         cluster = cluster_of(kafka)
@@ -93,7 +93,7 @@ class TestErrors:
             ((30_000,), UnknownError),
         ],
     )
-    async def test_lasting_ones_are_raised_at_once(
+    async def test_lasting_errors_are_raised_at_once(
         self, codes, error, tiny_kafka, cluster_of, soon, script
     ):
         kafka = await tiny_kafka()
@@ -104,7 +104,7 @@ class TestErrors:
             await call(cluster, ListGroupsRequest(), ANY, soon())
         assert len(asked) == len(codes)
 
-    async def test_never_ending_ones_end_at_the_deadline(
+    async def test_retries_end_at_the_deadline(
         self, tiny_kafka, cluster_of, soon, script
     ):
         kafka = await tiny_kafka()
@@ -116,7 +116,7 @@ class TestErrors:
         assert isinstance(caught.value.__cause__, GroupLoadInProgressError)
         assert len(asked) > 2
 
-    async def test_a_deadline_that_has_passed(self, tiny_kafka, cluster_of, soon, script):
+    async def test_deadline_in_the_past_raises(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka()
         script(kafka, 0)
         cluster = cluster_of(kafka)
@@ -124,7 +124,7 @@ class TestErrors:
         with pytest.raises(KafkaTimeoutError):
             await call(cluster, ListGroupsRequest(), ANY, soon(-1.0))
 
-    async def test_a_check_of_ones_own(self, tiny_kafka, cluster_of, soon, script):
+    async def test_custom_check_can_cause_a_retry(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka()
         asked = script(kafka, 31, 31, 0)
 
@@ -137,7 +137,7 @@ class TestErrors:
         await call(cluster, ListGroupsRequest(), ANY, soon(), check=check)
         assert len(asked) == 3
 
-    async def test_a_lost_connection(self, tiny_kafka, cluster_of, soon):
+    async def test_lost_connection_is_retried(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         asked = []
 
@@ -151,7 +151,7 @@ class TestErrors:
         await call(cluster, ListGroupsRequest(), ANY, soon())
         assert len(asked) == 3
 
-    async def test_what_the_broker_cannot_do(self, tiny_kafka, cluster_of, soon):
+    async def test_unsupported_request_raises(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(release="0.10.0")
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -161,7 +161,7 @@ class TestErrors:
 
 
 class TestRoutes:
-    async def test_any_goes_round_a_dead_broker(self, tiny_kafka, cluster_of, soon, script):
+    async def test_any_avoids_a_dead_broker(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         asked = script(kafka, 0)
         cluster = cluster_of(kafka)
@@ -171,7 +171,7 @@ class TestRoutes:
             await call(cluster, ListGroupsRequest(), ANY, soon())
         assert asked == [1] * 5
 
-    async def test_a_node_that_comes_later(self, tiny_kafka, cluster_of, soon, script):
+    async def test_node_that_appears_later(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         kafka.hidden = {2}
         asked = script(kafka, 0)
@@ -184,7 +184,7 @@ class TestRoutes:
         await asking
         assert asked == [2]
 
-    async def test_a_node_that_never_comes(self, tiny_kafka, cluster_of, soon):
+    async def test_node_that_never_appears(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -192,7 +192,7 @@ class TestRoutes:
             await call(cluster, ListGroupsRequest(), ToNode(9), soon(0.1))
         assert isinstance(caught.value.__cause__, NodeNotReadyError)
 
-    async def test_the_controller_moves(self, tiny_kafka, cluster_of, soon, script):
+    async def test_controller_moves(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=3)
         asked = script(kafka, by_node=lambda node: 0 if node == 3 else 41)
         cluster = cluster_of(kafka)
@@ -201,14 +201,14 @@ class TestRoutes:
         await call(cluster, ListGroupsRequest(), CONTROLLER, soon())
         assert asked == [1, 3]
 
-    async def test_the_controller_where_none_is_told(self, tiny_kafka, cluster_of, soon, script):
+    async def test_unknown_controller_falls_back_to_any_broker(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(release="0.9")
         script(kafka, 0)
         cluster = cluster_of(kafka)
         await cluster.start()
         await call(cluster, ListGroupsRequest(), CONTROLLER, soon())
 
-    async def test_the_leader_moves(self, tiny_kafka, cluster_of, soon, script):
+    async def test_leader_moves(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=3)
         kafka.topics["t"] = {0: (1, 0), 1: (2, 0)}
         asked = script(kafka, by_node=lambda node: 0 if node == 3 else 6)
@@ -219,7 +219,7 @@ class TestRoutes:
         await call(cluster, ListGroupsRequest(), LeaderOf("t", 1), soon())
         assert asked == [2, 3]
 
-    async def test_the_leader_dies(self, tiny_kafka, cluster_of, soon, script):
+    async def test_leader_dies(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=3)
         kafka.topics["t"] = {0: (2, 0)}
         asked = script(kafka, 0)
@@ -235,14 +235,14 @@ class TestRoutes:
         await asking
         assert asked == [2, 3]
 
-    async def test_a_partition_that_is_not_there(self, tiny_kafka, cluster_of, soon):
+    async def test_missing_partition_times_out(self, tiny_kafka, cluster_of, soon):
         cluster = cluster_of(await tiny_kafka())
         await cluster.start()
         with pytest.raises(KafkaTimeoutError, match="the topic has 1 partitions") as caught:
             await call(cluster, ListGroupsRequest(), LeaderOf("t", 1), soon(0.1))
         assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
 
-    async def test_a_topic_that_cannot_be(self, tiny_kafka, cluster_of, soon):
+    async def test_invalid_topic_raises(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         kafka.errors["t"] = 17
         cluster = cluster_of(kafka)
@@ -280,7 +280,7 @@ class TestCoordinators:
         ("release", "version"),
         [("0.8.2", 0), ("0.9", 0), ("0.11", 1), ("2.0", 2), ("2.8", 3), ("3.9", 6), ("4.4", 6)],
     )
-    async def test_found_with_any_release(
+    async def test_coordinator_is_found_with_any_release(
         self, release, version, tiny_kafka, cluster_of, soon, script
     ):
         kafka = await tiny_kafka(brokers=2, release=release)
@@ -306,7 +306,7 @@ class TestCoordinators:
             (CoordinatorKind.SHARE, "4.4", True),
         ],
     )
-    async def test_of_what_else(self, kind, release, can, tiny_kafka, cluster_of, soon):
+    async def test_coordinator_of_transactions_and_share_groups(self, kind, release, can, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(release=release)
         coordination = Coordination(kafka, 1)
         cluster = cluster_of(kafka)
@@ -318,7 +318,7 @@ class TestCoordinators:
         assert (await CoordinatorOf("x", kind).find(cluster, -1, soon())).node_id == 1
         assert coordination.requests[0][1].key_type == kind
 
-    async def test_remembered(self, tiny_kafka, cluster_of, soon, script):
+    async def test_coordinator_is_cached(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         asked = script(kafka, 14, 0, 0)
         coordination = Coordination(kafka, 2)
@@ -332,7 +332,7 @@ class TestCoordinators:
         assert len(coordination.requests) == 1
         assert cluster.broker(2).connected(Purpose.GROUP)
 
-    async def test_moved(self, tiny_kafka, cluster_of, soon, script):
+    async def test_coordinator_moved(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         asked = script(kafka, by_node=lambda node: 0 if node == 2 else 16)
         coordination = Coordination(kafka, 1)
@@ -346,7 +346,7 @@ class TestCoordinators:
         assert asked[-1] == 2
         assert len(coordination.requests) == len(asked)
 
-    async def test_died(self, tiny_kafka, cluster_of, soon, script):
+    async def test_coordinator_died(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         asked = script(kafka, 0)
         coordination = Coordination(kafka, 2)
@@ -359,7 +359,7 @@ class TestCoordinators:
         await call(cluster, ListGroupsRequest(), CoordinatorOf("g"), soon())
         assert asked == [2, 1]
 
-    async def test_told_before_the_metadata_knows_it(self, tiny_kafka, cluster_of, soon, script):
+    async def test_coordinator_is_usable_before_the_metadata_lists_it(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka(brokers=2)
         kafka.hidden = {2}
         asked = script(kafka, 0)
@@ -369,7 +369,7 @@ class TestCoordinators:
         await call(cluster, ListGroupsRequest(), CoordinatorOf("g"), soon())
         assert asked == [2]
 
-    async def test_not_allowed(self, tiny_kafka, cluster_of, soon):
+    async def test_authorization_error_is_raised(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka()
         Coordination(kafka, 1).codes = [30]
         cluster = cluster_of(kafka)
@@ -436,7 +436,7 @@ class TestEndingEarly:
         assert not asking.done()
         return asking
 
-    async def test_cancelled(self, stuck, tiny_kafka, cluster_of, soon, script, until):
+    async def test_cancelled_call_stops(self, stuck, tiny_kafka, cluster_of, soon, script, until):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         asking = await self.begun(stuck, kafka, cluster, script, until, soon())
@@ -446,7 +446,7 @@ class TestEndingEarly:
         kafka.brokers[1].speaking.set()
         await cluster.broker(1).request(MetadataRequest(), Purpose.GROUP)
 
-    async def test_closed(self, stuck, tiny_kafka, cluster_of, soon, script, until):
+    async def test_close_ends_a_call(self, stuck, tiny_kafka, cluster_of, soon, script, until):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         asking = await self.begun(stuck, kafka, cluster, script, until, soon(60.0))
@@ -454,7 +454,7 @@ class TestEndingEarly:
         with pytest.raises(IllegalStateError, match="closed"):
             await asyncio.wait_for(asking, 5.0)
 
-    async def test_out_of_time(self, stuck, tiny_kafka, cluster_of, soon, script, until):
+    async def test_call_times_out_at_any_step(self, stuck, tiny_kafka, cluster_of, soon, script, until):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         asking = await self.begun(stuck, kafka, cluster, script, until, soon(0.2))
@@ -463,7 +463,7 @@ class TestEndingEarly:
         assert not cluster.closed
 
 
-async def test_after_the_close(tiny_kafka, cluster_of, soon):
+async def test_call_after_close_raises(tiny_kafka, cluster_of, soon):
     cluster = cluster_of(await tiny_kafka())
     await cluster.start()
     await cluster.close(soon())

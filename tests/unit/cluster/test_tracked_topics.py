@@ -9,11 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 
 
-def test_five_minutes():
+def test_default_expiry_is_five_minutes():
     assert TOPIC_EXPIRY == 300.0
 
 
-def test_an_unused_topic_expires_counted_from_the_first_answer():
+def test_expiry_counts_from_the_first_response():
     topics = TrackedTopics(300.0)
     assert topics.add("t")
     topics.on_answer(1000.0)
@@ -23,7 +23,7 @@ def test_an_unused_topic_expires_counted_from_the_first_answer():
     assert topics.names == set()
 
 
-def test_use_renews_it():
+def test_use_renews_the_expiry():
     topics = TrackedTopics(300.0)
     topics.add("t")
     topics.on_answer(1000.0)
@@ -46,7 +46,7 @@ def test_pinned_topics_never_expire_and_are_replaced_as_a_whole():
     assert topics.names == {"b"}
 
 
-def test_all():
+def test_pinning_none_tracks_all_topics():
     topics = TrackedTopics()
     assert not topics.all
     topics.pin(None)

@@ -61,7 +61,7 @@ def sasl(mechanism: Password) -> dict[str, Any]:
     return {"security_protocol": "SASL_PLAINTEXT", "mechanism": mechanism}
 
 
-async def test_tokens_inside_requests(serve: Serve, connect: Connect) -> None:
+async def test_tokens_travel_in_requests(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await take_mechanism(peer, 1)
@@ -79,7 +79,7 @@ async def test_tokens_inside_requests(serve: Serve, connect: Connect) -> None:
     assert response.throttle_time_ms == 3
 
 
-async def test_bare_tokens_with_brokers_before_1_0(serve: Serve, connect: Connect) -> None:
+async def test_raw_tokens_with_brokers_before_1_0(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet(BEFORE_1_0)
         await take_mechanism(peer, 0)
@@ -94,7 +94,7 @@ async def test_bare_tokens_with_brokers_before_1_0(serve: Serve, connect: Connec
     assert response.throttle_time_ms == 3
 
 
-async def test_an_empty_frame_is_an_error_again_after_bare_tokens(
+async def test_empty_frame_is_an_error_again_after_raw_tokens(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -113,7 +113,7 @@ async def test_an_empty_frame_is_an_error_again_after_bare_tokens(
         await connection.request(HeartbeatRequest("g", 0, "m"), 1)
 
 
-async def test_brokers_before_1_0_refuse_by_hanging_up(serve: Serve, connect: Connect) -> None:
+async def test_closed_connection_means_refused_credentials_before_1_0(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet(BEFORE_1_0)
         await take_mechanism(peer, 0)
@@ -126,7 +126,7 @@ async def test_brokers_before_1_0_refuse_by_hanging_up(serve: Serve, connect: Co
     assert mechanism.closed == 1
 
 
-async def test_refused_credentials(serve: Serve, connect: Connect) -> None:
+async def test_refused_credentials_raise_the_brokers_message(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await take_mechanism(peer, 1)
@@ -143,7 +143,7 @@ async def test_refused_credentials(serve: Serve, connect: Connect) -> None:
     assert broker.accepted == 1
 
 
-async def test_a_broker_that_proves_nothing(serve: Serve, connect: Connect) -> None:
+async def test_broker_without_proof_is_rejected(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await take_mechanism(peer, 1)
@@ -156,7 +156,7 @@ async def test_a_broker_that_proves_nothing(serve: Serve, connect: Connect) -> N
         await connect(broker, **sasl(Password()))
 
 
-async def test_a_mechanism_that_is_not_offered(serve: Serve, connect: Connect) -> None:
+async def test_unsupported_mechanism_lists_the_offered_ones(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await take_mechanism(peer, 1, error_code=33)
@@ -167,7 +167,7 @@ async def test_a_mechanism_that_is_not_offered(serve: Serve, connect: Connect) -
         await connect(broker, **sasl(Password()))
 
 
-async def test_a_broker_that_hangs_up_in_between(serve: Serve, connect: Connect) -> None:
+async def test_connection_lost_during_the_exchange(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet(MODERN)
         await take_mechanism(peer, 1)
@@ -179,7 +179,7 @@ async def test_a_broker_that_hangs_up_in_between(serve: Serve, connect: Connect)
     assert broker.accepted == 1  # it had told its versions: no old broker
 
 
-async def test_a_mechanism_that_raises(serve: Serve, connect: Connect) -> None:
+async def test_exception_of_the_mechanism_is_raised(serve: Serve, connect: Connect) -> None:
     class Broken(Password):
         async def begin(self, host: str) -> Any:
             raise LookupError("no token today")
@@ -195,7 +195,7 @@ async def test_a_mechanism_that_raises(serve: Serve, connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "never"])
-async def test_credentials_that_do_not_come_are_an_error(
+async def test_missing_credentials_time_out(
     serve: Serve, connect: Connect, ending: str
 ) -> None:
     class Broken(Password):

@@ -8,7 +8,7 @@ from aiokafka_lite.net.buffers import SMALLEST, ReceiveBuffers, is_unseen
 LARGE = 4 * SMALLEST
 
 
-def test_a_buffer_is_lent_again_once_its_last_view_is_gone() -> None:
+def test_buffer_is_reused_once_its_last_view_is_gone() -> None:
     buffers = ReceiveBuffers()
     first = buffers.take(LARGE)
     view = memoryview(first)[10:20]
@@ -20,7 +20,7 @@ def test_a_buffer_is_lent_again_once_its_last_view_is_gone() -> None:
     seen.release()
 
 
-def test_a_view_of_a_view_counts() -> None:
+def test_view_of_a_view_keeps_the_buffer() -> None:
     buffers = ReceiveBuffers()
     first = buffers.take(LARGE)
     part = memoryview(first)[:100][5:6]
@@ -30,14 +30,14 @@ def test_a_view_of_a_view_counts() -> None:
     assert is_unseen(first)
 
 
-def test_a_smaller_frame_may_have_a_larger_buffer_but_not_by_much() -> None:
+def test_buffer_is_reused_for_slightly_smaller_frames_only() -> None:
     buffers = ReceiveBuffers()
     first = buffers.take(LARGE)
     assert buffers.take(LARGE // 2) is first
     assert buffers.take(LARGE // 8) is not first
 
 
-def test_the_best_fit_is_taken() -> None:
+def test_best_fitting_buffer_is_chosen() -> None:
     buffers = ReceiveBuffers()
     large = buffers.take(LARGE)
     seen = memoryview(large)
@@ -46,25 +46,25 @@ def test_the_best_fit_is_taken() -> None:
     assert buffers.take(LARGE // 2) is fitting
 
 
-def test_sizes_are_exact_enough_and_never_short() -> None:
+def test_buffers_are_never_too_small_and_barely_too_large() -> None:
     for size in (0, 1, SMALLEST - 1, SMALLEST, SMALLEST + 1, LARGE + 1, 3_000_001):
         assert size <= len(ReceiveBuffers().take(size)) <= max(size * 1.26, size)
 
 
-def test_small_bodies_are_not_kept() -> None:
+def test_small_buffers_are_not_kept() -> None:
     buffers = ReceiveBuffers()
     buffers.take(SMALLEST - 1)
     assert buffers.kept_bytes == 0
 
 
-def test_never_keeps_more_than_the_budget() -> None:
+def test_kept_buffers_stay_within_the_budget() -> None:
     buffers = ReceiveBuffers(budget=2 * LARGE)
     views = [memoryview(buffers.take(LARGE)) for _ in range(5)]
     assert buffers.kept_bytes == 2 * LARGE
     assert len({id(view.obj) for view in views}) == 5
 
 
-def test_idle_buffers_make_room_for_a_size_that_is_wanted() -> None:
+def test_idle_buffers_are_dropped_for_a_needed_size() -> None:
     buffers = ReceiveBuffers(budget=2 * LARGE)
     for view in [memoryview(buffers.take(LARGE)) for _ in range(2)]:
         view.release()
@@ -73,13 +73,13 @@ def test_idle_buffers_make_room_for_a_size_that_is_wanted() -> None:
     assert buffers.take(2 * LARGE) is wanted
 
 
-def test_larger_than_the_budget_is_lent_but_not_kept() -> None:
+def test_buffer_larger_than_the_budget_is_not_kept() -> None:
     buffers = ReceiveBuffers(budget=LARGE)
     assert len(buffers.take(2 * LARGE)) >= 2 * LARGE
     assert buffers.kept_bytes == 0
 
 
-def test_looking_whether_it_is_seen_changes_nothing() -> None:
+def test_checking_for_views_changes_nothing() -> None:
     buffer = bytearray(range(256)) * 1000
     before = bytes(buffer)
     with memoryview(buffer) as view:
@@ -92,7 +92,7 @@ def test_looking_whether_it_is_seen_changes_nothing() -> None:
     assert _address(buffer) == address
 
 
-def test_clear_forgets() -> None:
+def test_clear_drops_all_buffers() -> None:
     buffers = ReceiveBuffers()
     first = buffers.take(LARGE)
     buffers.clear()

@@ -108,7 +108,7 @@ async def test_request_awaits_its_response(serve: Serve, connect: Connect) -> No
     assert response.throttle_time_ms == 5
 
 
-async def test_the_broker_is_told_the_clients_name(serve: Serve, connect: Connect) -> None:
+async def test_requests_carry_the_client_id(serve: Serve, connect: Connect) -> None:
     names: list[str | None] = []
 
     async def script(peer: Peer) -> None:
@@ -123,7 +123,7 @@ async def test_the_broker_is_told_the_clients_name(serve: Serve, connect: Connec
     assert names == ["me"]
 
 
-async def test_requests_of_one_pass_arrive_together(serve: Serve, connect: Connect) -> None:
+async def test_requests_of_one_loop_pass_are_sent_together(serve: Serve, connect: Connect) -> None:
     """All but the first, which finds the connection idle and does not wait for them."""
     sizes: list[int] = []
 
@@ -141,7 +141,7 @@ async def test_requests_of_one_pass_arrive_together(serve: Serve, connect: Conne
 
 
 @pytest.mark.parametrize("cut", [1, 3, 7])
-async def test_answers_in_pieces(serve: Serve, connect: Connect, cut: int) -> None:
+async def test_responses_arriving_in_pieces(serve: Serve, connect: Connect, cut: int) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         for _ in range(3):
@@ -171,7 +171,7 @@ async def huge_fetches(peer: Peer) -> None:
         n += 1
 
 
-async def test_huge_answers_are_views_that_stay_as_they_are(serve: Serve, connect: Connect) -> None:
+async def test_views_of_large_responses_stay_unchanged(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(huge_fetches))
     responses = [await connection.request(FetchRequest(), FETCH) for _ in range(4)]
     for n, response in enumerate(responses):
@@ -180,7 +180,7 @@ async def test_huge_answers_are_views_that_stay_as_they_are(serve: Serve, connec
         assert records == bytes([n]) * ((n + 1) << 20)
 
 
-async def test_memory_of_answers_is_used_again(serve: Serve, connect: Connect) -> None:
+async def test_response_memory_is_reused(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         while True:
@@ -197,7 +197,7 @@ async def test_memory_of_answers_is_used_again(serve: Serve, connect: Connect) -
     assert len(seen) <= 2
 
 
-async def test_tls(
+async def test_request_over_tls(
     serve: Serve, connect: Connect, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
     broker = await serve(huge_fetches, context=server_tls)
@@ -210,7 +210,7 @@ async def test_tls(
         assert records == bytes([n]) * ((n + 1) << 20)
 
 
-async def test_tls_both_ways_at_once(
+async def test_tls_sends_and_receives_concurrently(
     serve: Serve, connect: Connect, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -231,7 +231,7 @@ async def test_tls_both_ways_at_once(
             assert (await connection.request(heartbeat(3), HEARTBEAT)).throttle_time_ms == 3
 
 
-async def test_correlation_ids_begin_anew_at_the_end(serve: Serve, connect: Connect) -> None:
+async def test_correlation_ids_wrap_around(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_heartbeats))
     connection._correlation_id = LAST_CORRELATION_ID - 1
     for n in range(3):
@@ -242,7 +242,7 @@ async def test_correlation_ids_begin_anew_at_the_end(serve: Serve, connect: Conn
 # No answer expected
 
 
-async def test_no_answer_is_awaited_with_acks_0(serve: Serve, connect: Connect) -> None:
+async def test_acks_0_expects_no_response(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_heartbeats_and_swallow_produce))
     done = send_unanswered(connection, produce(10))
     assert connection.in_flight == 0
@@ -258,7 +258,7 @@ async def answer_heartbeats_and_swallow_produce(peer: Peer) -> None:
             peer.answer(header, HeartbeatResponse(throttle_time_ms=request.generation_id))
 
 
-async def test_close_still_sends_what_was_sent_before(serve: Serve, connect: Connect) -> None:
+async def test_close_flushes_requests_already_sent(serve: Serve, connect: Connect) -> None:
     read: list[int] = []
 
     async def script(peer: Peer) -> None:
@@ -278,7 +278,7 @@ async def test_close_still_sends_what_was_sent_before(serve: Serve, connect: Con
 # Failures
 
 
-async def test_silence_fails_the_whole_connection(serve: Serve, connect: Connect) -> None:
+async def test_overdue_response_fails_the_connection(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_nothing))
     patient = connection.send(heartbeat(), HEARTBEAT, timeout=30)
     hasty = connection.send(heartbeat(), HEARTBEAT, timeout=0.05)
@@ -292,7 +292,7 @@ async def test_silence_fails_the_whole_connection(serve: Serve, connect: Connect
     await fails(late, "was not answered in time")
 
 
-async def test_answers_in_time_do_not_trip_the_timer(serve: Serve, connect: Connect) -> None:
+async def test_responses_in_time_do_not_trigger_the_timer(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_heartbeats), request_timeout=0.5)
     for n in range(10):
         assert (await connection.request(heartbeat(n), HEARTBEAT)).throttle_time_ms == n
@@ -306,7 +306,7 @@ async def hang_up(peer: Peer) -> None:
         await peer.read()
 
 
-async def test_the_broker_hangs_up(serve: Serve, connect: Connect) -> None:
+async def test_broker_closes_the_connection(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(hang_up))
     closed: list[KafkaError | None] = []
     connection.on_close = closed.append
@@ -317,7 +317,7 @@ async def test_the_broker_hangs_up(serve: Serve, connect: Connect) -> None:
     assert isinstance(connection.last_error, KafkaConnectionError)
 
 
-async def test_the_broker_resets(serve: Serve, connect: Connect) -> None:
+async def test_broker_resets_the_connection(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await peer.read()
@@ -329,7 +329,7 @@ async def test_the_broker_resets(serve: Serve, connect: Connect) -> None:
     assert connection.closed
 
 
-async def test_half_an_answer_and_nothing_more(serve: Serve, connect: Connect) -> None:
+async def test_partial_response_times_out(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         header, _ = await peer.read()
@@ -350,7 +350,7 @@ async def test_half_an_answer_and_nothing_more(serve: Serve, connect: Connect) -
         (b"HTTP/1.1 400", "speaks HTTP"),
     ],
 )
-async def test_lying_lengths(serve: Serve, connect: Connect, raw: bytes, text: str) -> None:
+async def test_invalid_frame_length_fails_the_connection(serve: Serve, connect: Connect, raw: bytes, text: str) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await peer.read()
@@ -363,7 +363,7 @@ async def test_lying_lengths(serve: Serve, connect: Connect, raw: bytes, text: s
     assert isinstance(connection.last_error, KafkaProtocolError)
 
 
-async def test_an_answer_to_another_request(serve: Serve, connect: Connect) -> None:
+async def test_response_to_another_request_fails_the_connection(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         header, _ = await peer.read()
@@ -377,7 +377,7 @@ async def test_an_answer_to_another_request(serve: Serve, connect: Connect) -> N
         assert isinstance(error.__cause__, CorrelationIdError)
 
 
-async def test_an_answer_that_nobody_asked_for(serve: Serve, connect: Connect) -> None:
+async def test_unexpected_response_fails_the_connection(serve: Serve, connect: Connect) -> None:
     go = asyncio.Event()
 
     async def script(peer: Peer) -> None:
@@ -395,7 +395,7 @@ async def test_an_answer_that_nobody_asked_for(serve: Serve, connect: Connect) -
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\x00\x00\x00\x00\x00\x00\x00extra", b"\x05\xff"])
-async def test_an_answer_that_cannot_be_read(
+async def test_unreadable_response_fails_the_connection(
     serve: Serve, connect: Connect, garbage: bytes
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -414,7 +414,7 @@ async def test_an_answer_that_cannot_be_read(
     assert isinstance(error.__cause__, KafkaProtocolError)
 
 
-async def test_a_cancelled_request_drops_only_its_own_answer(
+async def test_cancelled_request_drops_only_its_own_response(
     serve: Serve, connect: Connect
 ) -> None:
     connection = await connect(await serve(answer_heartbeats))
@@ -434,7 +434,7 @@ async def test_a_request_that_cannot_be_encoded_is_not_sent(serve: Serve, connec
     assert (await connection.request(heartbeat(1), HEARTBEAT)).throttle_time_ms == 1
 
 
-async def test_failed_futures_that_nobody_awaits_do_not_warn(
+async def test_unawaited_failed_futures_do_not_warn(
     serve: Serve, connect: Connect
 ) -> None:
     told: list[dict[str, Any]] = []
@@ -452,7 +452,7 @@ async def test_failed_futures_that_nobody_awaits_do_not_warn(
 # Closing
 
 
-async def test_close_fails_what_is_pending_and_is_idempotent(
+async def test_close_fails_pending_requests_and_is_idempotent(
     serve: Serve, connect: Connect
 ) -> None:
     connection = await connect(await serve(answer_nothing))
@@ -472,7 +472,7 @@ async def test_close_fails_what_is_pending_and_is_idempotent(
         await connection.wait_closed()
 
 
-async def test_close_with_a_reason(serve: Serve, connect: Connect) -> None:
+async def test_close_with_an_error_raises_it(serve: Serve, connect: Connect) -> None:
     connection = await connect(await serve(answer_nothing))
     future = connection.send(heartbeat(), HEARTBEAT)
     reason = KafkaError("the house is on fire")
@@ -482,7 +482,7 @@ async def test_close_with_a_reason(serve: Serve, connect: Connect) -> None:
     assert connection.last_error is reason
 
 
-async def test_close_ends_although_the_broker_does_not_read(
+async def test_close_ends_even_if_the_broker_does_not_read(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiokafka_lite.net.transport.CLOSING_TIME", 0.05)
@@ -512,7 +512,7 @@ async def test_an_idle_connection_closes_without_an_error(serve: Serve, connect:
     assert connection.last_error is None
 
 
-async def test_a_connection_that_waits_for_an_answer_is_not_idle(
+async def test_connection_with_a_pending_request_is_not_idle(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -562,7 +562,7 @@ async def test_a_broker_that_reads_slowly_makes_the_connection_unwritable(
         await until(lambda: len(read) == sent)
 
 
-async def test_what_cannot_be_sent_in_time_fails_the_connection(
+async def test_request_not_sent_in_time_fails_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -599,7 +599,7 @@ async def test_drain_ends_when_the_connection_is_lost(serve: Serve, connect: Con
 # Opening
 
 
-async def test_open_fails_where_nobody_listens(connect: Connect) -> None:
+async def test_open_fails_without_a_listener(connect: Connect) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -607,7 +607,7 @@ async def test_open_fails_where_nobody_listens(connect: Connect) -> None:
             await Connection.open("127.0.0.1", port, ConnectionOptions())
 
 
-async def test_cancelling_open_closes_what_was_opened(serve: Serve) -> None:
+async def test_cancelled_open_closes_its_socket(serve: Serve) -> None:
     gone = asyncio.Event()
     came = asyncio.Event()
 
@@ -627,7 +627,7 @@ async def test_cancelling_open_closes_what_was_opened(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_cancelling_open_anywhere_leaves_nothing_open(
+async def test_open_cancelled_at_any_step_leaves_nothing_open(
     serve: Serve, tls: bool, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
     broker = await serve(answer_heartbeats, context=server_tls if tls else None)

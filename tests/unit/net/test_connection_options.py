@@ -11,7 +11,7 @@ from aiokafka_lite.net.connection_options import ConnectionOptions
 from tests.unit.net.mechanisms import Password
 
 
-def test_the_defaults_stand() -> None:
+def test_defaults_are_valid() -> None:
     options = ConnectionOptions()
     assert options.client_id == "aiokafka_lite"
     assert not options.tls
@@ -19,12 +19,12 @@ def test_the_defaults_stand() -> None:
     assert options == ConnectionOptions()
 
 
-def test_frozen() -> None:
+def test_options_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         ConnectionOptions().request_timeout = 1  # type: ignore[misc]
 
 
-def test_what_was_learned_goes_with_a_changed_copy() -> None:
+def test_changed_copy_shares_the_version_cache() -> None:
     options = ConnectionOptions()
     copy = dataclasses.replace(options, request_timeout=5)
     assert copy.known is options.known
@@ -53,7 +53,7 @@ def test_what_was_learned_goes_with_a_changed_copy() -> None:
         ("client_software_version", ""),
     ],
 )
-def test_values_out_of_range(name: str, value: object) -> None:
+def test_values_out_of_range_raise(name: str, value: object) -> None:
     with pytest.raises(KafkaConfigurationError, match=name) as caught:
         ConnectionOptions(**{name: value})  # type: ignore[arg-type]
     assert isinstance(caught.value, ValueError)
@@ -74,12 +74,12 @@ def test_values_out_of_range(name: str, value: object) -> None:
         ("security_protocol", None),
     ],
 )
-def test_values_of_another_type(name: str, value: object) -> None:
+def test_values_of_a_wrong_type_raise(name: str, value: object) -> None:
     with pytest.raises(TypeError, match=name):
         ConnectionOptions(**{name: value})  # type: ignore[arg-type]
 
 
-def test_nothing_and_kafkas_word_for_nothing() -> None:
+def test_none_and_minus_one_mean_the_default() -> None:
     options = ConnectionOptions(
         client_id=None,
         connections_max_idle=None,
@@ -102,12 +102,12 @@ def test_nothing_and_kafkas_word_for_nothing() -> None:
         ({"security_protocol": "SASL_SSL", "mechanism": Password()}, "needs an ssl_context"),
     ],
 )
-def test_contradictions(given: dict[str, Any], text: str) -> None:
+def test_contradictory_security_options_raise(given: dict[str, Any], text: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=text):
         ConnectionOptions(**given)
 
 
-def test_security_that_fits() -> None:
+def test_consistent_security_options() -> None:
     options = ConnectionOptions(
         security_protocol="SASL_SSL",
         ssl_context=ssl.create_default_context(),

@@ -36,7 +36,7 @@ def made(on_due: Callable[[], None]) -> tuple[Alarm, Timers]:
     return Alarm(loop, on_due), timers
 
 
-def test_it_is_armed_for_the_earliest_instant() -> None:
+def test_timer_is_armed_for_the_earliest_deadline() -> None:
     heard: list[float] = []
     alarm, timers = made(lambda: heard.append(alarm.at))
     assert alarm.at == NEVER
@@ -47,14 +47,14 @@ def test_it_is_armed_for_the_earliest_instant() -> None:
     assert heard == [NEVER], "who is called arms it again"
 
 
-def test_who_is_called_arms_it_again() -> None:
+def test_callback_can_rearm_the_timer() -> None:
     alarm, timers = made(lambda: alarm.arm(40.0))
     alarm.arm(20.0)
     timers.go_off()
     assert timers.armed == [40.0]
 
 
-def test_after_cancel_it_never_goes_off() -> None:
+def test_cancelled_timer_never_fires() -> None:
     alarm, timers = made(lambda: None)
     alarm.arm(20.0)
     alarm.cancel()
@@ -63,7 +63,7 @@ def test_after_cancel_it_never_goes_off() -> None:
     assert timers.armed == []
 
 
-async def test_in_an_event_loop() -> None:
+async def test_timer_fires_in_an_event_loop() -> None:
     loop = asyncio.get_running_loop()
     due = asyncio.Event()
     alarm = Alarm(loop, due.set)

@@ -59,7 +59,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch, *wanted: tuple[str, int]) -> None
     monkeypatch.setattr(dialling, "resolve", resolve_so)
 
 
-async def test_the_first_address_that_answers_is_taken(
+async def test_first_accepting_address_is_used(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker: ScriptedBroker = await serve(listen)
@@ -71,7 +71,7 @@ async def test_the_first_address_that_answers_is_taken(
     await receiver.close()
 
 
-async def test_every_address_is_named_when_none_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_lists_every_failed_address(monkeypatch: pytest.MonkeyPatch) -> None:
     addresses(monkeypatch, ("127.0.0.1", closed_port()), ("127.0.0.2", closed_port()))
     with pytest.raises(KafkaConnectionError) as caught:
         await dial("two.example", 9092, ConnectionOptions(), Receiver())
@@ -81,7 +81,7 @@ async def test_every_address_is_named_when_none_answers(monkeypatch: pytest.Monk
     assert isinstance(caught.value.__cause__, OSError)
 
 
-async def test_an_address_that_says_nothing_is_given_up(
+async def test_unresponsive_address_times_out(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker: ScriptedBroker = await serve(listen)
@@ -108,7 +108,7 @@ async def test_an_address_that_says_nothing_is_given_up(
                 each.close()
 
 
-async def test_options_of_the_socket(serve: Serve) -> None:
+async def test_socket_options_are_set(serve: Serve) -> None:
     broker: ScriptedBroker = await serve(listen)
     receiver = Receiver()
     options = ConnectionOptions(send_buffer_bytes=50_000, receive_buffer_bytes=60_000)
@@ -123,7 +123,7 @@ async def test_options_of_the_socket(serve: Serve) -> None:
     await receiver.close()
 
 
-async def test_addresses_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_numeric_addresses_are_not_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object) -> None:
         raise AssertionError("looked up")
 
@@ -132,14 +132,14 @@ async def test_addresses_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert (await resolve("::1", 9092, 1))[0][4][:2] == ("::1", 9092)
 
 
-async def test_names_are_looked_up() -> None:
+async def test_names_are_resolved() -> None:
     assert ("127.0.0.1", 9092) in [info[4] for info in await resolve("localhost", 9092, 5)]
 
 
 @pytest.mark.parametrize(
     "error", [socket.gaierror(socket.EAI_NONAME, "Name unknown"), UnicodeError("label too long")]
 )
-async def test_names_without_an_address(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unresolvable_name_raises(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise error
 
@@ -149,7 +149,7 @@ async def test_names_without_an_address(error: Exception, monkeypatch: pytest.Mo
         await resolve("no.example", 9092, 5)
 
 
-async def test_a_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_resolver_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr(dialling, "_look_up", lambda *args: answered.wait(60))
     try:
@@ -159,7 +159,7 @@ async def test_a_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         answered.set()
 
 
-async def test_no_thread_for_a_lookup_is_a_connection_error(
+async def test_lookup_without_a_thread_raises_a_connection_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*args: object) -> asyncio.Future[None]:
@@ -172,7 +172,7 @@ async def test_no_thread_for_a_lookup_is_a_connection_error(
         await resolve("no.example", 9092, 5)
 
 
-async def test_an_untrusted_certificate(serve: Serve, server_tls: ssl.SSLContext) -> None:
+async def test_untrusted_certificate_is_an_authentication_error(serve: Serve, server_tls: ssl.SSLContext) -> None:
     broker: ScriptedBroker = await serve(listen, context=server_tls)
     options = ConnectionOptions(
         security_protocol="SSL", ssl_context=ssl.create_default_context(), connect_timeout=5
@@ -181,7 +181,7 @@ async def test_an_untrusted_certificate(serve: Serve, server_tls: ssl.SSLContext
         await dial("localhost", broker.port, options, Receiver())
 
 
-async def test_a_certificate_for_another_host(
+async def test_certificate_for_another_host_is_rejected(
     serve: Serve,
     server_tls: ssl.SSLContext,
     client_tls: ssl.SSLContext,
@@ -194,7 +194,7 @@ async def test_a_certificate_for_another_host(
         await dial("other.example", broker.port, options, Receiver())
 
 
-async def test_tls_to_a_listener_that_does_not_speak_it(
+async def test_tls_to_a_plaintext_listener_fails(
     serve: Serve, client_tls: ssl.SSLContext
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -207,7 +207,7 @@ async def test_tls_to_a_listener_that_does_not_speak_it(
         await dial("localhost", broker.port, options, Receiver())
 
 
-async def test_a_tls_handshake_that_never_ends(serve: Serve, client_tls: ssl.SSLContext) -> None:
+async def test_unfinished_tls_handshake_times_out(serve: Serve, client_tls: ssl.SSLContext) -> None:
     broker: ScriptedBroker = await serve(listen)
     options = ConnectionOptions(
         security_protocol="SSL", ssl_context=client_tls, connect_timeout=0.1
@@ -217,7 +217,7 @@ async def test_a_tls_handshake_that_never_ends(serve: Serve, client_tls: ssl.SSL
             await dial("127.0.0.1", broker.port, options, Receiver())
 
 
-async def test_cancelling_closes_the_socket(serve: Serve, client_tls: ssl.SSLContext) -> None:
+async def test_cancelled_dial_closes_the_socket(serve: Serve, client_tls: ssl.SSLContext) -> None:
     gone = asyncio.Event()
 
     async def script(peer: Peer) -> None:

@@ -57,7 +57,7 @@ def feed(receiver: FrameReceiver, data: bytes, cuts: Iterable[int]) -> list[Fram
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(sizes, max_size=8), st.lists(chunks, min_size=1, max_size=30))
-def test_any_cutting_gives_the_same_frames(wanted: list[int], cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_frames(wanted: list[int], cuts: list[int]) -> None:
     bodies = [body(size, n) for n, size in enumerate(wanted)]
     receiver = FrameReceiver(LIMIT, ReceiveBuffers())
     frames = feed(receiver, framed(bodies), chain(cuts, repeat(40_000)))
@@ -69,7 +69,7 @@ def test_any_cutting_gives_the_same_frames(wanted: list[int], cuts: list[int]) -
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(sizes, max_size=8), chunks)
-def test_frames_that_are_dropped_at_once(wanted: list[int], cut: int) -> None:
+def test_buffers_of_dropped_frames_are_reused(wanted: list[int], cut: int) -> None:
     """Their buffers are used again, while the next frames come in."""
     bodies = [body(size, n) for n, size in enumerate(wanted)]
     data = framed(bodies)
@@ -94,7 +94,7 @@ def test_one_byte_at_a_time() -> None:
     assert [bytes(frame) for frame in frames] == bodies
 
 
-def test_half_a_frame_is_not_idle() -> None:
+def test_receiver_with_a_partial_frame_is_not_idle() -> None:
     receiver = FrameReceiver(LIMIT, ReceiveBuffers())
     assert receiver.idle
     assert feed(receiver, framed([body(50, 1)])[:20], repeat(100)) == []
@@ -120,7 +120,7 @@ def test_little_of_the_next_large_frame_is_read_into_the_scratch() -> None:
     assert len(receiver.window()) > WINDOW_AFTER_LARGE
 
 
-def test_a_flood_of_small_frames_widens_the_window_up_to_its_bound() -> None:
+def test_many_small_frames_grow_the_window_to_its_limit() -> None:
     receiver = FrameReceiver(LIMIT, ReceiveBuffers())
     assert len(receiver.window()) == FIRST_SCRATCH
     bodies = [body(100, n) for n in range(20_000)]
@@ -142,7 +142,7 @@ def test_a_flood_of_small_frames_widens_the_window_up_to_its_bound() -> None:
         (b"\x15\x03\x01\x00\x02\x02\x50", "speaks TLS"),
     ],
 )
-def test_lying_lengths(raw: bytes, text: str) -> None:
+def test_invalid_lengths_set_the_error(raw: bytes, text: str) -> None:
     receiver = FrameReceiver(LIMIT, ReceiveBuffers())
     good = body(30, 1)
     assert feed(receiver, framed([good]) + raw + b"more", repeat(1 << 20)) == [good]
@@ -157,7 +157,7 @@ def test_the_limit_itself_is_accepted() -> None:
     assert len(frame) == 1000
 
 
-def test_no_memory_is_taken_for_a_length_that_is_refused() -> None:
+def test_rejected_length_allocates_no_memory() -> None:
     class NoBuffers(ReceiveBuffers):
         def take(self, size: int) -> bytearray:
             raise AssertionError("memory was taken")
@@ -167,7 +167,7 @@ def test_no_memory_is_taken_for_a_length_that_is_refused() -> None:
     assert receiver.error is not None
 
 
-def test_empty_frames_where_they_are_allowed() -> None:
+def test_empty_frames_are_accepted_if_allowed() -> None:
     """SASL tokens of old brokers may be empty."""
     receiver = FrameReceiver(LIMIT, ReceiveBuffers(), smallest=0)
     assert feed(receiver, framed([b"", b"x", b""]), repeat(3)) == [b"", b"x", b""]
@@ -175,7 +175,7 @@ def test_empty_frames_where_they_are_allowed() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=3000), st.integers(1, 700))
-def test_whatever_comes_is_frames_or_one_error(data: bytes, cut: int) -> None:
+def test_random_bytes_give_frames_or_one_error(data: bytes, cut: int) -> None:
     receiver = FrameReceiver(2000, ReceiveBuffers())
     frames = feed(receiver, data, repeat(cut))
     taken = sum(4 + len(frame) for frame in frames)
@@ -186,7 +186,7 @@ def test_whatever_comes_is_frames_or_one_error(data: bytes, cut: int) -> None:
         assert len(left) < 4 or int.from_bytes(left[:4], "big") > len(left) - 4
 
 
-def test_no_more_is_received_than_the_window_has() -> None:
+def test_receiving_more_than_the_window_raises() -> None:
     with pytest.raises(ValueError, match="more bytes"):
         FrameReceiver(LIMIT, ReceiveBuffers()).on_received(FIRST_SCRATCH + 1)
     with pytest.raises(ValueError, match="more bytes"):

@@ -50,7 +50,7 @@ def negotiating(asked: list[int], newest: int, tells_range: bool) -> Script:
     return script
 
 
-async def test_a_broker_of_today_is_asked_once(serve: Serve, connect: Connect) -> None:
+async def test_current_broker_needs_one_request(serve: Serve, connect: Connect) -> None:
     asked: list[int] = []
     connection = await connect(await serve(negotiating(asked, 4, True)))
     assert asked == [4]
@@ -81,13 +81,13 @@ def identifying(asked: list[ApiVersionsRequest], newest: int) -> Script:
     return script
 
 
-async def test_kip_1242_the_expected_broker(serve: Serve, connect: Connect) -> None:
+async def test_kip_1242_expected_broker_is_accepted(serve: Serve, connect: Connect) -> None:
     asked: list[ApiVersionsRequest] = []
     await connect(await serve(identifying(asked, 5)), expected=Identity("mine", 7))
     assert [(each.cluster_id, each.node_id) for each in asked] == [("mine", 7)]
 
 
-async def test_kip_1242_another_broker(serve: Serve, connect: Connect) -> None:
+async def test_kip_1242_another_broker_raises(serve: Serve, connect: Connect) -> None:
     broker = await serve(identifying([], 5))
     options = ConnectionOptions()
     await connect(broker, options=options)  # at bootstrap nobody is expected
@@ -96,7 +96,7 @@ async def test_kip_1242_another_broker(serve: Serve, connect: Connect) -> None:
     assert broker.accepted == 2
 
 
-async def test_kip_1242_of_brokers_that_do_not_know_it(serve: Serve, connect: Connect) -> None:
+async def test_kip_1242_with_older_brokers(serve: Serve, connect: Connect) -> None:
     asked: list[ApiVersionsRequest] = []
     options = ConnectionOptions()
     broker = await serve(identifying(asked, 4))
@@ -105,7 +105,7 @@ async def test_kip_1242_of_brokers_that_do_not_know_it(serve: Serve, connect: Co
     assert [each.node_id for each in asked] == [8, -1, -1]
 
 
-async def test_the_broker_is_told_about_this_software(serve: Serve, connect: Connect) -> None:
+async def test_request_names_the_client_software(serve: Serve, connect: Connect) -> None:
     told: list[ApiVersionsRequest] = []
 
     async def script(peer: Peer) -> None:
@@ -119,7 +119,7 @@ async def test_the_broker_is_told_about_this_software(serve: Serve, connect: Con
     assert (told[0].client_software_name, told[0].client_software_version) == ("mine", "1.2.3")
 
 
-async def test_kip_511_with_the_range(serve: Serve, connect: Connect) -> None:
+async def test_kip_511_response_with_the_supported_range(serve: Serve, connect: Connect) -> None:
     asked: list[int] = []
     options = ConnectionOptions()
     broker = await serve(negotiating(asked, 3, True))
@@ -131,7 +131,7 @@ async def test_kip_511_with_the_range(serve: Serve, connect: Connect) -> None:
     assert broker.accepted == 2
 
 
-async def test_kip_511_of_brokers_before_2_4(serve: Serve, connect: Connect) -> None:
+async def test_kip_511_response_of_brokers_before_2_4(serve: Serve, connect: Connect) -> None:
     asked: list[int] = []
     options = ConnectionOptions()
     broker = await serve(negotiating(asked, 2, False))
@@ -142,13 +142,13 @@ async def test_kip_511_of_brokers_before_2_4(serve: Serve, connect: Connect) -> 
     assert asked == [4, 0, 2]  # it told its range
 
 
-async def test_a_broker_that_refuses_every_version(serve: Serve, connect: Connect) -> None:
+async def test_broker_that_rejects_every_version_raises(serve: Serve, connect: Connect) -> None:
     broker = await serve(negotiating([], -1, True))
     with pytest.raises(UnsupportedVersionError, match="refused ApiVersions"):
         await connect(broker)
 
 
-async def test_another_error_of_the_broker(serve: Serve, connect: Connect) -> None:
+async def test_other_error_codes_raise_node_not_ready(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         header, _ = await peer.read()
         peer.answer(header, answer_to_api_versions({}, InvalidRequestError.errno))
@@ -185,7 +185,7 @@ def old(knows: type[ListGroupsRequest] | type[MetadataRequest], hangs_up: bool) 
     ("knows", "release", "connections"),
     [(ListGroupsRequest, "0.9", 7), (MetadataRequest, "0.8.2", 9)],
 )
-async def test_brokers_before_0_10(
+async def test_brokers_before_0_10_are_detected(
     serve: Serve,
     connect: Connect,
     knows: type[ListGroupsRequest] | type[MetadataRequest],
@@ -209,7 +209,7 @@ async def test_brokers_before_0_10(
     assert another.accepted == (connections + 1) // 2  # there are old ones: once is proof enough
 
 
-async def test_one_cut_off_by_the_network_time_and_again_is_not_taken_for_an_old_one(
+async def test_repeated_disconnects_do_not_imply_an_old_broker(
     serve: Serve, connect: Connect
 ) -> None:
     async def cut_off(peer: Peer) -> None:
@@ -232,7 +232,7 @@ async def test_one_cut_off_by_the_network_time_and_again_is_not_taken_for_an_old
     assert broker.accepted == 5
 
 
-async def test_where_one_is_modern_none_is_taken_for_an_old_one(
+async def test_modern_broker_rules_out_old_brokers_in_its_cluster(
     serve: Serve, connect: Connect
 ) -> None:
     async def greets(peer: Peer) -> None:
@@ -247,14 +247,14 @@ async def test_where_one_is_modern_none_is_taken_for_an_old_one(
     assert broker.accepted == 2
 
 
-async def test_a_stated_release_is_believed(serve: Serve, connect: Connect) -> None:
+async def test_configured_old_release_skips_detection(serve: Serve, connect: Connect) -> None:
     broker = await serve(old(ListGroupsRequest, True))
     connection = await connect(broker, api_version="0.8.2")
     assert connection.versions.release == "0.8.2"
     assert broker.accepted == 1
 
 
-async def test_a_stated_release_that_has_api_versions_is_asked(
+async def test_configured_newer_release_is_still_detected(
     serve: Serve, connect: Connect
 ) -> None:
     asked: list[int] = []
@@ -263,7 +263,7 @@ async def test_a_stated_release_that_has_api_versions_is_asked(
     assert connection.versions.release is None
 
 
-async def test_what_hangs_up_on_new_versions_is_asked_plainly(
+async def test_disconnect_on_a_new_version_falls_back_to_version_0(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -282,7 +282,7 @@ async def test_what_hangs_up_on_new_versions_is_asked_plainly(
     assert broker.accepted == 3  # remembered
 
 
-async def test_a_broker_that_hangs_up_on_everything(serve: Serve, connect: Connect) -> None:
+async def test_broker_that_always_disconnects_raises(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.read()
 
@@ -292,7 +292,7 @@ async def test_a_broker_that_hangs_up_on_everything(serve: Serve, connect: Conne
     assert broker.accepted == 4
 
 
-async def test_a_known_broker_that_dies_is_not_taken_for_an_old_one(
+async def test_known_broker_that_dies_does_not_count_as_old(
     serve: Serve, connect: Connect
 ) -> None:
     async def dies(peer: Peer) -> None:
@@ -311,7 +311,7 @@ async def test_a_known_broker_that_dies_is_not_taken_for_an_old_one(
     await connect(broker, options=options)
 
 
-async def test_a_slow_modern_broker_is_not_taken_for_an_old_one(
+async def test_slow_modern_broker_does_not_count_as_old(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says nothing at first, but is awake when it is asked for something older."""
@@ -334,7 +334,7 @@ async def test_a_slow_modern_broker_is_not_taken_for_an_old_one(
     assert broker.accepted == 3
 
 
-async def test_what_is_no_kafka_is_not_asked_again(serve: Serve, connect: Connect) -> None:
+async def test_non_kafka_server_is_not_retried(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await peer.silence()
@@ -346,7 +346,7 @@ async def test_what_is_no_kafka_is_not_asked_again(serve: Serve, connect: Connec
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\x23", b"\x00\x23\xff\xff\xff\xff", b"\x00"])
-async def test_garbage_for_an_answer(serve: Serve, connect: Connect, garbage: bytes) -> None:
+async def test_garbage_response_raises(serve: Serve, connect: Connect, garbage: bytes) -> None:
     async def script(peer: Peer) -> None:
         header, _ = await peer.read()
         data = header.correlation_id.to_bytes(4, "big") + garbage
@@ -363,7 +363,7 @@ def rungs(options: ConnectionOptions, known: Known | None) -> list[Rung]:
     return [step.rung for step in ladder(options, known)]
 
 
-def test_the_ladder() -> None:
+def test_ladder_of_detection_requests() -> None:
     plain = ConnectionOptions()
     assert rungs(plain, None) == [
         Rung.NEGOTIATE,
@@ -383,7 +383,7 @@ def test_the_ladder() -> None:
     assert rungs(plain, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
 
 
-def test_patience_is_short_while_there_is_another_step() -> None:
+def test_timeout_is_short_while_there_is_another_step() -> None:
     options = ConnectionOptions(connect_timeout=7)
     assert [step.patience for step in ladder(options, None)] == [PATIENCE] * 3 + [7]
     assert [step.patience for step in ladder(options, Known(api_versions=4))] == [7]
@@ -401,7 +401,7 @@ def test_releases_with_api_versions(release: str) -> None:
     assert not is_before_api_versions(release)
 
 
-async def test_a_remembered_release_that_no_longer_answers_is_forgotten(
+async def test_cached_release_is_dropped_when_its_connection_fails(
     serve: Serve, connect: Connect
 ) -> None:
     """An assumed broker is not asked, so its first request tells."""

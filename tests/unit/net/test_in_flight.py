@@ -19,7 +19,7 @@ def frame(correlation_id: int) -> bytes:
     return correlation_id.to_bytes(4, "big", signed=True) + b"rest"
 
 
-def test_answers_come_in_the_order_of_the_requests() -> None:
+def test_responses_match_requests_in_order() -> None:
     queue = InFlight()
     requests = [pending(n) for n in (7, 8, 9)]
     for each in requests:
@@ -28,7 +28,7 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
     assert len(queue) == 0
 
 
-def test_an_answer_out_of_order() -> None:
+def test_response_out_of_order_raises() -> None:
     queue = InFlight()
     queue.append(pending(7))
     queue.append(pending(8))
@@ -37,19 +37,19 @@ def test_an_answer_out_of_order() -> None:
     assert len(queue) == 2
 
 
-def test_an_answer_to_nothing() -> None:
+def test_response_without_a_pending_request_raises() -> None:
     with pytest.raises(CorrelationIdError, match="no request is pending"):
         InFlight().take_answered(frame(1))
 
 
-def test_a_frame_too_short_for_an_id() -> None:
+def test_frame_too_short_for_a_correlation_id_raises() -> None:
     queue = InFlight()
     queue.append(pending(7))
     with pytest.raises(KafkaProtocolError):
         queue.take_answered(b"\0\0")
 
 
-def test_the_quirk_of_0_8_2() -> None:
+def test_correlation_id_0_of_0_8_2_is_accepted() -> None:
     queue = InFlight()
     coordinator = pending(7, api_key=10)
     queue.append(coordinator)
@@ -59,14 +59,14 @@ def test_the_quirk_of_0_8_2() -> None:
         queue.take_answered(frame(0))
 
 
-def test_raw_bytes_have_no_id() -> None:
+def test_raw_bytes_need_no_correlation_id() -> None:
     queue = InFlight()
     raw = pending(RAW)
     queue.append(raw)
     assert queue.take_answered(b"") is raw
 
 
-def test_deadlines() -> None:
+def test_earliest_deadline_and_overdue_request() -> None:
     queue = InFlight()
     assert queue.next_deadline() is None
     assert queue.overdue(1e9) is None

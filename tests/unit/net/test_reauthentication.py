@@ -62,7 +62,7 @@ async def beat(connection: Connection) -> int:
     return (await connection.request(HEARTBEAT, version[1])).throttle_time_ms
 
 
-async def test_requests_wait_behind_the_renewal_in_order(serve: Serve, connect: Connect) -> None:
+async def test_requests_wait_for_the_reauthentication_in_order(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)
@@ -80,7 +80,7 @@ async def test_requests_wait_behind_the_renewal_in_order(serve: Serve, connect: 
     assert await asyncio.gather(*beats) == [2, 3, 4]
 
 
-async def test_what_a_throttle_held_waits_for_the_renewal_too(
+async def test_throttled_requests_also_wait_for_the_reauthentication(
     serve: Serve, connect: Connect
 ) -> None:
     throttled_ms = 2 * LIFETIME_MS
@@ -103,7 +103,7 @@ async def test_what_a_throttle_held_waits_for_the_renewal_too(
 
 
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_who_comes_after_the_close_is_told(
+async def test_request_after_close_raises(
     serve: Serve, connect: Connect, renewing: bool
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -121,7 +121,7 @@ async def test_who_comes_after_the_close_is_told(
             await beat(connection)
 
 
-async def test_closing_meanwhile_renews_nothing(serve: Serve, connect: Connect) -> None:
+async def test_closed_connection_does_not_reauthenticate(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)
@@ -137,7 +137,7 @@ async def test_closing_meanwhile_renews_nothing(serve: Serve, connect: Connect) 
         await held
 
 
-async def test_a_renewal_that_is_refused_ends_the_connection(
+async def test_refused_reauthentication_closes_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -154,7 +154,7 @@ async def test_a_renewal_that_is_refused_ends_the_connection(
     assert isinstance(connection.last_error, AuthenticationFailedError)
 
 
-async def test_a_mechanism_that_fails_ends_it_too(serve: Serve, connect: Connect) -> None:
+async def test_failing_mechanism_closes_the_connection(serve: Serve, connect: Connect) -> None:
     class Forgetful(Password):
         async def begin(self, host: str) -> Any:
             if self.hosts:
@@ -176,7 +176,7 @@ async def test_a_mechanism_that_fails_ends_it_too(serve: Serve, connect: Connect
     assert isinstance(connection.last_error, AuthenticationFailedError)
 
 
-async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Connect) -> None:
+async def test_close_during_reauthentication_fails_held_requests(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)
@@ -192,7 +192,7 @@ async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Conne
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "never"])
-async def test_credentials_that_do_not_come_close_the_connection(
+async def test_missing_credentials_close_the_connection(
     serve: Serve, connect: Connect, ending: str
 ) -> None:
     class Forgetful(Password):
@@ -229,7 +229,7 @@ async def test_credentials_that_do_not_come_close_the_connection(
         task.cancel()
 
 
-async def test_a_renewal_whose_task_is_cancelled_closes_the_connection(
+async def test_cancelled_reauthentication_closes_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -249,7 +249,7 @@ async def test_a_renewal_whose_task_is_cancelled_closes_the_connection(
     assert connection.closed
 
 
-async def test_what_waits_for_a_renewal_is_not_idle(serve: Serve, connect: Connect) -> None:
+async def test_connection_with_held_requests_is_not_idle(serve: Serve, connect: Connect) -> None:
     class Slow(Password):
         async def begin(self, host: str) -> Any:
             if self.hosts:

@@ -31,7 +31,7 @@ class Steps:
             self.ended.set()
 
 
-async def test_the_loop_goes_on_while_a_step_runs() -> None:
+async def test_event_loop_runs_during_a_step() -> None:
     steps = Steps()
     exchange = SlowExchange(steps(), "SLOW")
     assert next(exchange) == b"first"
@@ -44,7 +44,7 @@ async def test_the_loop_goes_on_while_a_step_runs() -> None:
         assert await exchange.advance(b"") is None
 
 
-async def test_an_error_of_a_step_is_raised() -> None:
+async def test_error_of_a_step_is_raised() -> None:
     steps = Steps()
     steps.go_on.set()
     exchange = SlowExchange(steps(), "SLOW")
@@ -53,7 +53,7 @@ async def test_an_error_of_a_step_is_raised() -> None:
         await exchange.advance(b"lie")
 
 
-async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:
+async def test_cancelled_caller_does_not_wait_for_the_thread() -> None:
     steps = Steps()
     exchange = SlowExchange(steps(), "SLOW")
     next(exchange)
@@ -68,7 +68,7 @@ async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:
     steps.go_on.set()
 
 
-async def test_a_step_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_step_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow_exchange, "LONGEST_STEP", 0.05)
     steps = Steps()
     exchange = SlowExchange(steps(), "SLOW")

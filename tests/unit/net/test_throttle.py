@@ -45,12 +45,12 @@ async def answer(peer: Peer, *throttles_ms: int) -> list[int]:
         ("1.1", 250, 0.0),  # it has waited before it answered
     ],
 )
-def test_how_long(release: str, told_ms: int, seconds: float) -> None:
+def test_throttle_time_of_a_response(release: str, told_ms: int, seconds: float) -> None:
     response = HeartbeatResponse(throttle_time_ms=told_ms)
     assert throttle_of(response, versions_of(release)) == seconds
 
 
-async def test_requests_leave_when_the_broker_listens_again(serve: Serve, connect: Connect) -> None:
+async def test_held_requests_are_sent_after_the_throttle(serve: Serve, connect: Connect) -> None:
     loop = asyncio.get_running_loop()
     told: list[tuple[int, float]] = []
 
@@ -73,7 +73,7 @@ async def test_requests_leave_when_the_broker_listens_again(serve: Serve, connec
     assert connection.in_flight == 1  # the pause is over
 
 
-async def test_time_does_not_run_meanwhile(serve: Serve, connect: Connect) -> None:
+async def test_timeouts_are_paused_during_the_throttle(serve: Serve, connect: Connect) -> None:
     released = asyncio.Event()
 
     async def script(peer: Peer) -> None:
@@ -94,7 +94,7 @@ async def test_time_does_not_run_meanwhile(serve: Serve, connect: Connect) -> No
     assert not connection.closed
 
 
-async def test_a_silent_broker_is_given_up_after_all(serve: Serve, connect: Connect) -> None:
+async def test_timeouts_continue_after_the_throttle(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await answer(peer, int(PAUSE * 1000))
@@ -107,7 +107,7 @@ async def test_a_silent_broker_is_given_up_after_all(serve: Serve, connect: Conn
     assert connection.closed
 
 
-async def test_a_longer_pause_goes_on(serve: Serve, connect: Connect) -> None:
+async def test_shorter_throttle_does_not_end_a_longer_one(serve: Serve, connect: Connect) -> None:
     loop = asyncio.get_running_loop()
 
     async def script(peer: Peer) -> None:
@@ -123,7 +123,7 @@ async def test_a_longer_pause_goes_on(serve: Serve, connect: Connect) -> None:
     assert loop.time() >= throttled_at + 2 * PAUSE - 0.05
 
 
-async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Connect) -> None:
+async def test_close_during_a_throttle_fails_held_requests(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await answer(peer, 60_000)
@@ -137,7 +137,7 @@ async def test_closing_meanwhile_fails_what_is_held(serve: Serve, connect: Conne
         await held
 
 
-async def test_what_is_held_is_not_idle(serve: Serve, connect: Connect) -> None:
+async def test_connection_with_held_requests_is_not_idle(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await answer(peer, int(4 * PAUSE * 1000), 0)
@@ -148,7 +148,7 @@ async def test_what_is_held_is_not_idle(serve: Serve, connect: Connect) -> None:
     await connection.request(heartbeat(1), HEARTBEAT)
 
 
-async def test_one_who_gives_up_holds_up_nobody(serve: Serve, connect: Connect) -> None:
+async def test_cancelled_held_request_does_not_block_others(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await answer(peer, int(PAUSE * 1000), 0, 0)
@@ -161,7 +161,7 @@ async def test_one_who_gives_up_holds_up_nobody(serve: Serve, connect: Connect) 
     await kept
 
 
-async def test_pauses_that_overlap_do_not_add_up() -> None:
+async def test_overlapping_throttles_do_not_add_up() -> None:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
     pending = Pending("Heartbeat", 12, HEARTBEAT, 1, None, loop.time() + 10, future)

@@ -67,7 +67,7 @@ async def passes(count: int = 2) -> None:
         await asyncio.sleep(0)
 
 
-async def test_writes_of_one_pass_leave_in_one_piece() -> None:
+async def test_writes_of_one_loop_pass_are_joined() -> None:
     setup = Setup()
     for n in range(10):
         setup.transport.write(bytes([n]) * 10)
@@ -79,7 +79,7 @@ async def test_writes_of_one_pass_leave_in_one_piece() -> None:
     assert setup.notes.written[1:] == [b"later"]
 
 
-async def test_a_lone_write_leaves_at_once_unless_others_wait() -> None:
+async def test_single_write_is_sent_at_once_if_the_queue_is_empty() -> None:
     setup = Setup()
     setup.transport.write(b"now", at_once=True)
     assert setup.notes.written == [b"now"]
@@ -107,7 +107,7 @@ async def test_large_writes_are_not_copied_and_order_is_kept() -> None:
     )
 
 
-async def test_pieces_are_copied_where_the_kernel_cannot_be_given_them() -> None:
+async def test_pieces_are_copied_without_vectored_writes() -> None:
     setup = Setup()
     large = bytearray(b"a" * JOINED)
     setup.transport.write_pieces([b"1", memoryview(large), b"2"])
@@ -120,7 +120,7 @@ async def test_pieces_are_copied_where_the_kernel_cannot_be_given_them() -> None
     assert b"".join(setup.notes.written) == b"1" + b"a" * JOINED + b"2" + b"3" + b"b" * 10
 
 
-async def test_pieces_arrive_in_order_though_their_memory_is_used_again() -> None:
+async def test_pieces_arrive_in_order_although_their_memory_is_reused() -> None:
     loop = asyncio.get_running_loop()
     taken, connected = socket.socketpair()
     taken.setblocking(False)
@@ -175,7 +175,7 @@ async def test_a_paused_socket_gets_nothing_until_it_resumes() -> None:
     assert setup.transport.writable
 
 
-async def test_too_much_in_one_pass_is_not_writable() -> None:
+async def test_large_queue_is_not_writable() -> None:
     setup = Setup()
     setup.transport.write(bytearray(MOST_WAITING))
     assert not setup.transport.writable
@@ -183,7 +183,7 @@ async def test_too_much_in_one_pass_is_not_writable() -> None:
     assert setup.transport.writable
 
 
-async def test_close_waits_for_what_is_written() -> None:
+async def test_close_flushes_pending_writes() -> None:
     setup = Setup()
     setup.notes.pause_after = 1
     setup.transport.write(bytearray(JOINED))
@@ -200,7 +200,7 @@ async def test_close_waits_for_what_is_written() -> None:
     await setup.transport.wait_lost()
 
 
-async def test_abort_drops_what_is_written() -> None:
+async def test_abort_drops_pending_writes() -> None:
     setup = Setup()
     setup.transport.write(b"dropped")
     setup.transport.abort()
@@ -209,7 +209,7 @@ async def test_abort_drops_what_is_written() -> None:
     assert setup.notes.aborted == 1
 
 
-async def test_a_lying_length_aborts_with_the_reason() -> None:
+async def test_invalid_length_aborts_with_the_error() -> None:
     setup = Setup()
     setup.receive(b"\0\0\0\x04good\xff\xff\xff\xff")
     assert setup.frames == [b"good"]
@@ -233,7 +233,7 @@ async def test_nothing_is_delivered_after_a_close() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "abort"])
-async def test_one_that_never_connected_is_lost_at_once(how: str) -> None:
+async def test_transport_that_never_connected_is_lost_at_once(how: str) -> None:
     setup = Setup(connected=False)
     getattr(setup.transport, how)()
     async with asyncio.timeout(5):
@@ -242,7 +242,7 @@ async def test_one_that_never_connected_is_lost_at_once(how: str) -> None:
     assert setup.lost == []
 
 
-async def test_all_who_drain_are_woken_and_one_may_be_cancelled() -> None:
+async def test_drain_wakes_all_callers_but_cancelled_ones() -> None:
     setup = Setup()
     setup.notes.pause_after = 1
     setup.transport.write(b"x")

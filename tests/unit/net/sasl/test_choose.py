@@ -37,7 +37,7 @@ class Provider(AbstractTokenProvider):
     ],
 )
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_what_is_asked_for(protocol: str, given: dict[str, object], name: str) -> None:
+def test_mechanism_is_chosen_by_name(protocol: str, given: dict[str, object], name: str) -> None:
     mechanism = choose(protocol, {**DEFAULTS, **given})
     assert mechanism is not None
     assert mechanism.name == name
@@ -45,7 +45,7 @@ def test_what_is_asked_for(protocol: str, given: dict[str, object], name: str) -
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_without_sasl_credentials_are_let_be(protocol: str) -> None:
+def test_credentials_are_ignored_without_sasl(protocol: str) -> None:
     assert choose(protocol, DEFAULTS) is None
     assert choose(protocol, {**DEFAULTS, **ALICE}) is None
 
@@ -68,6 +68,6 @@ def test_without_sasl_credentials_are_let_be(protocol: str) -> None:
         ({**ALICE, "sasl_plain_username": 5}, TypeError, "`sasl_plain_username`"),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_invalid_arguments_raise(given: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         choose("SASL_PLAINTEXT", {**DEFAULTS, **given})

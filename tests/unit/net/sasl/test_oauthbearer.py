@@ -27,7 +27,7 @@ class Provider(AbstractTokenProvider):
         return self._extensions
 
 
-async def test_a_token_with_extensions_asked_for_each_time() -> None:
+async def test_token_and_extensions_are_requested_for_each_exchange() -> None:
     provider = Provider(traceId="1 2", org="x")
     mechanism = OAuthBearer(provider)
     for _ in range(2):
@@ -39,7 +39,7 @@ async def test_a_token_with_extensions_asked_for_each_time() -> None:
     assert provider.asked == 2
 
 
-async def test_a_refusal_is_acknowledged_and_told() -> None:
+async def test_refusal_is_acknowledged_and_raised() -> None:
     exchange = await OAuthBearer(Provider()).begin("any")
     next(exchange)
     assert exchange.send(b'{"status":"invalid_token"}') == b"\x01"
@@ -58,7 +58,7 @@ async def test_a_refusal_is_acknowledged_and_told() -> None:
         (Provider(a="\x01"), "illegal value"),
     ],
 )
-async def test_what_cannot_be_said(provider: Provider, text: str) -> None:
+async def test_invalid_tokens_and_extensions_raise(provider: Provider, text: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=text):
         await OAuthBearer(provider).begin("any")
 

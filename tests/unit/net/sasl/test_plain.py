@@ -14,7 +14,7 @@ async def test_name_and_password_between_nuls() -> None:
 
 
 @pytest.mark.parametrize("pair", [("a\0b", "p"), ("a", "p\0q")])
-def test_a_nul_would_end_them(pair: tuple[str, str]) -> None:
+def test_nul_in_credentials_raises(pair: tuple[str, str]) -> None:
     with pytest.raises(KafkaConfigurationError, match="NUL"):
         Plain(*pair)
 
@@ -24,7 +24,7 @@ def test_the_password_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(("name", "password"), [("ann", "s3cret\udc80"), ("ann\udc80", "s3cret")])
-def test_what_cannot_be_encoded_is_refused_and_not_shown(name: str, password: str) -> None:
+def test_unencodable_credentials_raise_without_showing_them(name: str, password: str) -> None:
     with pytest.raises(KafkaConfigurationError, match="lone surrogate") as caught:
         Plain(name, password)
     assert "s3cret" not in repr(caught.value)

@@ -27,7 +27,7 @@ def begun() -> tuple[Exchange, bytes]:
     return exchange, next(exchange)
 
 
-def test_the_example_of_the_rfc() -> None:
+def test_example_of_rfc_7677() -> None:
     exchange, first = begun()
     assert first == CLIENT_FIRST
     assert exchange.send(SERVER_FIRST.encode()) == CLIENT_FINAL.encode()
@@ -35,7 +35,7 @@ def test_the_example_of_the_rfc() -> None:
         exchange.send(SERVER_FINAL.encode())
 
 
-async def test_each_exchange_has_its_nonce_and_names_are_escaped() -> None:
+async def test_each_exchange_has_a_new_nonce_and_names_are_escaped() -> None:
     scram = Scram("SHA-512", "a=b,c", "p")
     firsts = [next(await scram.begin("any")) for _ in range(2)]
     assert firsts[0] != firsts[1]
@@ -77,7 +77,7 @@ def test_sha_512_and_a_salt_that_changes() -> None:
         ("", "malformed"),
     ],
 )
-def test_a_first_answer_that_is_wrong(said: str, text: str) -> None:
+def test_invalid_first_response_raises(said: str, text: str) -> None:
     exchange, _ = begun()
     with pytest.raises(AuthenticationFailedError, match=text):
         exchange.send(said.encode())
@@ -92,7 +92,7 @@ def test_a_first_answer_that_is_wrong(said: str, text: str) -> None:
         (b"\xff", "UTF-8"),
     ],
 )
-def test_a_last_answer_that_is_wrong(said: bytes, text: str) -> None:
+def test_invalid_final_response_raises(said: bytes, text: str) -> None:
     exchange, _ = begun()
     exchange.send(SERVER_FIRST.encode())
     with pytest.raises(AuthenticationFailedError, match=text):
@@ -107,14 +107,14 @@ def test_a_last_answer_that_is_wrong(said: bytes, text: str) -> None:
         f"{SERVER_FIRST},{'y' * 100_000}",
     ],
 )
-def test_an_error_repeats_only_the_beginning_of_what_the_broker_said(said: str) -> None:
+def test_error_shows_only_the_beginning_of_the_brokers_text(said: str) -> None:
     exchange, _ = begun()
     with pytest.raises(AuthenticationFailedError) as caught:
         exchange.send(said.encode())
     assert len(str(caught.value)) < 300
 
 
-def test_a_refusal_is_repeated_only_to_its_beginning() -> None:
+def test_refusal_shows_only_the_beginning_of_the_brokers_text() -> None:
     exchange, _ = begun()
     exchange.send(SERVER_FIRST.encode())
     with pytest.raises(AuthenticationFailedError, match="refused: other-error") as caught:
@@ -123,7 +123,7 @@ def test_a_refusal_is_repeated_only_to_its_beginning() -> None:
 
 
 @pytest.mark.parametrize(("name", "password"), [("ann", "s3cret\udc80"), ("ann\udc80", "s3cret")])
-def test_what_cannot_be_encoded_is_refused_and_not_shown(name: str, password: str) -> None:
+def test_unencodable_credentials_raise_without_showing_them(name: str, password: str) -> None:
     with pytest.raises(KafkaConfigurationError, match="lone surrogate") as caught:
         Scram("SHA-256", name, password)
     error: BaseException | None = caught.value
@@ -131,7 +131,7 @@ def test_what_cannot_be_encoded_is_refused_and_not_shown(name: str, password: st
     assert error.__context__ is None  # which would show it: a UnicodeEncodeError holds the text
 
 
-async def test_hashing_the_password_leaves_the_event_loop_alone() -> None:
+async def test_hashing_the_password_does_not_block_the_event_loop() -> None:
     exchange = await Scram("SHA-256", "user", "pencil").begin("any")
     assert isinstance(exchange, SlowExchange)
     nonce = next(exchange).rpartition(b"r=")[2].decode()

@@ -104,7 +104,7 @@ def columns_of(build, data, topic="tea", partition=3):
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(RECORDS, min_size=1, max_size=3), st.integers(1, 50), st.integers(1, 300))
-def test_what_goes_in_comes_out(build, batches, max_rows, max_bytes):
+def test_round_trip_through_arrow(build, batches, max_rows, max_bytes):
     rows = build.ArrowRows(ALL_COLUMNS, max_rows, max_bytes)
     wanted, got = [], []
     for number, records in enumerate(batches):
@@ -126,7 +126,7 @@ def test_what_goes_in_comes_out(build, batches, max_rows, max_bytes):
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.integers(1, 50), st.integers(1, 300), st.sets(st.sampled_from(ALL_COLUMNS)))
-def test_both_builds_make_the_same_bytes(records, max_rows, max_bytes, names):
+def test_both_builds_write_the_same_bytes(records, max_rows, max_bytes, names):
     made = []
     for build in (load_native(), load("python")):
         rows = build.ArrowRows(names, max_rows, max_bytes)
@@ -141,7 +141,7 @@ def test_both_builds_make_the_same_bytes(records, max_rows, max_bytes, names):
     assert made[0] == made[1]
 
 
-def test_rows_of_several_partitions_stand_in_one_batch(build):
+def test_batch_holds_rows_of_several_partitions(build):
     records = [(T0, b"k", b"v", ())] * 3
     rows = build.ArrowRows(ALL_COLUMNS, 100, 10**6)
     for topic, partition in (("tea", 0), ("coffee", 7), ("", 1)):
@@ -154,7 +154,7 @@ def test_rows_of_several_partitions_stand_in_one_batch(build):
     assert rows_of(rows.take()) == wanted
 
 
-def test_whatever_a_record_set_may_hold(build):
+def test_any_record_set_gives_the_rows_of_its_records(build):
     """Compressed, of old formats, with markers between: what the records are, the rows are."""
     data = mixed_set()
     wanted = [
@@ -176,11 +176,11 @@ def test_whatever_a_record_set_may_hold(build):
     assert rows_of(rows.take()) == wanted
 
 
-def test_a_batch_with_nothing_in_it(build):
+def test_empty_batch(build):
     assert rows_of(build.ArrowRows(ALL_COLUMNS, 5, 5).take()) == []
 
 
-def test_a_record_too_large_for_a_batch_goes_alone(build):
+def test_oversize_record_gets_its_own_batch(build):
     records = [(T0, None, b"v" * size, ()) for size in (10, 1000, 10)]
     (columns,) = columns_of(build, batch(records))
     rows = build.ArrowRows(ALL_COLUMNS, 100, 50)
@@ -192,7 +192,7 @@ def test_a_record_too_large_for_a_batch_goes_alone(build):
     assert sizes == [10, 1000, 10]
 
 
-def test_header_keys_that_are_no_utf8_are_replaced_as_java_does(build):
+def test_invalid_utf8_in_header_keys_is_replaced_as_in_java(build):
     def record(delta, key, value):
         headers = _varint(1) + _varint(len(key)) + key + _varint(len(value)) + value
         body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(-1) + headers
@@ -209,14 +209,14 @@ def test_header_keys_that_are_no_utf8_are_replaced_as_java_does(build):
     ]
 
 
-def test_the_time_of_the_append_and_its_kind(build):
+def test_log_append_time_and_timestamp_type(build):
     (columns,) = columns_of(build, patched(batch(simple(2)), attributes=8, max_timestamp=T0 + 9))
     rows = build.ArrowRows(["timestamp", "timestampType"], 10, 1000)
     rows.add(columns, 0, 2)
     assert rows_of(rows.take()) == [((T0 + 9) * 1000, 1)] * 2
 
 
-def test_no_time_is_a_millisecond_before_the_epoch_as_in_spark(build):
+def test_missing_timestamp_is_minus_one_as_in_spark(build):
     (columns,) = columns_of(build, batch([(-1, None, None, ())]))
     rows = build.ArrowRows(["timestamp"], 10, 1000)
     rows.add(columns, 0, 1)
@@ -224,7 +224,7 @@ def test_no_time_is_a_millisecond_before_the_epoch_as_in_spark(build):
 
 
 @pytest.mark.parametrize("timestamp", [2**63 // 1000 + 1, 2**63 - 1])
-def test_a_time_without_microseconds_tells_its_place(build, timestamp):
+def test_timestamp_overflow_names_the_record(build, timestamp):
     (columns,) = columns_of(build, batch([(T0, None, None, ()), (timestamp, None, None, ())]))
     rows = build.ArrowRows(ALL_COLUMNS, 10, 1000)
     with pytest.raises(OverflowError, match=f"{timestamp}.*'tea', partition 3, offset 1"):
@@ -237,7 +237,7 @@ def test_a_time_without_microseconds_tells_its_place(build, timestamp):
 
 @pytest.mark.parametrize("field", ["key", "value"])
 @pytest.mark.parametrize("start", [-1, 10**6])
-def test_a_row_outside_of_its_data_is_refused(build, field, start):
+def test_row_outside_of_its_data_is_rejected(build, field, start):
     (columns,) = columns_of(build, batch(simple(3)))
     struct.pack_into("=i", getattr(columns, f"{field}_starts"), 4, start)
     rows = build.ArrowRows([field], 10, 1000)
@@ -247,7 +247,7 @@ def test_a_row_outside_of_its_data_is_refused(build, field, start):
 
 
 @pytest.mark.parametrize("rows", [(-1, 2), (2, 1), (0, 4)])
-def test_rows_that_are_not_there(build, rows):
+def test_rows_out_of_range_raise(build, rows):
     (columns,) = columns_of(build, batch(simple(3)))
     with pytest.raises(IndexError, match="out of range"):
         build.ArrowRows(ALL_COLUMNS, 10, 1000).add(columns, *rows)

@@ -58,7 +58,7 @@ def test_same_rows_as_records(build, step, offset):
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.integers(0, 400), st.binary(min_size=1, max_size=3), st.integers(1, 9))
-def test_damaged_records_end_as_when_they_are_read(build, at, damage, step):
+def test_damaged_records_fail_as_in_the_row_reader(build, at, damage, step):
     """Headers included: their columns are ranges of bytes, which must be whole all the same."""
     data = batch([(T0 + i, b"k", b"v" * i, HEADERS * (i % 3)) for i in range(12)])
     place = 61 + at % (len(data) - 61 - len(damage))
@@ -96,7 +96,7 @@ def test_uncompressed_batches_share_one_set_of_columns(native):
         data.clear()
 
 
-def test_mixing_with_read(build):
+def test_columns_and_records_can_be_read_in_turns(build):
     record_set = build.RecordSet(batch(simple(10)), "t", 0, 0)
     assert build.read_columns(record_set, 3).count == 3
     assert [r.offset for r in record_set.read(3)] == [3, 4, 5]
@@ -104,14 +104,14 @@ def test_mixing_with_read(build):
     assert build.read_columns(record_set, 30) is None
 
 
-def test_nothing_wanted(build):
+def test_no_wanted_record_returns_none(build):
     record_set = build.RecordSet(batch(simple(10)), "t", 0, 0)
     assert build.read_columns(record_set, 0) is None
     assert record_set.next_offset == 0
     assert not record_set.exhausted
 
 
-def test_any_number_of_batches_without_a_row_wanted(build):
+def test_many_batches_without_a_wanted_row(build):
     """Each claims offsets that its only record does not reach: no broker writes that, but none may
     bring a client down."""
     idle = [
