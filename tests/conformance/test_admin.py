@@ -195,7 +195,7 @@ async def test_electing_leaders(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_reassigning(compare: Compare) -> None:
+async def test_reassigning_partitions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic, absent = await target.topic(2), target.unique("absent")
         for replicas in ([0], None, [], [5], [-1], [0, 0], [0, 1]):
@@ -339,7 +339,7 @@ async def in_sync(target: Target, name: str, *counts: int, replicas: int | None 
     await target.until(DescribeTopicPartitionsRequest([TopicRequest(name)]), 0, are)
 
 
-async def test_electing_leaders_after_a_death(compare3: Compare) -> None:
+async def test_electing_leaders_after_a_broker_failure(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         many = await placed(target, [2, 0, 1], [0, 1, 2])
         single = await placed(target, [2])

@@ -160,7 +160,7 @@ async def test_a_leader_who_joins_while_others_sync(compare: Compare) -> None:
         ((STICKY, ROBIN), (RANGE, ROBIN)),
     ],
 )
-async def test_the_protocol_that_most_like_best(
+async def test_protocol_with_most_votes_is_chosen(
     compare: Compare, supported: tuple[tuple[tuple[str, bytes], ...], ...]
 ) -> None:
     async def scenario(target: Target) -> None:
@@ -178,7 +178,7 @@ async def test_the_protocol_that_most_like_best(
     await compare(scenario)
 
 
-async def test_protocols_that_do_not_go_together(compare: Compare) -> None:
+async def test_incompatible_protocols(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         for protocol_type, protocols in (("", [RANGE]), ("consumer", []), ("", [])):
@@ -209,7 +209,7 @@ async def test_protocols_that_do_not_go_together(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_what_is_refused(compare: Compare) -> None:
+async def test_rejected_requests(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         protocols = [JoinGroupRequestProtocol(*RANGE)]
@@ -266,7 +266,7 @@ async def test_what_is_refused(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_pending_member_holds_the_others_up_until_it_goes(compare: Compare) -> None:
+async def test_pending_member_delays_the_others_until_it_leaves(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, pending = (Member(target, group, name) for name in ("a", "pending"))
@@ -284,7 +284,7 @@ async def test_a_pending_member_holds_the_others_up_until_it_goes(compare: Compa
     await compare(scenario)
 
 
-async def test_who_does_not_come_back_in_time_is_out(compare: Compare) -> None:
+async def test_member_that_does_not_rejoin_in_time_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name, rebalance_timeout_ms=1_500) for name in "ab")
@@ -301,7 +301,7 @@ async def test_who_does_not_come_back_in_time_is_out(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_who_never_asks_for_its_share_is_out(compare: Compare) -> None:
+async def test_member_that_never_syncs_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name, rebalance_timeout_ms=1_500) for name in "ab")
@@ -335,7 +335,7 @@ async def test_a_group_whose_members_never_sync_becomes_empty(compare: Compare) 
     await compare(scenario)
 
 
-async def test_a_silent_member_is_out(compare: Compare) -> None:
+async def test_member_without_heartbeats_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name, session_timeout_ms=6_000) for name in "ab")
@@ -351,7 +351,7 @@ async def test_a_silent_member_is_out(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_client_that_dies_while_its_join_waits(compare: Compare) -> None:
+async def test_client_that_disconnects_during_its_join(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name) for name in "ab")
@@ -373,7 +373,7 @@ async def test_a_client_that_dies_while_its_join_waits(compare: Compare) -> None
     await compare(scenario)
 
 
-async def test_subscriptions_do_not_matter_to_joining(compare: Compare) -> None:
+async def test_joining_ignores_subscriptions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a = Member(target, group, "a", protocols=[("range", subscription("x", "y"))])

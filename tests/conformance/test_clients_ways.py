@@ -21,7 +21,7 @@ class _WithRest(MetadataRequest):
         out += b"???"
 
 
-async def test_bytes_after_a_request(compare: Compare) -> None:
+async def test_trailing_bytes_after_a_request(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         for version in (8, 12, 13):
             await target.ask(_WithRest([], allow_auto_topic_creation=False), version)

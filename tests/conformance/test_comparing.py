@@ -38,13 +38,13 @@ def told(kafka: Target, embedded: Target) -> str | None:
     return report("scenario", kafka, embedded, AllowedDifferences("scenario"))
 
 
-def test_what_is_the_same_in_another_order_is_the_same() -> None:
+def test_order_does_not_matter() -> None:
     assert (
         told(noted(offsets((0, 0, 5), (1, 3, -1))), noted(offsets((1, 3, -1), (0, 0, 5)))) is None
     )
 
 
-def test_a_difference_is_told_with_its_step_path_and_both_values() -> None:
+def test_difference_names_its_step_path_and_both_values() -> None:
     text = told(noted(1, offsets((0, 0, 5))), noted(1, offsets((0, 6, 5))))
     assert text is not None
     assert "step 2 of 2: answer/topics/t/partitions/0/error_code" in text
@@ -70,7 +70,7 @@ def test_a_difference_is_told_with_its_step_path_and_both_values() -> None:
         ([UUID(int=0)], [UUID(int=1)]),
     ],
 )
-def test_what_differs_is_found(expected: list[object], found: list[object]) -> None:
+def test_differences_are_found(expected: list[object], found: list[object]) -> None:
     assert told(noted(*expected), noted(*found)) is not None
 
 
@@ -83,11 +83,11 @@ def test_what_differs_is_found(expected: list[object], found: list[object]) -> N
         ([UUID(int=1)], [UUID(int=2)]),
     ],
 )
-def test_what_is_chance_is_not(expected: object, found: object) -> None:
+def test_random_values_are_ignored(expected: object, found: object) -> None:
     assert told(noted(expected), noted(found)) is None
 
 
-def test_a_listed_difference_is_let_through_and_an_unused_one_is_known(
+def test_listed_differences_are_allowed_and_unused_ones_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entries = [("scenario", "answer/*/error_code", "?"), ("scenario", "answer/no", "?")]
@@ -98,7 +98,7 @@ def test_a_listed_difference_is_let_through_and_an_unused_one_is_known(
     assert allowed.unused == ["answer/no"]
 
 
-def test_what_a_scenario_raised_is_told() -> None:
+def test_exception_of_a_scenario_is_reported() -> None:
     error = ValueError("broken")
     text = report("s", noted(1), noted(1), AllowedDifferences("s"), (None, error))
     assert text is not None

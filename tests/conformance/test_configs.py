@@ -92,7 +92,7 @@ async def test_describing_all_of_a_broker(compare: Compare) -> None:
     await compare(scenario, broker_configs=HARNESS)
 
 
-async def test_describing_what_is_not_there(compare: Compare) -> None:
+async def test_describing_missing_resources(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         for kind in (TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP):
             for name in ("", "nope", "a b", "7", "-1"):
@@ -142,7 +142,7 @@ async def test_values_of_a_topic(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_how_values_are_told(compare: Compare) -> None:
+async def test_presentation_of_values(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         values = {
             "retention.ms": " 5 ",
@@ -257,7 +257,7 @@ async def test_values_of_a_broker(compare: Compare) -> None:
     await compare(scenario, broker_configs=HARNESS)
 
 
-async def test_a_broker_is_changed_while_it_runs(compare: Compare) -> None:
+async def test_dynamic_broker_configs(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         name = "log.message.timestamp.after.max.ms"

@@ -105,7 +105,7 @@ class Crowd:
 
 @pytest.mark.parametrize("both_protocols", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-async def test_any_sequence(compare: Compare, seed: int, both_protocols: bool) -> None:
+async def test_random_sequences(compare: Compare, seed: int, both_protocols: bool) -> None:
     async def scenario(target: Target) -> None:
         topics = [await target.topic(count) for count in (3, 3, 2)]
         group = await new_group(target)

@@ -137,7 +137,7 @@ async def test_two_and_three_members(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_an_assignment_takes_in_those_who_join_within_a_second(compare: Compare) -> None:
+async def test_assignment_includes_members_that_join_within_a_second(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(6)
         group = await new_group(target, interval_ms=None)
@@ -166,7 +166,7 @@ async def test_an_assignment_takes_in_those_who_join_within_a_second(compare: Co
     await compare(scenario)
 
 
-async def test_a_group_with_an_interval_of_its_own(compare: Compare) -> None:
+async def test_group_with_its_own_heartbeat_interval(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target, consumer_heartbeat_interval_ms=6000)
@@ -178,7 +178,7 @@ async def test_a_group_with_an_interval_of_its_own(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_members_who_are_fenced(compare: Compare) -> None:
+async def test_fenced_members(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -222,7 +222,7 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_what_cannot_be_reported(compare: Compare, version: int) -> None:
+async def test_invalid_owned_partitions(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target, interval_ms=None)
         member = Reporter(target, group, "a", version=version)
@@ -296,7 +296,7 @@ async def test_static_members(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_static_member_comes_back_with_another_subscription(compare: Compare) -> None:
+async def test_static_member_returns_with_another_subscription(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic, other = await target.topic(4), await target.topic(2)
         group = await new_group(target)
@@ -375,7 +375,7 @@ async def test_members_vote_for_the_assignor(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_topics_come_and_grow(compare: Compare) -> None:
+async def test_new_topics_and_partitions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic, later = await target.topic(2), target.unique("later")
         group = await new_group(target)
@@ -434,7 +434,7 @@ EXPRESSIONS = [
 ]
 
 
-async def test_which_regular_expressions_are_taken(compare: Compare) -> None:
+async def test_valid_and_invalid_regular_expressions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         await new_group(target, interval_ms=None)
         for number, regex in enumerate(EXPRESSIONS):
@@ -485,7 +485,7 @@ async def test_commits_of_members(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_group_is_full_and_a_session_ends(compare: Compare) -> None:
+async def test_group_size_limit_and_session_timeout(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -502,7 +502,7 @@ async def test_a_group_is_full_and_a_session_ends(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_names_and_expressions_at_once(compare: Compare) -> None:
+async def test_names_and_expressions_together(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topics = [await target.topic(2) for _ in range(4)]
         group = await new_group(target)
@@ -531,7 +531,7 @@ async def test_names_and_expressions_at_once(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_members_who_change_what_they_are(compare: Compare) -> None:
+async def test_members_that_change_their_attributes(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -559,7 +559,7 @@ async def test_members_who_change_what_they_are(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_subscription_that_changes_while_partitions_are_given_up(compare: Compare) -> None:
+async def test_subscription_change_during_revocation(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         first, second = await target.topic(4), await target.topic(4)
         group = await new_group(target)
@@ -588,7 +588,7 @@ async def test_a_subscription_that_changes_while_partitions_are_given_up(compare
     await compare(scenario)
 
 
-async def test_rejoining_while_partitions_are_given_up(compare: Compare) -> None:
+async def test_rejoining_during_revocation(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(6)
         group = await new_group(target)

@@ -84,7 +84,7 @@ async def write(target: Target, topic: str, *batches: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [7, BY_NAME, BY_ID])
-async def test_only_news_are_told(compare: Compare, version: int) -> None:
+async def test_incremental_responses_have_only_changes(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(3)
         client = await Fetching.of(target, topic, version)
@@ -108,7 +108,7 @@ async def test_only_news_are_told(compare: Compare, version: int) -> None:
     await compare(scenario)
 
 
-async def test_sessions_that_are_not_there_or_not_so(compare: Compare) -> None:
+async def test_unknown_sessions_and_wrong_epochs(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         client = await Fetching.of(target, topic)
@@ -134,7 +134,7 @@ async def test_sessions_that_are_not_there_or_not_so(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-async def test_topics_that_come_and_go(compare: Compare, version: int) -> None:
+async def test_topics_added_and_removed(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic, other = await target.topic(1), await target.topic(1)
         client = await Fetching.of(target, topic, version)
@@ -156,7 +156,7 @@ async def test_topics_that_come_and_go(compare: Compare, version: int) -> None:
     await compare(scenario)
 
 
-async def test_what_ends_a_wait(compare: Compare) -> None:
+async def test_events_that_end_a_long_poll(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(3)
         client = await Fetching.of(target, topic)
@@ -193,7 +193,7 @@ async def test_two_requests_in_one_epoch(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_partitions_take_turns(compare: Compare) -> None:
+async def test_partition_order_rotates(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(3)
         for _ in range(3):
@@ -214,7 +214,7 @@ async def test_partitions_take_turns(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_whatever_is_asked(compare: Compare, seed: int) -> None:
+async def test_random_requests(compare: Compare, seed: int) -> None:
     """A hundred steps by chance, the same on both."""
 
     async def scenario(target: Target) -> None:

@@ -41,7 +41,7 @@ def end_of(topic: str, current: int) -> OffsetForLeaderEpochRequest:
     return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic, wanted)])
 
 
-async def test_who_is_asked(compare3: Compare) -> None:
+async def test_preferred_read_replica(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         nodes = await nodes_of(target)
         topic = target.unique("topic")

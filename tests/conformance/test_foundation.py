@@ -44,7 +44,7 @@ async def ask_all(target: Target, cases: Sequence[Case]) -> None:
         await target.ask(request, version)
 
 
-async def test_what_produce_refuses(compare: Compare) -> None:
+async def test_rejected_produce_requests(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         name = await target.topic(2)
         transactional = {"producer_id": 4, "producer_epoch": 0, "base_sequence": 0}

@@ -102,7 +102,7 @@ async def test_describing_consumer_groups(compare: Compare, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_listing(compare: Compare, version: int) -> None:
+async def test_listing_groups(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         ids = [await new_group(target) for _ in range(4)]
@@ -135,7 +135,7 @@ async def test_listing(compare: Compare, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_deleting(compare: Compare, version: int) -> None:
+async def test_deleting_groups(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         kept, classic, consumer = [await new_group(target) for _ in range(3)]

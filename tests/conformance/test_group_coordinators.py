@@ -62,7 +62,7 @@ async def test_brokers_that_do_not_coordinate_the_group(compare3: Compare) -> No
     await compare3(scenario)
 
 
-async def test_a_coordinator_that_dies(compare3: Compare) -> None:
+async def test_coordinator_failover(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         brokers = (await target.quietly(MetadataRequest([]), 9)).brokers

@@ -54,7 +54,7 @@ def short(target: Target, group: str, name: str, **fields: Any) -> Member:
     return Member(target, group, name, **{"session_timeout_ms": 20_000, **fields})
 
 
-async def test_the_first_members_wait_for_each_other(compare_limited: Compare) -> None:
+async def test_initial_rebalance_delay(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (short(target, group, name) for name in "ab")
@@ -71,7 +71,7 @@ async def test_the_first_members_wait_for_each_other(compare_limited: Compare) -
     await compare_limited(scenario)
 
 
-async def test_who_leaves_while_the_first_members_wait(compare_limited: Compare) -> None:
+async def test_leaving_during_the_initial_delay(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (short(target, group, name, instance_id=name) for name in "ab")
@@ -87,7 +87,7 @@ async def test_who_leaves_while_the_first_members_wait(compare_limited: Compare)
     await compare_limited(scenario)
 
 
-async def test_a_group_has_only_so_many_members(compare_limited: Compare) -> None:
+async def test_group_size_limit(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b, c = (short(target, group, name, rebalance_timeout_ms=2_000) for name in "abc")
@@ -108,7 +108,7 @@ async def test_a_group_has_only_so_many_members(compare_limited: Compare) -> Non
     await compare_limited(scenario)
 
 
-async def test_sessions_are_within_limits(compare_limited: Compare) -> None:
+async def test_session_timeout_limits(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         for session_ms in (499, 20_001):
@@ -127,7 +127,7 @@ async def test_sessions_are_within_limits(compare_limited: Compare) -> None:
     await compare_limited(scenario)
 
 
-async def test_metadata_is_within_limits(compare_limited: Compare) -> None:
+async def test_offset_metadata_limit(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         group = await new_group(target)
@@ -147,7 +147,7 @@ def is_gone(response: OffsetFetchResponse) -> bool:
     return response.topics[0].partitions[0].committed_offset == -1
 
 
-async def test_offsets_go_and_groups_with_them(compare_limited: Compare) -> None:
+async def test_expired_offsets_and_groups_are_removed(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         group = await new_group(target)
@@ -167,7 +167,7 @@ async def test_offsets_go_and_groups_with_them(compare_limited: Compare) -> None
     await compare_limited(scenario)
 
 
-async def test_offsets_of_what_members_read_stay(compare_limited: Compare) -> None:
+async def test_offsets_of_subscribed_topics_do_not_expire(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         read, other = await target.topic(1), await target.topic(1)
         group = await new_group(target)
@@ -186,7 +186,7 @@ async def test_offsets_of_what_members_read_stay(compare_limited: Compare) -> No
     await compare_limited(scenario)
 
 
-async def test_offsets_of_other_kinds_of_groups_stay(compare_limited: Compare) -> None:
+async def test_offsets_of_other_group_types_do_not_expire(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         group = await new_group(target)

@@ -62,7 +62,7 @@ async def synced(member: Member) -> None:
     )
 
 
-async def test_there_and_back(compare: Compare) -> None:
+async def test_migration_in_both_directions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -141,7 +141,7 @@ async def test_classic_members_join_a_consumer_group(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_member_goes_over(compare: Compare) -> None:
+async def test_member_changes_its_protocol(compare: Compare) -> None:
     """The same member id, first in the one protocol, then in the other."""
 
     async def scenario(target: Target) -> None:
@@ -160,7 +160,7 @@ async def test_a_member_goes_over(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_static_members_go_over_and_back(compare: Compare) -> None:
+async def test_static_members_migrate_in_both_directions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -229,7 +229,7 @@ async def test_the_first_joins_while_a_classic_group_rebalances(compare: Compare
         ("consumer", None, b""),
     ],
 )
-async def test_groups_that_cannot_go_over(
+async def test_groups_that_cannot_migrate(
     compare: Compare, protocol_type: str, metadata: bytes | None, user_data: bytes | None
 ) -> None:
     async def scenario(target: Target) -> None:
@@ -341,7 +341,7 @@ async def test_commits_of_classic_members(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_the_leader_of_a_classic_group_goes_over(compare: Compare) -> None:
+async def test_leader_of_a_classic_group_migrates(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(4)
         group = await new_group(target)
@@ -374,7 +374,7 @@ async def test_the_leader_of_a_classic_group_goes_over(compare: Compare) -> None
 
 
 @pytest.mark.parametrize("topics_change", [False, True])
-async def test_the_last_static_member_goes_back(compare: Compare, topics_change: bool) -> None:
+async def test_last_static_member_migrates_back(compare: Compare, topics_change: bool) -> None:
     """Under the same member id: a downgrade, with a rebalance only where one is due."""
 
     async def scenario(target: Target) -> None:

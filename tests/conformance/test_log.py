@@ -135,7 +135,7 @@ async def test_min_insync_replicas_above_the_replication_factor(
     await compare(scenario)
 
 
-async def test_a_largest_timestamp_that_is_none(compare: Compare) -> None:
+async def test_largest_timestamp_without_records(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         for largest in (NOW + 999, NOW - 999, -1):
@@ -196,7 +196,7 @@ async def test_a_partition_twice_in_a_request(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_times_out_of_range(compare: Compare) -> None:
+async def test_timestamps_out_of_range(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         before = "message.timestamp.before.max.ms"
         after = "message.timestamp.after.max.ms"
@@ -212,7 +212,7 @@ async def test_times_out_of_range(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_batches_that_are_too_large(compare: Compare) -> None:
+async def test_too_large_batches(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         for codec in ("producer", "uncompressed"):
             topic = await target.topic(1, **{"max.message.bytes": 500, "compression.type": codec})
@@ -225,7 +225,7 @@ async def test_batches_that_are_too_large(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_whatever_is_written(compare: Compare, seed: int) -> None:
+async def test_random_writes(compare: Compare, seed: int) -> None:
     """Batches, look-ups and deletions by chance, the same on both."""
 
     async def scenario(target: Target) -> None:

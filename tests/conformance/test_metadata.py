@@ -13,7 +13,7 @@ def named(*names: str | None, **fields: bool) -> MetadataRequest:
     return MetadataRequest([MetadataRequestTopic(name=name) for name in names], **fields)
 
 
-async def test_topics_are_created_by_asking(compare: Compare) -> None:
+async def test_auto_created_topics(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         for version in (1, 3, 4, 8, 12, 13):
             name = target.unique("asked-for")
@@ -27,7 +27,7 @@ async def test_topics_are_created_by_asking(compare: Compare) -> None:
     await compare(scenario, broker_configs=HARNESS)
 
 
-async def test_what_the_client_may_do(compare: Compare) -> None:
+async def test_authorized_operations(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic, absent = await target.topic(), target.unique("absent")
         for version in (8, 9, 10, 11, 12, 13):

@@ -51,7 +51,7 @@ async def scenario(target: Target) -> None:
                 await target.ask(filled(api_key), version)
 
 
-async def test_what_is_not_enabled(bare: OwnCluster, allowed: AllowedDifferences) -> None:
+async def test_disabled_apis(bare: OwnCluster, allowed: AllowedDifferences) -> None:
     async with FakeCluster(features={"group.version": 0}) as fake:
         judge = Target("Kafka", bare.bootstrap_servers, "x")
         judged = Target("embedded", fake.bootstrap_servers, "x")
@@ -65,6 +65,6 @@ async def test_what_is_not_enabled(bare: OwnCluster, allowed: AllowedDifferences
             )
         finally:
             await asyncio.gather(judge.close(), judged.close())
-    told = report("test_what_is_not_enabled", judge, judged, allowed, (raised[0], raised[1]))
+    told = report("test_disabled_apis", judge, judged, allowed, (raised[0], raised[1]))
     if told is not None:
         pytest.fail(told, pytrace=False)

@@ -115,7 +115,7 @@ async def test_topics_by_id(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 5, 8, 9])
-async def test_what_a_commit_is_refused(compare: Compare, version: int) -> None:
+async def test_rejected_commits(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         group = await new_group(target)
@@ -207,7 +207,7 @@ async def test_several_groups_at_once(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_deleted_topic_takes_its_offsets_along(compare: Compare) -> None:
+async def test_deleting_a_topic_deletes_its_offsets(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic, other = await target.topic(1), await target.topic(1)
         group = await new_group(target)
@@ -224,7 +224,7 @@ async def test_a_deleted_topic_takes_its_offsets_along(compare: Compare) -> None
     await compare(scenario)
 
 
-async def test_offsets_that_old_clients_keep_for_a_time(compare: Compare) -> None:
+async def test_retention_time_of_old_clients(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         group = await new_group(target)

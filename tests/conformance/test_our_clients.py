@@ -63,7 +63,7 @@ async def read(target: Target, consumer: AIOKafkaConsumer, count: int) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_records_there_and_back(compare: Compare, codec: str) -> None:
+async def test_record_round_trip(compare: Compare, codec: str) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(PARTITIONS)
         compression = None if codec == "none" else codec
@@ -108,7 +108,7 @@ async def test_offsets_and_seeking(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_what_is_refused(compare: Compare) -> None:
+async def test_rejected_requests(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         small = await target.topic(**{"max.message.bytes": 1000})
         compacted = await target.topic(**{"cleanup.policy": "compact"})
@@ -122,7 +122,7 @@ async def test_what_is_refused(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_topic_made_by_its_first_record(compare: Compare) -> None:
+async def test_topic_created_by_its_first_record(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = target.unique("auto")
         async with producer_of(target) as producer:
@@ -134,7 +134,7 @@ async def test_a_topic_made_by_its_first_record(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_broker_dies_and_comes_back(compare3: Compare) -> None:
+async def test_broker_restart(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(PARTITIONS)
         await write(target, topic, range(30))

@@ -73,7 +73,7 @@ async def test_an_open_transaction_and_its_end(compare: Compare, committed: bool
     await compare(scenario)
 
 
-async def test_transactions_that_overlap(compare: Compare) -> None:
+async def test_overlapping_transactions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         first, second = await begin(target, topic), await begin(target, topic)
@@ -92,7 +92,7 @@ async def test_transactions_that_overlap(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_how_far_aborted_transactions_are_looked_for(compare: Compare) -> None:
+async def test_range_of_aborted_transactions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         writer = await begin(target, topic)
@@ -125,7 +125,7 @@ async def test_a_wait_ends_with_the_transaction(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_a_session_is_told_of_stable_offsets(compare: Compare) -> None:
+async def test_fetch_session_reports_stable_offsets(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         writer = await begin(target, topic)
@@ -154,7 +154,7 @@ async def test_a_session_is_told_of_stable_offsets(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_the_start_moves_into_transactions(compare: Compare) -> None:
+async def test_log_start_inside_a_transaction(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         writer = await begin(target, topic)
@@ -175,7 +175,7 @@ async def test_the_start_moves_into_transactions(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_whatever_happens(compare: Compare, seed: int) -> None:
+async def test_random_events(compare: Compare, seed: int) -> None:
     """Transactions of two producers, deletions and look-ups by chance, the same on both."""
 
     async def scenario(target: Target) -> None:

@@ -78,7 +78,7 @@ async def ask_all(target: Target, on: str, *requests: tuple[Request, int]) -> No
 # Who it is
 
 
-async def test_the_ways_in(compare_guarded: Compare) -> None:
+async def test_authentication(compare_guarded: Compare) -> None:
     metadata = (NOTHING, 9)
     versions = (ApiVersionsRequest("a", "1"), 3)
     handshake = (SaslHandshakeRequest("PLAIN"), 1)
@@ -120,7 +120,7 @@ def renewing() -> Iterator[KafkaCluster]:
         pytest.skip(f"no real Kafka: {error}")
 
 
-async def test_the_ways_to_stay(renewing: KafkaCluster, allowed: AllowedDifferences) -> None:
+async def test_reauthentication(renewing: KafkaCluster, allowed: AllowedDifferences) -> None:
     metadata = (NOTHING, 9)
     handshake = (SaslHandshakeRequest("PLAIN"), 1)
     alice = (SaslAuthenticateRequest(plain("alice")), 2)
@@ -148,7 +148,7 @@ async def test_the_ways_to_stay(renewing: KafkaCluster, allowed: AllowedDifferen
         suffix = uuid.uuid4().hex[:10]
         judge = SecuredTarget("Kafka", renewing.bootstrap_of("SASL_PLAINTEXT"), suffix)
         judged = SecuredTarget("embedded", fake.bootstrap_servers, suffix)
-        await judge_both("test_the_ways_to_stay", scenario, judge, judged, allowed)
+        await judge_both("test_reauthentication", scenario, judge, judged, allowed)
 
 
 async def test_refused_credentials(compare_guarded: Compare) -> None:
@@ -268,7 +268,7 @@ def describe(which: DeleteAclsFilter) -> DescribeAclsRequest:
     return DescribeAclsRequest(*(getattr(which, name) for name in which.__slots__))
 
 
-async def test_the_table_of_acls(compare_guarded: Compare) -> None:
+async def test_acl_administration(compare_guarded: Compare) -> None:
     async def scenario(target: Target) -> None:
         name = target.unique("t")
         good = [
@@ -337,7 +337,7 @@ async def test_delegation_tokens(compare_guarded: Compare) -> None:
 # Quotas
 
 
-async def test_the_table_of_quotas(compare_guarded: Compare) -> None:
+async def test_quota_administration(compare_guarded: Compare) -> None:
     def alter(
         entity: list[tuple[str, str | None]], *ops: tuple[Any, ...], dry: bool = False
     ) -> Any:
@@ -411,7 +411,7 @@ async def test_the_table_of_quotas(compare_guarded: Compare) -> None:
     await compare_guarded(scenario)
 
 
-async def test_quotas_throttle_for_as_long(compare_guarded: Compare) -> None:
+async def test_quota_throttle_times(compare_guarded: Compare) -> None:
     """100 kB too many at 100 kB a second: a second, twice, as ten windows count as full."""
 
     def quota(client_id: str, rate: float) -> AlterClientQuotasRequest:

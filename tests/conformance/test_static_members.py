@@ -16,7 +16,7 @@ from tests.conformance.test_classic_groups import RANGE, ROBIN, add, form
 
 
 @pytest.mark.parametrize("version", [5, 6, 7, 8, 9])
-async def test_a_static_leader_who_comes_back(compare: Compare, version: int) -> None:
+async def test_static_leader_returns(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         group = await new_group(target)
@@ -47,7 +47,7 @@ async def test_a_static_leader_who_comes_back(compare: Compare, version: int) ->
 
 
 @pytest.mark.parametrize("version", [5, 9])
-async def test_a_static_follower_who_comes_back(compare: Compare, version: int) -> None:
+async def test_static_follower_returns(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a = Member(target, group, "a", version=version)
@@ -69,7 +69,7 @@ async def test_a_static_follower_who_comes_back(compare: Compare, version: int) 
     await compare(scenario)
 
 
-async def test_who_comes_back_with_another_protocol(compare: Compare) -> None:
+async def test_static_member_returns_with_another_protocol(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         both = [RANGE, ROBIN]
@@ -88,7 +88,7 @@ async def test_who_comes_back_with_another_protocol(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_who_comes_back_while_the_group_rebalances(compare: Compare) -> None:
+async def test_static_member_returns_during_a_rebalance(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a = Member(target, group, "a", instance_id="a")
@@ -119,7 +119,7 @@ async def test_who_comes_back_while_the_group_rebalances(compare: Compare) -> No
     await compare(scenario)
 
 
-async def test_static_members_are_kept_for_their_session(compare: Compare) -> None:
+async def test_static_members_stay_for_their_session(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b, c = (
@@ -148,7 +148,7 @@ async def test_static_members_are_kept_for_their_session(compare: Compare) -> No
     await compare(scenario)
 
 
-async def test_who_comes_back_before_it_had_its_share(compare: Compare) -> None:
+async def test_static_member_returns_before_its_sync(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a = Member(target, group, "a", rebalance_timeout_ms=2_000)

@@ -68,7 +68,7 @@ async def writer_on(target: Target, prefix: str = "txn", on: str = "main") -> Wr
     return writer
 
 
-async def test_transactions_of_old(compare: Compare) -> None:
+async def test_transactions_v1(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         writer = await writer_on(target)
@@ -88,7 +88,7 @@ async def test_transactions_of_old(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_transactions_with_an_epoch_each(compare: Compare) -> None:
+async def test_transactions_v2(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         writer = await writer_on(target)
@@ -125,7 +125,7 @@ async def test_two_producers_at_once(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("versions", [(5, 3, 11, 4), (2, 1, 10, 1)])
-async def test_what_an_old_producer_is_refused(
+async def test_rejected_requests_of_v1_producers(
     compare: Compare, versions: tuple[int, int, int, int]
 ) -> None:
     init, add, produce, end = versions
@@ -173,7 +173,7 @@ async def test_what_an_old_producer_is_refused(
     await compare(scenario)
 
 
-async def test_what_a_new_producer_is_refused(compare: Compare) -> None:
+async def test_rejected_requests_of_v2_producers(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         group = target.unique("group")
@@ -215,7 +215,7 @@ async def test_what_a_new_producer_is_refused(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize(("produce", "end"), [(11, 4), (12, 5)])
-async def test_who_comes_later_fences_who_was_there(
+async def test_newer_producer_fences_the_older_one(
     compare: Compare, produce: int, end: int
 ) -> None:
     async def scenario(target: Target) -> None:
@@ -246,7 +246,7 @@ async def test_who_comes_later_fences_who_was_there(
     await compare(scenario)
 
 
-async def test_a_producer_goes_on_after_an_error(compare: Compare) -> None:
+async def test_producer_continues_after_an_error(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         writer = await writer_on(target)
@@ -315,7 +315,7 @@ async def test_offsets_of_a_group(compare: Compare, version: int) -> None:
     await compare(scenario)
 
 
-async def test_what_is_told_of_transactions(compare: Compare) -> None:
+async def test_describing_transactions(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         writer = await writer_on(target, prefix="told.of")
@@ -348,7 +348,7 @@ async def test_what_is_told_of_transactions(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_markers_of_an_admin(compare: Compare) -> None:
+async def test_markers_written_by_an_admin(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         writer = await writer_on(target)
@@ -384,7 +384,7 @@ async def test_markers_of_an_admin(compare: Compare) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_what_brokers_ask_of_coordinators(compare: Compare, version: int) -> None:
+async def test_broker_requests_to_coordinators(compare: Compare, version: int) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(3)
         one, other = await writer_on(target), await writer_on(target)
@@ -452,7 +452,7 @@ async def test_offsets_by_topic_id(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_sequences_of_the_idempotent(compare: Compare) -> None:
+async def test_idempotent_sequences(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         given = await target.quietly(InitProducerIdRequest(None), 4)
@@ -474,7 +474,7 @@ async def test_sequences_of_the_idempotent(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def test_partitions_that_were_announced_but_not_written(compare: Compare) -> None:
+async def test_partitions_added_but_not_written(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)
         writer = await writer_on(target)
@@ -493,7 +493,7 @@ async def test_partitions_that_were_announced_but_not_written(compare: Compare) 
 
 
 @pytest.mark.parametrize(("produce", "end"), [(11, 4), (12, 5)])
-async def test_both_generations_by_turns(compare: Compare, produce: int, end: int) -> None:
+async def test_transactions_v1_and_v2_in_turns(compare: Compare, produce: int, end: int) -> None:
     """One transactional id, by clients that follow each other."""
 
     async def scenario(target: Target) -> None:
@@ -633,7 +633,7 @@ async def test_another_broker_becomes_the_coordinator(compare3: Compare) -> None
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("by", ["the end", "another", "itself"])
-async def test_no_epoch_is_left(compare: Compare, by: str) -> None:
+async def test_exhausted_epochs(compare: Compare, by: str) -> None:
     """The last epoch is kept for fencing: 32,766 is the largest that a producer is told."""
 
     async def scenario(target: Target) -> None:

@@ -118,7 +118,7 @@ class Play:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_at_random(compare: Compare, seed: int) -> None:
+async def test_random_transactions(compare: Compare, seed: int) -> None:
     async def scenario(target: Target) -> None:
         play = Play(target, Random(seed))
         await play.begin()

@@ -207,7 +207,9 @@ async def test_start_is_cancelled_at_each_step(cluster: FakeCluster) -> None:
     assert passes > 3
 
 
-async def test_stop_is_cancelled_at_each_step_while_a_broker_is_mute(cluster: FakeCluster) -> None:
+async def test_stop_is_cancelled_at_each_step_with_an_unresponsive_broker(
+    cluster: FakeCluster,
+) -> None:
     """It does not end by itself there: each number of passes, up to well beyond its awaits."""
     for passes in range(1, 60):  # before its first step nothing of it has happened
         before = asyncio.all_tasks()
@@ -225,9 +227,7 @@ async def test_stop_is_cancelled_at_each_step_while_a_broker_is_mute(cluster: Fa
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-async def test_many_are_cancelled_at_random_while_brokers_misbehave(
-    cluster: FakeCluster, seed: int
-) -> None:
+async def test_random_cancellations_with_failing_brokers(cluster: FakeCluster, seed: int) -> None:
     draw = random.Random(seed)
     before = asyncio.all_tasks()
     operations = [each for each in OPERATIONS if each is not stop]

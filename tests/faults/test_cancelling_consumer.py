@@ -179,7 +179,7 @@ async def test_a_read_is_cancelled_at_each_step(
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-async def test_reads_are_cancelled_at_random_while_brokers_misbehave(
+async def test_random_cancellations_of_reads_with_failing_brokers(
     cluster: FakeCluster, producer: AIOKafkaProducer, kind: str, seed: int
 ) -> None:
     draw = random.Random(seed)
@@ -234,7 +234,7 @@ GROUPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("protocol", GROUPS)
-async def test_reads_are_cancelled_at_random_while_the_group_rebalances(
+async def test_random_cancellations_of_reads_during_rebalances(
     cluster: FakeCluster, producer: AIOKafkaProducer, protocol: str
 ) -> None:
     """What was given is committed when partitions change hands: each record is given once."""
@@ -404,7 +404,7 @@ async def test_stop_is_cancelled_at_each_step(
     assert ended
 
 
-async def test_a_record_is_given_to_one_of_many_that_are_cancelled(
+async def test_record_goes_to_one_of_many_cancelled_readers(
     cluster: FakeCluster, producer: AIOKafkaProducer, kind: str
 ) -> None:
     """A crowd waits; some are cancelled in the very pass in which the record comes."""

@@ -137,7 +137,7 @@ def judge(fleet: Fleet, ends: dict[Place, int], mode: str, happenings: Happening
     return [f"{mode}: {each}" for each in wrong]
 
 
-async def test_every_record_is_seen_and_no_committed_one_twice(tmp_path: Path) -> None:
+async def test_every_record_is_read_and_no_committed_one_twice(tmp_path: Path) -> None:
     print(f"\nseed {SEED}, {MINUTES:g} minutes, {RECORDS} records, {CLIENTS}, {MODES}")
     happenings = Happenings()
     wrong: list[str] = []

@@ -85,7 +85,7 @@ class GroupStage(Embedded):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mode", ["eager", "cooperative", "consumer"])
-async def test_every_record_is_seen_and_no_committed_one_twice(
+async def test_every_record_is_read_and_no_committed_one_twice(
     tmp_path: Path, mode: str, seed: int
 ) -> None:
     happenings = Happenings()

@@ -91,7 +91,7 @@ def over_tls(files: tuple[Path, Path]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize("wire", ["torn", "tls"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_nothing_is_lost_doubled_or_out_of_order(
+async def test_no_record_is_lost_duplicated_or_out_of_order(
     seed: int, wire: str, tls_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger, happenings = Ledger(), Happenings()

@@ -122,7 +122,7 @@ async def play_all(stage: Real, ledger: Ledger, happenings: Happenings) -> None:
         end.set()
 
 
-async def test_nothing_is_lost_doubled_or_out_of_order() -> None:
+async def test_no_record_is_lost_duplicated_or_out_of_order() -> None:
     print(f"\nseed {SEED}, {MINUTES:g} minutes, {RATE:g} records/s, {SENDERS} senders")
     ledger, happenings = Ledger(), Happenings()
     async with real_stage(SEED) as stage:

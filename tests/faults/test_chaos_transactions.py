@@ -44,7 +44,7 @@ def committed(workers: list[Worker]) -> int:
     return sum(told == "committed" for worker in workers for told in worker.told.values())
 
 
-async def test_each_transaction_is_seen_whole_or_not_at_all() -> None:
+async def test_transactions_are_atomic() -> None:
     happenings = Happenings()
     async with real_stage(SEED) as stage:
         for topic, partitions in ((TOPIC, PARTITIONS), ("input", 1)):

@@ -35,7 +35,7 @@ WORKERS = 3
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("release", ["3.9", None], ids=["adds partitions", "batches add"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_each_transaction_is_seen_whole_or_not_at_all(seed: int, release: str | None) -> None:
+async def test_transactions_are_atomic(seed: int, release: str | None) -> None:
     happenings = Happenings()
     async with FakeCluster(3, {TOPIC: PARTITIONS, "input": 1}, version=release) as cluster:
         stage = Embedded(cluster, seed)

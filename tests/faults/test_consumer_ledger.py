@@ -89,30 +89,30 @@ WRONG: dict[str, list[Told]] = {
 
 
 @pytest.mark.parametrize("told", WELL.values(), ids=WELL.keys())
-def test_what_is_well(told: list[Told]) -> None:
+def test_correct_histories_have_no_problems(told: list[Told]) -> None:
     assert judged(told) == []
 
 
 @pytest.mark.parametrize(("words", "told"), WRONG.items(), ids=WRONG.keys())
-def test_what_is_wrong(words: str, told: list[Told]) -> None:
+def test_wrong_histories_are_reported(words: str, told: list[Told]) -> None:
     (wrong,) = judged(told)
     assert wrong.startswith(words)
 
 
-def test_a_static_member_comes_back_into_its_generation() -> None:
+def test_static_member_may_return_to_its_generation() -> None:
     told = [*owned("p3.m0/1"), given("p3.m0/1", 0, 5), *owned("p3.m0/2"), given("p3.m0/2", 0, 9)]
     assert judged(told, static={"p3.m0"}) == []
     assert len(judged(told)) == 1
 
 
-def test_a_process_that_was_stopped_lets_go_late() -> None:
+def test_stopped_process_may_release_partitions_late() -> None:
     told = WRONG["let go in order"]
     assert judged(told, interruptions=[Interruption("p0", 3, 5)]) == []
     assert len(judged(told, interruptions=[Interruption("p1", 3, 5)])) == 1
     assert len(judged(told, interruptions=[Interruption("p0", 6, 7)])) == 1
 
 
-def test_what_is_written_down_is_read_again(tmp_path: Path) -> None:
+def test_journal_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     reading = follow(path)
     assert next(reading) == []

@@ -30,7 +30,7 @@ CONFIG = {**DURABLE, "group.min.session.timeout.ms": 1000, "group.initial.rebala
 pytestmark = [pytest.mark.real, pytest.mark.timeout(MINUTES * 120 + 400)]
 
 
-async def test_each_inputs_output_is_there_once() -> None:
+async def test_output_of_each_input_is_stored_once() -> None:
     happenings = Happenings()
     async with real_stage(SEED, CONFIG) as stage:
         for topic, partitions in ((INPUT, PARTITIONS), (OUTPUT, PARTITIONS), ("grows", 1)):

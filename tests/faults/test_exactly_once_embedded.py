@@ -33,7 +33,7 @@ CONFIG = {
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_each_inputs_output_is_there_once(seed: int, protocol: str) -> None:
+async def test_output_of_each_input_is_stored_once(seed: int, protocol: str) -> None:
     happenings = Happenings()
     topics = {INPUT: PARTITIONS, OUTPUT: PARTITIONS, "grows": 1}
     async with FakeCluster(3, topics, broker_configs=CONFIG) as cluster:

@@ -147,7 +147,7 @@ async def settle(bootstrap: str, count: int) -> None:
             pass
 
 
-async def test_each_inputs_output_is_there_once_and_in_order(tmp_path: Path) -> None:
+async def test_output_of_each_input_is_stored_once_and_in_order(tmp_path: Path) -> None:
     print(f"\nKafka {VERSION}, seed {SEED}, {RECORDS} records, {MINUTES:g} minutes, {PROTOCOL}")
     happenings = Happenings()
     ledger = OutputLedger()

@@ -112,7 +112,7 @@ async def read_all(topic: str, bootstrap: str) -> dict[tuple[int, int], bytes]:
                     everything[record.partition, record.offset] = record.value
 
 
-async def test_nothing_acknowledged_is_missing(mortal: KafkaCluster) -> None:
+async def test_no_acknowledged_record_is_lost(mortal: KafkaCluster) -> None:
     bootstrap = mortal.bootstrap_servers
     topic = "mortal"
     mortal.create_topic(topic, PARTITIONS)

@@ -3,7 +3,7 @@
 from tests.faults.ledger import Ledger
 
 
-def test_order_is_each_producer_s_own() -> None:
+def test_order_is_checked_per_producer() -> None:
     """What one gave up may be written when the next has begun; among its own it has its place."""
     ledger = Ledger()
     values = []

@@ -61,7 +61,7 @@ READS: dict[str, Callable[[AIOKafkaConsumer], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-async def test_a_read_that_waits_long_keeps_the_membership(
+async def test_long_wait_in_a_read_keeps_the_membership(
     cluster: FakeCluster, kind: str, read: Callable[[AIOKafkaConsumer], Awaitable[Any]]
 ) -> None:
     async with make(cluster, kind) as consumer:
@@ -75,7 +75,7 @@ async def test_a_read_that_waits_long_keeps_the_membership(
         assert await asyncio.wait_for(reading, 5) == b"at last"
 
 
-async def test_a_start_that_takes_long_ends_all_the_same(cluster: FakeCluster, kind: str) -> None:
+async def test_slow_start_keeps_the_membership(cluster: FakeCluster, kind: str) -> None:
     """The application cannot poll before the start has ended."""
     keys = (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)
     slow = [cluster.control(key, error=14, times=None) for key in keys]
@@ -90,7 +90,7 @@ async def test_a_start_that_takes_long_ends_all_the_same(cluster: FakeCluster, k
     await consumer.stop()
 
 
-async def test_who_does_not_read_leaves_and_comes_back_with_the_next_read(
+async def test_member_that_does_not_read_leaves_and_rejoins_at_the_next_read(
     cluster: FakeCluster, kind: str
 ) -> None:
     async with (

@@ -27,14 +27,14 @@ async def proxy() -> AsyncIterator[Proxy]:
         yield opened
 
 
-async def test_it_carries_bytes_both_ways(proxy: Proxy) -> None:
+async def test_proxy_forwards_bytes_both_ways(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     writer.write(b"x" * 100_000)
     assert await reader.readexactly(100_000) == b"x" * 100_000
     writer.close()
 
 
-async def test_it_cuts_within_so_many_bytes(proxy: Proxy) -> None:
+async def test_proxy_cuts_within_a_number_of_bytes(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     writer.write(b"before")
     assert await reader.readexactly(6) == b"before"
@@ -46,7 +46,7 @@ async def test_it_cuts_within_so_many_bytes(proxy: Proxy) -> None:
     writer.close()
 
 
-async def test_it_delays_and_stalls_answers(proxy: Proxy) -> None:
+async def test_proxy_delays_and_stalls_responses(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     loop = asyncio.get_running_loop()
     proxy.delay, proxy.delayed_share = 0.1, 1.0
@@ -64,7 +64,7 @@ async def test_it_delays_and_stalls_answers(proxy: Proxy) -> None:
     writer.close()
 
 
-async def test_without_a_broker_it_turns_clients_away(proxy: Proxy) -> None:
+async def test_proxy_refuses_clients_without_a_broker(proxy: Proxy) -> None:
     proxy.target = None
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

@@ -211,7 +211,7 @@ def _name(value: object) -> str:
     ],
     ids=_name,
 )
-async def test_stop(cluster: FakeCluster, state: State, kind: str) -> None:
+async def test_stop_ends_in_time(cluster: FakeCluster, state: State, kind: str) -> None:
     """With reads waiting, a commit under way, and something that auto-commit has to commit."""
     await fill(cluster)
     before = asyncio.all_tasks()
@@ -244,7 +244,7 @@ async def _whole(awaitable: Awaitable[Any]) -> Any:
     [*_pairs(BEFORE_THE_START[:4], ("alone",)), *_pairs(BEFORE_THE_START, GROUPED)],
     ids=_name,
 )
-async def test_stop_while_it_starts(
+async def test_stop_during_the_start(
     cluster: FakeCluster, state: State, kind: str, passes: int
 ) -> None:
     before = asyncio.all_tasks()
@@ -264,7 +264,7 @@ async def test_stop_while_it_starts(
 
 
 @pytest.mark.parametrize("kind", GROUPED)
-async def test_stop_while_a_listener_does_not_return(cluster: FakeCluster, kind: str) -> None:
+async def test_stop_during_a_start_with_a_hanging_listener(cluster: FakeCluster, kind: str) -> None:
     """The start waits for it."""
     consumer = make(cluster, kind)
     listener = Listener(lasts="assigned")
@@ -278,7 +278,7 @@ async def test_stop_while_a_listener_does_not_return(cluster: FakeCluster, kind:
 
 
 @pytest.mark.parametrize("kind", GROUPED)
-async def test_stop_whose_listener_does_not_return(cluster: FakeCluster, kind: str) -> None:
+async def test_stop_with_a_hanging_listener(cluster: FakeCluster, kind: str) -> None:
     before = asyncio.all_tasks()
     consumer = make(cluster, kind)
     listener = Listener()
@@ -291,7 +291,9 @@ async def test_stop_whose_listener_does_not_return(cluster: FakeCluster, kind: s
 
 @pytest.mark.parametrize("state", [*OF_ALL, *OF_GROUPS], ids=_name)
 @pytest.mark.parametrize("kind", GROUPED)
-async def test_unsubscribe(cluster: FakeCluster, state: State, kind: str) -> None:
+async def test_stop_after_unsubscribe_ends_in_time(
+    cluster: FakeCluster, state: State, kind: str
+) -> None:
     """It is synchronous; what it leaves to be done ends with the consumer, at the latest."""
     await fill(cluster)
     before = asyncio.all_tasks()
@@ -309,7 +311,7 @@ async def test_unsubscribe(cluster: FakeCluster, state: State, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_another_takes_over_what_stop_let_go(cluster: FakeCluster, kind: str) -> None:
+async def test_another_member_takes_over_after_stop(cluster: FakeCluster, kind: str) -> None:
     """It has left: the next one does not wait for its session to end, and begins where it was."""
     await fill(cluster)
     first, second = make(cluster, kind), make(cluster, kind)
@@ -328,7 +330,7 @@ async def test_another_takes_over_what_stop_let_go(cluster: FakeCluster, kind: s
 
 
 @pytest.mark.parametrize("kind", GROUPED)
-async def test_a_listener_that_is_cut_short_is_told_as_that(
+async def test_cancelled_listener_is_logged_without_a_traceback(
     cluster: FakeCluster, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has not failed: no traceback is of use."""

@@ -108,13 +108,13 @@ async def read_all(cluster: FakeCluster, topic: str) -> dict[int, list[Read]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_what_it_writes_it_reads_again(codec: str | None) -> None:
+async def test_round_trip(codec: str | None) -> None:
     async with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         assert await produce(cluster, "orders", compression_type=codec) == EXPECTED_OFFSETS
         assert await read_all(cluster, "orders") == expected()
 
 
-async def test_faults_without_repetition() -> None:
+async def test_faults_cause_no_duplicates() -> None:
     async with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         cluster.control(ApiKey.PRODUCE, error=6)
         cluster.control(ApiKey.PRODUCE, disconnect=True, after_handling=True)
@@ -123,7 +123,7 @@ async def test_faults_without_repetition() -> None:
         assert await read_all(cluster, "orders") == expected()
 
 
-async def test_a_killed_broker() -> None:
+async def test_round_trip_over_a_killed_broker() -> None:
     async with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         async with producer_of(cluster) as producer:
             for value in range(30):
@@ -141,7 +141,7 @@ async def test_a_killed_broker() -> None:
 # Groups
 
 
-async def test_members_come_and_go_and_nothing_is_lost() -> None:
+async def test_no_record_is_lost_while_members_join_and_leave() -> None:
     async with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         seen: list[int] = []
         running: dict[Any, asyncio.Task[None]] = {}
@@ -174,7 +174,7 @@ async def test_members_come_and_go_and_nothing_is_lost() -> None:
         assert set(seen) == set(range(90))
 
 
-async def test_a_group_goes_on_where_it_committed() -> None:
+async def test_group_resumes_at_its_committed_offsets() -> None:
     async with FakeCluster(1, {"orders": PARTITIONS}) as cluster:
         await send(cluster, "orders", range(30))
         async with consumer_of(cluster, "orders", group_id="workers") as consumer:
@@ -187,7 +187,7 @@ async def test_a_group_goes_on_where_it_committed() -> None:
             assert [await consumer.committed(tp) for tp in ORDERS] == [10] * PARTITIONS
 
 
-async def test_it_commits_by_itself() -> None:
+async def test_auto_commit() -> None:
     async with FakeCluster(1, {"orders": PARTITIONS}) as cluster:
         await send(cluster, "orders", range(30))
         options = {"enable_auto_commit": True, "auto_commit_interval_ms": 50}
@@ -198,7 +198,7 @@ async def test_it_commits_by_itself() -> None:
                     await asyncio.sleep(0.02)
 
 
-async def test_a_group_outlives_its_coordinator() -> None:
+async def test_group_survives_its_coordinator() -> None:
     async with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         await send(cluster, "orders", range(30))
         async with consumer_of(cluster, "orders", group_id="workers") as consumer:
@@ -240,7 +240,7 @@ async def test_transactions_are_committed_and_aborted() -> None:
         assert len(await values_of(cluster, 12, "read_uncommitted")) == 12
 
 
-async def test_the_successor_fences_and_aborts() -> None:
+async def test_successor_fences_and_aborts() -> None:
     async with FakeCluster(1, {"orders": 1}) as cluster:
         first = producer_of(cluster, transactional_id="till")
         await first.start()

@@ -73,7 +73,7 @@ READERS: Final[dict[str, Callable[[FakeCluster], dict[int, list[Read]]]]] = {
 
 @pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("writer", WRITERS)
-def test_all_read_what_one_wrote(writer: str) -> None:
+def test_every_client_reads_the_records_of_every_other(writer: str) -> None:
     with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         assert WRITERS[writer](cluster) == EXPECTED_OFFSETS
         for name, read in READERS.items():

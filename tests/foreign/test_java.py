@@ -72,7 +72,7 @@ def console_read(
         ("0.8.2", "0.8.2.2", {"compression_codec": "snappy"}),
     ],
 )
-def test_what_a_release_writes_it_reads_again(
+def test_round_trip_of_each_release(
     poses_as: str | None, release: str, settings: dict[str, str]
 ) -> None:
     """Null keys and values, headers and timestamps among it."""
@@ -89,7 +89,7 @@ def test_what_a_release_writes_it_reads_again(
         assert tools.digest("orders") == written
 
 
-def test_the_console() -> None:
+def test_console_tools() -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         values = [f"value {number}" for number in range(100)]
         tool(cluster, CONSOLE, "--topic", "orders", given="\n".join(values) + "\n")
@@ -99,7 +99,7 @@ def test_the_console() -> None:
         assert console_read(cluster, "orders", 1, *group) == ["one more"]
 
 
-def test_the_performance_tools() -> None:
+def test_performance_tools() -> None:
     with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         servers = cluster.bootstrap_servers
         told = java(
@@ -115,7 +115,7 @@ def test_the_performance_tools() -> None:
         assert [line.split(", ")[4] for line in told[1:]] == ["20000"]
 
 
-def test_performance_in_transactions() -> None:
+def test_performance_tool_in_transactions() -> None:
     with FakeCluster(1, {"orders": 1}) as cluster:
         java(
             *(f"{TOOLS}.ProducerPerformance", "--topic", "orders", "--num-records", 2000),
@@ -132,7 +132,7 @@ def test_performance_in_transactions() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_exactly_once_while_members_and_brokers_come_and_go(protocol: str, tmp_path: Path) -> None:
+def test_exactly_once_with_restarting_members_and_brokers(protocol: str, tmp_path: Path) -> None:
     classic = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100}
     settings = settings_file(tmp_path, classic if protocol == "classic" else {})
     with FakeCluster(

@@ -22,7 +22,7 @@ def tool(cluster: FakeCluster, name: str, *arguments: str) -> str:
         pytest.skip(f"no real Kafka: {error}")
 
 
-def test_the_command_of_acls() -> None:
+def test_acl_command() -> None:
     with FakeCluster(super_users=["User:ANONYMOUS"]) as cluster:
         alice = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
         assert "Adding ACLs" in tool(cluster, "AclCommand", "--add", *alice)
@@ -35,7 +35,7 @@ def test_the_command_of_acls() -> None:
         assert cluster.acls.find(AclFilter()) == []
 
 
-def test_the_command_of_users_and_quotas() -> None:
+def test_user_and_quota_commands() -> None:
     with FakeCluster() as cluster:
         frank = ("--entity-type", "users", "--entity-name", "frank")
         changes = "SCRAM-SHA-512=[iterations=8192,password=secret]"
@@ -50,7 +50,7 @@ def test_the_command_of_users_and_quotas() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_client_says_who_it_is(mechanism: str) -> None:
+def test_client_authenticates(mechanism: str) -> None:
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
 
     def client(password: str) -> JavaTools:

@@ -119,7 +119,7 @@ def read_all(cluster: FakeCluster, topic: str) -> dict[int, list[Read]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_it_writes_it_reads_again(codec: str | None) -> None:
+def test_round_trip(codec: str | None) -> None:
     if codec == "snappy" and not codecs.has_snappy():
         pytest.skip("kafka-python has no snappy here")
     with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
@@ -127,7 +127,7 @@ def test_what_it_writes_it_reads_again(codec: str | None) -> None:
         assert read_all(cluster, "orders") == expected()
 
 
-def test_a_killed_broker() -> None:
+def test_round_trip_over_a_killed_broker() -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         with producer_of(cluster) as producer:
             for value in range(30):
@@ -173,7 +173,7 @@ class Worker:
         self._thread.join()
 
 
-def test_members_come_and_go_and_nothing_is_lost() -> None:
+def test_no_record_is_lost_while_members_join_and_leave() -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         seen: list[int] = []
         send(cluster, "orders", range(30))
@@ -196,7 +196,7 @@ def test_members_come_and_go_and_nothing_is_lost() -> None:
         assert set(seen) == set(range(90))
 
 
-def test_a_group_goes_on_where_it_committed() -> None:
+def test_group_resumes_at_its_committed_offsets() -> None:
     with FakeCluster(1, {"orders": PARTITIONS}) as cluster:
         send(cluster, "orders", range(30))
         with consumer_of(cluster, "orders", group_id="workers") as consumer:

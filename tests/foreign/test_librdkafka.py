@@ -130,14 +130,14 @@ def read_all(cluster: FakeCluster, topic: str) -> dict[int, list[Read]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_it_writes_it_reads_again(codec: str | None) -> None:
+def test_round_trip(codec: str | None) -> None:
     with FakeCluster(2, {"orders": PARTITIONS}) as cluster:
         assert produce(cluster, "orders", compression_type=codec or "none") == EXPECTED_OFFSETS
         assert read_all(cluster, "orders") == expected()
         assert cluster.count(ApiKey.INIT_PRODUCER_ID) == 1
 
 
-def test_a_killed_broker() -> None:
+def test_round_trip_over_a_killed_broker() -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         cluster.kill(0)
         assert produce(cluster, "orders") == EXPECTED_OFFSETS
@@ -146,7 +146,7 @@ def test_a_killed_broker() -> None:
         assert read_all(cluster, "orders") == expected()
 
 
-def test_a_broker_dies_while_it_produces() -> None:
+def test_producing_survives_a_killed_broker() -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         fault = cluster.control(ApiKey.PRODUCE, drop=True, node=0)
         producer = producer_of(cluster, enable_idempotence=True, socket_timeout_ms=2000)
@@ -166,7 +166,7 @@ def test_a_broker_dies_while_it_produces() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_come_and_go_and_nothing_is_read_twice_or_lost(protocol: str) -> None:
+def test_no_record_is_lost_or_repeated_while_members_join_and_leave(protocol: str) -> None:
     with FakeCluster(3, {"orders": PARTITIONS}, broker_configs=QUICK_HEARTBEATS) as cluster:
         seen: list[int] = []
 
@@ -199,7 +199,7 @@ def test_members_come_and_go_and_nothing_is_read_twice_or_lost(protocol: str) ->
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_group_goes_on_where_it_committed(protocol: str) -> None:
+def test_group_resumes_at_its_committed_offsets(protocol: str) -> None:
     with FakeCluster(1, {"orders": PARTITIONS}) as cluster:
         send(cluster, "orders", range(30))
         with consumer_of(cluster, "workers", group_protocol=protocol) as consumer:
@@ -216,7 +216,7 @@ def test_a_group_goes_on_where_it_committed(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_member_comes_back_without_a_rebalance(protocol: str) -> None:
+def test_static_member_returns_without_a_rebalance(protocol: str) -> None:
     with FakeCluster(1, {"orders": PARTITIONS}) as cluster:
         settings = {"group_protocol": protocol, "group_instance_id": "desk-1"}
         for _ in range(2):
@@ -228,7 +228,7 @@ def test_a_static_member_comes_back_without_a_rebalance(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_group_outlives_its_coordinator(protocol: str) -> None:
+def test_group_survives_its_coordinator(protocol: str) -> None:
     with FakeCluster(3, {"orders": PARTITIONS}) as cluster:
         send(cluster, "orders", range(30))
         with consumer_of(cluster, "workers", group_protocol=protocol) as consumer:
@@ -242,7 +242,7 @@ def test_a_group_outlives_its_coordinator(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_assignors_of_its_own(strategy: str) -> None:
+def test_assignors_of_librdkafka(strategy: str) -> None:
     with FakeCluster(1, {"orders": PARTITIONS, "bills": 2}) as cluster:
         settings = {"partition_assignment_strategy": strategy}
         with (
@@ -263,7 +263,7 @@ def test_assignors_of_its_own(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.8", "1.1", "0.10.2"])
-def test_a_group_of_an_older_release(version: str) -> None:
+def test_group_on_an_older_release(version: str) -> None:
     with FakeCluster(2, {"orders": PARTITIONS}, version=version) as cluster:
         send(cluster, "orders", range(30))
         for first, count in ((0, 30), (30, 6)):
@@ -303,7 +303,7 @@ def test_transactions_are_committed_and_aborted(version: str | None) -> None:
         assert len(values_of(cluster, 12, "read_uncommitted")) == 12
 
 
-def test_an_open_transaction_is_not_read_and_its_successor_ends_it() -> None:
+def test_open_transaction_is_hidden_and_aborted_by_its_successor() -> None:
     with FakeCluster(1, {"orders": 1}) as cluster:
         first = producer_of(cluster, transactional_id="till")
         first.init_transactions(PATIENCE)

@@ -167,7 +167,7 @@ async def test_aiokafka_with_a_wrong_password() -> None:
         await producer.stop()
 
 
-def test_acls_keep_a_client_out() -> None:
+def test_acls_deny_a_client() -> None:
     with FakeCluster(
         topics={"orders": 1, "secrets": 1}, users=USERS, super_users=["User:admin"]
     ) as cluster:

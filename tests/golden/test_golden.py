@@ -25,7 +25,7 @@ CASES = corpus()
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_javas_bytes_mean_what_was_meant_and_are_written_again(name: str) -> None:
+def test_golden_bytes_decode_and_encode_unchanged(name: str) -> None:
     for case in CASES[name]:
         module = import_module(f"aiokafka_lite.protocol.messages.{case['module']}")
         message: type[Message] = getattr(module, name)
@@ -38,7 +38,7 @@ def test_javas_bytes_mean_what_was_meant_and_are_written_again(name: str) -> Non
         assert out.hex() == case["hex"], (name, case["version"])
 
 
-def test_the_corpus_has_every_version_of_every_message() -> None:
+def test_corpus_has_every_version_of_every_message() -> None:
     for module, name, _ in API_MODULES.values():
         for kind in ("Request", "Response"):
             message = getattr(

@@ -22,14 +22,14 @@ def java_client() -> None:
         pytest.skip(f"the Java client cannot judge: {reason}")
 
 
-def test_our_bytes_are_javas_and_javas_bytes_are_read_as_meant() -> None:
+def test_messages_encode_and_decode_as_in_java() -> None:
     cases = judge.sample(judge.known_messages(), CASES, SEED)
     assert len(cases) >= CASES
     failed = judge.judge(cases)
     assert not failed, "\n".join(f"{case}: {problem[:500]}" for case, problem in failed[:10])
 
 
-def test_the_judge_notices_a_wrong_byte() -> None:
+def test_judge_detects_a_wrong_byte() -> None:
     case = judge.sample(judge.known_messages(), 1, SEED)[0]
     answer = (case.ours() or b"").hex()
     assert judge.verdict(case, answer) is None

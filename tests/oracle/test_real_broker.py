@@ -103,13 +103,13 @@ def ask_everything(bootstrap_servers: str, broker: BrokerVersions) -> int:
 
 
 @pytest.mark.real
-def test_every_api_and_version_is_answered_and_read(kafka: RealKafka) -> None:
+def test_every_api_and_version_gets_a_readable_response(kafka: RealKafka) -> None:
     assert ask_everything(kafka.bootstrap_servers, told_by(kafka.bootstrap_servers)) > 100
 
 
 @pytest.mark.brokers
 @pytest.mark.parametrize("release", ["3.9.2", *OLD_RELEASES])
-def test_old_brokers_answer_every_api_and_version(release: str) -> None:
+def test_every_api_and_version_gets_a_readable_response_from_old_brokers(release: str) -> None:
     try:
         with KafkaCluster(release) as cluster:
             servers = cluster.bootstrap_servers
@@ -121,7 +121,7 @@ def test_old_brokers_answer_every_api_and_version(release: str) -> None:
 
 
 @pytest.mark.real
-def test_the_release_table_says_what_the_broker_tells(kafka: RealKafka) -> None:
+def test_release_table_matches_the_brokers_versions(kafka: RealKafka) -> None:
     broker = told_by(kafka.bootstrap_servers)
     known = versions_of(NEWEST)
     if broker.range_of(ApiKey.API_VERSIONS) != known.range_of(ApiKey.API_VERSIONS):

@@ -87,7 +87,9 @@ async def test_batches_are_committed_as_they_are_processed(
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-async def test_columns(kafka: RealKafka, topic: TopicFactory, compression: str | None) -> None:
+async def test_columns_equal_records(
+    kafka: RealKafka, topic: TopicFactory, compression: str | None
+) -> None:
     name = topic(3)
     await fill(kafka, name, compression)
     rows = bytes_of_values = 0

@@ -87,7 +87,7 @@ def old(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 @pytest.mark.brokers
 @pytest.mark.timeout(600)
-async def test_on_old_brokers(old: KafkaCluster) -> None:
+async def test_membership_on_old_brokers(old: KafkaCluster) -> None:
     if old.release.number < (0, 9):
         pytest.skip("groups have no coordinator before 0.9")
     spoken = versions_of(old.release.version)
@@ -124,7 +124,7 @@ async def test_members_come_and_go(group: Group, protocols: frozenset[RebalanceP
 
 
 @both
-async def test_broken_connections_disturb_nothing(
+async def test_broken_connections_keep_the_membership(
     group: Group, protocols: frozenset[RebalanceProtocol]
 ) -> None:
     first, second = group.add(protocols), group.add(protocols)
@@ -139,7 +139,7 @@ async def test_broken_connections_disturb_nothing(
 
 
 @pytest.mark.parametrize("oldest", [0, 1, 3, 4, 6])
-async def test_older_versions(group: Group, oldest: int) -> None:
+async def test_older_request_versions(group: Group, oldest: int) -> None:
     """JoinGroup v0 and v1 are gone in Kafka 4; v2 is the oldest it takes."""
     versions = {
         "JoinGroup": max(2, min(oldest + 2, 9)),
@@ -153,7 +153,7 @@ async def test_older_versions(group: Group, oldest: int) -> None:
     await group.until_stable(second)
 
 
-async def test_a_slow_listener_is_waited_for(group: Group) -> None:
+async def test_rebalance_waits_for_a_slow_listener(group: Group) -> None:
     first = group.add(rebalance_timeout=60.0)
     await group.until_stable(first)
     first.listener_time = 8.0  # longer than the session
@@ -162,7 +162,7 @@ async def test_a_slow_listener_is_waited_for(group: Group) -> None:
     assert not any(isinstance(step, Lost) for step in first.steps)
 
 
-async def test_a_static_member_restarts_unnoticed(group: Group) -> None:
+async def test_static_member_restart_causes_no_rebalance(group: Group) -> None:
     first = group.add(group_instance_id="a", session_timeout=30.0)
     second = group.add(group_instance_id="b", session_timeout=30.0)
     await group.until_stable(first, second)
@@ -174,7 +174,7 @@ async def test_a_static_member_restarts_unnoticed(group: Group) -> None:
     assert second.machine.counters.rebalances == rebalances
 
 
-async def test_a_static_leader_restarts_and_still_watches(group: Group) -> None:
+async def test_restarted_static_leader_still_watches_partitions(group: Group) -> None:
     """KIP-814: it computes no assignment, but sees that partitions are added."""
     first = group.add(group_instance_id="a", session_timeout=30.0)
     await group.until_stable(first)
@@ -188,7 +188,7 @@ async def test_a_static_leader_restarts_and_still_watches(group: Group) -> None:
     await group.until(lambda: len(again.held) == PARTITIONS + 2)
 
 
-async def test_a_static_member_leaves_if_it_is_told_to(group: Group) -> None:
+async def test_static_member_can_leave_for_good(group: Group) -> None:
     first = group.add(group_instance_id="a", session_timeout=300.0)
     second = group.add(group_instance_id="b", session_timeout=300.0)
     await group.until_stable(first, second)
@@ -196,7 +196,7 @@ async def test_a_static_member_leaves_if_it_is_told_to(group: Group) -> None:
     await group.until_stable(second)
 
 
-async def test_the_second_of_one_instance_id_wins(group: Group) -> None:
+async def test_second_member_of_an_instance_id_fences_the_first(group: Group) -> None:
     first = group.add(group_instance_id="a")
     await group.until_stable(first)
     second = group.add(group_instance_id="a")
@@ -207,13 +207,13 @@ async def test_the_second_of_one_instance_id_wins(group: Group) -> None:
     await group.until_stable(second)
 
 
-async def test_a_session_timeout_that_is_refused(group: Group) -> None:
+async def test_session_timeout_out_of_range_raises(group: Group) -> None:
     member = group.add(session_timeout=0.5, heartbeat_interval=0.1)
     await group.until(lambda: bool(member.failures))
     assert [type(error) for error in member.failures] == [InvalidSessionTimeoutError]
 
 
-async def test_who_does_not_poll_leaves_until_it_does(group: Group) -> None:
+async def test_member_that_does_not_poll_leaves_until_it_polls(group: Group) -> None:
     lazy, other = group.add(max_poll_interval=2.0), group.add()
     lazy.machine.on_poll(lazy.now, waiting=True)
     await group.until_stable(lazy, other)
@@ -237,7 +237,7 @@ async def test_unsubscribing_and_subscribing(group: Group) -> None:
     await group.until_stable(first, second)
 
 
-async def test_in_one_group_with_aiokafka(group: Group, kafka: RealKafka) -> None:
+async def test_group_shared_with_aiokafka(group: Group, kafka: RealKafka) -> None:
     """Range on both sides; whoever leads, the other one understands."""
     aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
     strategy = pytest.importorskip("aiokafka.coordinator.assignors.range").RangePartitionAssignor

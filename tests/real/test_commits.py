@@ -107,7 +107,7 @@ def told_to_librdkafka(kafka: RealKafka, group: str, tp: TopicPartition) -> tupl
     return told.offset, told.leader_epoch
 
 
-async def test_what_was_committed_is_where_the_next_one_begins(
+async def test_next_consumer_begins_at_the_committed_offset(
     kafka: RealKafka, join: Join, group: str, name: str
 ) -> None:
     first = TopicPartition(name, 0)
@@ -134,7 +134,7 @@ async def test_what_was_committed_is_where_the_next_one_begins(
     assert await successor.committed(TopicPartition(f"no-{name}", 0)) is None
 
 
-async def test_auto_commit_commits_what_is_done_with(join: Join, name: str) -> None:
+async def test_auto_commit_commits_processed_records(join: Join, name: str) -> None:
     first = TopicPartition(name, 0)
     member: Face = await join(enable_auto_commit=True, auto_commit_interval_ms=50)
     assert member._core.group is not None
@@ -152,7 +152,7 @@ async def test_auto_commit_commits_what_is_done_with(join: Join, name: str) -> N
     assert (await take(successor, 1))[0].offset == 10
 
 
-async def test_a_partition_goes_over_without_a_gap_or_a_repetition(
+async def test_partition_changes_owner_without_gap_or_repetition(
     join: Join, kafka: RealKafka, name: str
 ) -> None:
     """With auto-commit every record is read once, though members come and go, if none crashes."""
@@ -181,7 +181,7 @@ async def test_a_partition_goes_over_without_a_gap_or_a_repetition(
     assert sorted(seen) == [(p, offset) for p in range(PARTITIONS) for offset in range(200)]
 
 
-async def test_committing_through_rebalances(join: Join, protocol: str, name: str) -> None:
+async def test_commits_during_rebalances(join: Join, protocol: str, name: str) -> None:
     """A commit for what is owned still fails for no reason but a rebalance under way, and never
     with the modern protocol, whose members commit again with the epoch of now."""
     options = {} if protocol == "modern" else {"heartbeat_interval_ms": 500}
@@ -220,7 +220,7 @@ async def test_committing_through_rebalances(join: Join, protocol: str, name: st
         assert all(isinstance(cause, allowed) for cause in failures), failures
 
 
-async def test_a_stranger_does_not_commit_into_a_living_group(
+async def test_non_member_cannot_commit_into_an_active_group(
     kafka: RealKafka, join: Join, group: str, name: str
 ) -> None:
     await join()
@@ -235,7 +235,9 @@ async def test_a_stranger_does_not_commit_into_a_living_group(
         assert await stranger.committed(first) is None
 
 
-async def test_by_hand(kafka: RealKafka, group: str, name: str) -> None:
+async def test_commits_of_manually_assigned_partitions(
+    kafka: RealKafka, group: str, name: str
+) -> None:
     first = TopicPartition(name, 0)
 
     def reader() -> AIOKafkaConsumer:
@@ -253,7 +255,7 @@ async def test_by_hand(kafka: RealKafka, group: str, name: str) -> None:
         assert (await take(consumer, 1))[0].offset == 12
 
 
-async def test_an_open_transaction_is_waited_for(
+async def test_offset_fetch_waits_for_an_open_transaction(
     kafka: RealKafka, join: Join, group: str, name: str
 ) -> None:
     """Who goes on where a transaction may be about to commit waits for its outcome (KIP-447)."""
@@ -281,7 +283,7 @@ async def test_an_open_transaction_is_waited_for(
         await producer.stop()
 
 
-async def test_who_has_another_instance_ahead_is_fenced(join: Join, protocol: str) -> None:
+async def test_commit_of_a_replaced_static_member_is_fenced(join: Join, protocol: str) -> None:
     if protocol == "modern":
         pytest.skip("the coordinator keeps the second one out while the first is there")
     first = await join(group_instance_id="i", session_timeout_ms=30_000)
@@ -292,7 +294,7 @@ async def test_who_has_another_instance_ahead_is_fenced(join: Join, protocol: st
         await first.commit({tp: 2})
 
 
-async def test_a_topic_made_again_gets_no_offset_of_the_old_one(
+async def test_recreated_topic_gets_no_offset_of_the_old_one(
     kafka: RealKafka, group: str, topic: TopicFactory
 ) -> None:
     """By the topic's id, which old brokers do not know."""

@@ -80,7 +80,7 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("face", ["async for", "getmany"])
-async def test_what_librdkafka_wrote(
+async def test_records_of_librdkafka_are_read(
     kafka: RealKafka, topic: TopicFactory, codec: str, face: str
 ) -> None:
     name = topic(3)
@@ -117,7 +117,7 @@ async def test_what_librdkafka_wrote(
             assert await consumer.position(tp) == consumer.highwater(tp) == 3000
 
 
-async def test_latest_means_from_now_on(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_latest_starts_at_the_end(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(2)
     write(kafka, name, numbered(10))
     for round_ in range(3):
@@ -126,7 +126,7 @@ async def test_latest_means_from_now_on(kafka: RealKafka, topic: TopicFactory) -
             assert [r.value for r in await take(consumer, 1)] == [b"new %d" % round_]
 
 
-async def test_asking_for_offsets(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_offset_lookups(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(3)
     p0, p1, p2 = (TopicPartition(name, i) for i in range(3))
     producer = writer(kafka)
@@ -171,7 +171,7 @@ async def test_seek_and_pause(kafka: RealKafka, topic: TopicFactory) -> None:
         assert (await consumer.getone(p1)).offset == 0
 
 
-async def test_out_of_range(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_out_of_range_offset_is_reset(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic()
     tp = TopicPartition(name, 0)
     write(kafka, name, numbered(5))
@@ -189,7 +189,7 @@ async def test_out_of_range(kafka: RealKafka, topic: TopicFactory) -> None:
         assert [r.value for r in await take(consumer, 5)] == numbered(5)
 
 
-async def test_one_record_larger_than_a_fetch(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_record_larger_than_a_fetch(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(2, **{"max.message.bytes": 12_000_000})
     large = bytes(range(256)) * 40_000
     for partition in range(2):
@@ -207,9 +207,7 @@ async def test_one_record_larger_than_a_fetch(kafka: RealKafka, topic: TopicFact
         assert mine == [b"before", large, b"after"]
 
 
-async def test_empty_partitions_cost_a_long_poll_and_hide_nothing(
-    kafka: RealKafka, topic: TopicFactory
-) -> None:
+async def test_empty_partitions_do_not_delay_others(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(50)
     producer = writer(kafka)
     async with reading(kafka, name) as consumer:
@@ -222,7 +220,9 @@ async def test_empty_partitions_cost_a_long_poll_and_hide_nothing(
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-async def test_transactions(kafka: RealKafka, topic: TopicFactory, isolation: str) -> None:
+async def test_read_committed_hides_aborted_records(
+    kafka: RealKafka, topic: TopicFactory, isolation: str
+) -> None:
     name = topic()
     tp = TopicPartition(name, 0)
     producer = writer(kafka, **{"transactional.id": f"{name}-{isolation}"})
@@ -296,7 +296,7 @@ def write_keyed(kafka: RealKafka, topic: str) -> None:
     assert producer.flush(60) == 0
 
 
-async def test_leaders_are_killed_while_reading(kafka3: OwnCluster, topic3: TopicFactory) -> None:
+async def test_reading_survives_killed_leaders(kafka3: OwnCluster, topic3: TopicFactory) -> None:
     name = topic3(6, **{"min.insync.replicas": 2})
     producer = writer(kafka3)
     total = 12_000
@@ -332,7 +332,7 @@ async def test_leaders_are_killed_while_reading(kafka3: OwnCluster, topic3: Topi
         assert numbers == list(range(partition, total, 6))
 
 
-async def test_stop_does_not_wait_for_a_broker_that_hangs(
+async def test_stop_does_not_wait_for_a_hanging_broker(
     kafka3: OwnCluster, topic3: TopicFactory
 ) -> None:
     name = topic3(3)

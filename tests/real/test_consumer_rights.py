@@ -57,7 +57,7 @@ def make(package: Any, guarded: str) -> Callable[..., Any]:
     return make
 
 
-async def test_a_group_that_may_not_be_read(make: Any, package: Any) -> None:
+async def test_denied_group_raises_as_in_aiokafka(make: Any, package: Any) -> None:
     error = package.errors.GroupAuthorizationFailedError
     consumer = make("open", group_id="secret-group")
     with pytest.raises(error):
@@ -65,7 +65,7 @@ async def test_a_group_that_may_not_be_read(make: Any, package: Any) -> None:
     await consumer.stop()
 
 
-async def test_a_group_that_may_not_be_read_is_told_by_a_read(make: Any, package: Any) -> None:
+async def test_denied_group_raises_at_a_read(make: Any, package: Any) -> None:
     consumer = make(group_id="secret-group")
     await consumer.start()
     consumer.subscribe(["open"])
@@ -75,7 +75,9 @@ async def test_a_group_that_may_not_be_read_is_told_by_a_read(make: Any, package
 
 
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
-async def test_ours_tells_it_again_and_of_both_protocols(guarded: str, group_protocol: str) -> None:
+async def test_denied_group_raises_repeatedly_in_both_protocols(
+    guarded: str, group_protocol: str
+) -> None:
     ours: Any = import_module("aiokafka_lite")
     consumer = ours.AIOKafkaConsumer(
         bootstrap_servers=guarded, group_id="secret-group", group_protocol=group_protocol
@@ -88,7 +90,7 @@ async def test_ours_tells_it_again_and_of_both_protocols(guarded: str, group_pro
 
 
 @pytest.mark.parametrize("group_id", [None, "free"])
-async def test_a_topic_that_may_not_be_read(make: Any, package: Any, group_id: str | None) -> None:
+async def test_denied_topic_raises(make: Any, package: Any, group_id: str | None) -> None:
     consumer = make("secret", group_id=group_id)
     with pytest.raises(package.errors.TopicAuthorizationFailedError):
         await asyncio.wait_for(consumer.start(), 20)

@@ -122,12 +122,12 @@ async def one(consumer: Any, *partitions: Any) -> bytes:
         ),
     ],
 )
-def test_where_names_are_found(package: Any, module: str, names: str) -> None:
+def test_public_import_paths(package: Any, module: str, names: str) -> None:
     found = import_module(package.__name__ + module)
     assert not [name for name in names.split() if not hasattr(found, name)]
 
 
-def test_which_errors_are_kafkas(errors: Any) -> None:
+def test_error_base_classes(errors: Any) -> None:
     for plain in (errors.ConsumerStoppedError, errors.IllegalOperation):
         assert not issubclass(plain, errors.KafkaError)
     for name in ("OffsetOutOfRangeError", "NoOffsetForPartitionError", "KafkaTimeoutError"):
@@ -153,7 +153,7 @@ async def test_stop_before_the_start(package: Any) -> None:
     await consumer.stop()
 
 
-async def test_a_loop_can_be_named(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_loop_argument_is_accepted(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(1)
     write(kafka, name, [b"x"])
     with pytest.warns(DeprecationWarning, match="loop"):
@@ -166,7 +166,7 @@ async def test_a_loop_can_be_named(make: Any, kafka: RealKafka, topic: TopicFact
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-async def test_a_start_waits_for_its_topics(make: Any, kafka: RealKafka, grouped: bool) -> None:
+async def test_start_waits_for_its_topics(make: Any, kafka: RealKafka, grouped: bool) -> None:
     name = f"made-by-asking-{uuid.uuid4().hex[:10]}"
     options = {"group_id": group()} if grouped else {}
     async with started(make(name, **options)) as consumer:
@@ -180,7 +180,7 @@ async def test_a_start_waits_for_its_topics(make: Any, kafka: RealKafka, grouped
 # --- row 6: what there is when the start returns
 
 
-async def test_a_start_with_a_group_returns_with_the_assignment(
+async def test_start_with_a_group_returns_after_the_assignment(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(2)
@@ -204,7 +204,7 @@ async def test_a_start_with_a_group_returns_with_the_assignment(
 # --- row 7: reading
 
 
-async def test_getmany_counts_exactly(
+async def test_getmany_returns_at_most_max_records(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(1)
@@ -242,7 +242,7 @@ async def test_a_cancelled_getone_loses_nothing(
         assert values == numbered(5)
 
 
-async def test_what_a_record_is(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_fields_of_a_record(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(1)
     write(kafka, name, [b"abc", None])
     async with started(make(name)) as consumer:
@@ -256,7 +256,7 @@ async def test_what_a_record_is(make: Any, kafka: RealKafka, topic: TopicFactory
     assert first != second
 
 
-async def test_records_are_values(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_records_compare_by_value(make: Any, kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(1)
     producer = writer(kafka)
     headers = [("a", b"1"), ("a", b"2"), ("none", None)]
@@ -274,7 +274,7 @@ async def test_records_are_values(make: Any, kafka: RealKafka, topic: TopicFacto
 # --- row 8: the background
 
 
-async def test_rebalances_go_on_while_nobody_reads(
+async def test_rebalances_continue_without_reads(
     make: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(4)
@@ -285,7 +285,7 @@ async def test_rebalances_go_on_while_nobody_reads(
         await until(lambda: len(first.assignment()) == 4)
 
 
-async def test_latest_is_known_right_after_the_start(
+async def test_latest_position_is_set_right_after_start(
     make: Any, kafka: RealKafka, topic: TopicFactory, package: Any
 ) -> None:
     name = topic(1)
@@ -296,7 +296,7 @@ async def test_latest_is_known_right_after_the_start(
         assert await one(consumer) == b"new"
 
 
-async def test_who_does_not_read_leaves_until_the_next_read(
+async def test_member_that_does_not_read_leaves_until_the_next_read(
     make: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(2)
@@ -314,7 +314,7 @@ async def test_who_does_not_read_leaves_until_the_next_read(
         await asyncio.gather(reading, waiting, return_exceptions=True)
 
 
-async def test_the_clock_commits(
+async def test_auto_commit_runs_on_a_timer(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(1)
@@ -333,7 +333,7 @@ async def test_the_clock_commits(
         await asyncio.gather(reading, return_exceptions=True)
 
 
-async def test_what_was_handed_out_is_committed_before_a_rebalance(
+async def test_returned_records_are_committed_before_a_rebalance(
     make: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     """Nobody repeats a record, or leaves one out, when its partition goes to a newcomer."""
@@ -373,7 +373,7 @@ async def test_a_commit_does_not_wait_behind_a_fetch(
 # --- row 9: classic and eager
 
 
-async def test_a_session_out_of_the_brokers_range(
+async def test_session_timeout_out_of_the_brokers_range(
     make: Any, errors: Any, modern: bool, topic: TopicFactory
 ) -> None:
     if modern:
@@ -467,7 +467,7 @@ async def test_forms_of_commits(
             await consumer.commit({p0: 1})
 
 
-async def test_commits_of_partitions_of_its_own_choice(
+async def test_commits_of_manually_assigned_partitions(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(1)
@@ -486,7 +486,7 @@ async def test_commits_of_partitions_of_its_own_choice(
 # --- row 14: seeks and pauses
 
 
-async def test_seeks(
+async def test_seek_calls(
     make: Any, package: Any, errors: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(2)
@@ -514,7 +514,7 @@ async def test_seeks(
                 await seek(package.TopicPartition(name, 9))
 
 
-async def test_the_position_gets_past_control_records(
+async def test_position_moves_past_control_records(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     """Also where a fetch has room for no more than the marker."""
@@ -550,7 +550,7 @@ async def test_the_position_gets_past_control_records(
         assert await consumer.committed(tp) == 6
 
 
-async def test_a_pause_hides_what_is_fetched(
+async def test_pause_hides_fetched_records(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(2)
@@ -568,7 +568,7 @@ async def test_a_pause_hides_what_is_fetched(
         assert await one(consumer) == b"value 1"
 
 
-async def test_no_reset_is_told_again_and_again(
+async def test_missing_reset_policy_raises_on_each_read(
     make: Any, package: Any, errors: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(1)
@@ -621,7 +621,7 @@ async def test_offsets_and_lag(
 # --- row 16: stopping
 
 
-async def test_stopping(make: Any, package: Any, topic: TopicFactory) -> None:
+async def test_calls_after_stop(make: Any, package: Any, topic: TopicFactory) -> None:
     consumer = make(topic(1), group_id=group())
     await consumer.start()
     single = asyncio.create_task(consumer.getone())
@@ -650,7 +650,7 @@ async def test_stopping(make: Any, package: Any, topic: TopicFactory) -> None:
 # --- row 17: subscribing
 
 
-async def test_what_can_be_subscribed_to(package: Any, errors: Any, make: Any) -> None:
+async def test_subscription_arguments(package: Any, errors: Any, make: Any) -> None:
     consumer = make()
     for arguments in ({}, {"topics": ["a"], "pattern": "a"}, {"topics": "abc"}):
         with pytest.raises(TypeError):
@@ -689,7 +689,7 @@ async def test_patterns_match_from_the_beginning(
         assert await one(consumer) == b"x"
 
 
-async def test_unsubscribing_gives_the_partitions_to_the_others(
+async def test_unsubscribe_releases_the_partitions(
     make: Any, package: Any, topic: TopicFactory
 ) -> None:
     if package is aiokafka:
@@ -724,12 +724,12 @@ async def test_unsubscribing_gives_the_partitions_to_the_others(
         ({"max_poll_records": 0}, "`max_poll_records` should be positive Integer"),
     ],
 )
-async def test_refused_arguments(package: Any, arguments: Any, words: str) -> None:
+async def test_invalid_arguments_raise(package: Any, arguments: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         package.AIOKafkaConsumer(**arguments)
 
 
-async def test_an_unknown_isolation_level(make: Any, topic: TopicFactory) -> None:
+async def test_unknown_isolation_level_raises(make: Any, topic: TopicFactory) -> None:
     """aiokafka refuses it in the start, ours at once."""
     with pytest.raises(ValueError, match="Incorrect isolation level X"):
         async with started(make(topic(1), isolation_level="X")):
@@ -739,7 +739,7 @@ async def test_an_unknown_isolation_level(make: Any, topic: TopicFactory) -> Non
 # --- row 20: garbage
 
 
-async def test_a_dropped_consumer_warns(make: Any, package: Any, topic: TopicFactory) -> None:
+async def test_dropped_consumer_warns(make: Any, package: Any, topic: TopicFactory) -> None:
     loop = asyncio.get_running_loop()
     told: list[Any] = []
     loop.set_exception_handler(lambda _, context: told.append(context["message"]))

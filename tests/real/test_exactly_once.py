@@ -82,7 +82,7 @@ class Worker:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_workers_that_come_and_go(
+async def test_workers_joining_and_leaving(
     kafka: RealKafka, topic: TopicFactory, protocol: str
 ) -> None:
     bootstrap, group = kafka.bootstrap_servers, f"workers-{uuid.uuid4().hex[:10]}"

@@ -102,7 +102,7 @@ async def test_one_busy_partition_among_many(
 
 
 @pytest.mark.parametrize("what", ["id", "epoch", "ids of topics", "connection"])
-async def test_a_session_that_the_broker_does_not_go_on_with(
+async def test_evicted_session_is_replaced(
     kafka: RealKafka, topic: TopicFactory, spy: Spy, what: str
 ) -> None:
     name = topic(5)
@@ -144,7 +144,7 @@ async def test_a_session_that_the_broker_does_not_go_on_with(
         assert spy.refusals == []
 
 
-async def test_paused_forgotten_and_lost_partitions(
+async def test_session_follows_pause_unassign_and_loss(
     kafka: RealKafka, topic: TopicFactory, spy: Spy
 ) -> None:
     name = topic(4)
@@ -169,7 +169,7 @@ async def test_paused_forgotten_and_lost_partitions(
         assert spy.refusals == []
 
 
-async def test_the_broker_forgets_a_session_that_ended(
+async def test_closed_session_is_removed_at_the_broker(
     kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(3)

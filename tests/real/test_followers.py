@@ -31,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_the_follower_of_ones_own_rack(racks: KafkaCluster) -> None:
+async def test_fetch_from_the_follower_in_the_same_rack(racks: KafkaCluster) -> None:
     servers = racks.bootstrap_servers
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         first = await producer.send_and_wait(P0.topic, b"0", partition=0)

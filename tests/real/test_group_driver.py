@@ -65,7 +65,7 @@ async def test_members_come_and_go(crew: Crew) -> None:
     assert not any(what == "lost" for member in crew.members for what, _ in member.log)
 
 
-async def test_whatever_happens_all_is_owned_in_the_end(crew: Crew) -> None:
+async def test_all_partitions_are_owned_after_random_events(crew: Crew) -> None:
     """Seeded joins, farewells, deaths, broken connections, slow listeners, restarts of the loop."""
     random = Random(11)
 
@@ -96,7 +96,7 @@ async def test_whatever_happens_all_is_owned_in_the_end(crew: Crew) -> None:
     assert not any(member.failures for member in crew.members)
 
 
-async def test_a_static_member_is_expected_back(make_crew: CrewFactory) -> None:
+async def test_partitions_of_a_static_member_are_kept_for_it(make_crew: CrewFactory) -> None:
     for modern in (False, True):
         crew = make_crew(modern=modern)
         first = await crew.add(group_instance_id="a")
@@ -109,7 +109,7 @@ async def test_a_static_member_is_expected_back(make_crew: CrewFactory) -> None:
         assert len(second.log) == told
 
 
-async def test_two_of_one_instance_id(make_crew: CrewFactory) -> None:
+async def test_two_members_of_one_instance_id(make_crew: CrewFactory) -> None:
     for modern, error in ((False, FencedInstanceIdError), (True, UnreleasedInstanceIdError)):
         crew = make_crew(modern=modern)
         first = await crew.add(group_instance_id="a")
@@ -120,7 +120,7 @@ async def test_two_of_one_instance_id(make_crew: CrewFactory) -> None:
         assert isinstance(fails.failures[0], error)
 
 
-async def test_a_pattern_that_the_broker_resolves(make_crew: CrewFactory) -> None:
+async def test_pattern_resolved_by_the_broker(make_crew: CrewFactory) -> None:
     crew = make_crew(modern=True)
     member = CrewMember(crew.bootstrap, crew.group_id, modern=True)
     crew.members.append(member)
@@ -131,7 +131,7 @@ async def test_a_pattern_that_the_broker_resolves(make_crew: CrewFactory) -> Non
     await until(lambda: crew.topic in member.cluster.metadata.topics, lambda: crew.members)
 
 
-async def test_classic_members_and_modern_ones_in_one_group(make_crew: CrewFactory) -> None:
+async def test_classic_and_consumer_protocol_members_in_one_group(make_crew: CrewFactory) -> None:
     """A group that is upgraded while it works, and back."""
     crew = make_crew(new_assignor=CooperativeStickyAssignor)
     old = [await crew.add() for _ in range(2)]

@@ -51,7 +51,7 @@ async def until_beating(crew: Crew) -> None:
     )
 
 
-async def test_the_coordinator_is_killed(crew: Crew, kafka3: OwnCluster) -> None:
+async def test_killed_coordinator_keeps_the_group(crew: Crew, kafka3: OwnCluster) -> None:
     for _ in range(3):
         await crew.add()
     await crew.until_settled()
@@ -68,7 +68,7 @@ async def test_the_coordinator_is_killed(crew: Crew, kafka3: OwnCluster) -> None
     assert not any(what == "lost" for member in crew.members for what, _ in member.log)
 
 
-async def test_the_coordinator_is_frozen(crew: Crew, kafka3: OwnCluster) -> None:
+async def test_frozen_coordinator_is_replaced(crew: Crew, kafka3: OwnCluster) -> None:
     """Its connections stand, and nothing comes: another broker takes over after a while."""
     for _ in range(2):
         await crew.add()

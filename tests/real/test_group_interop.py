@@ -200,7 +200,7 @@ async def grouped(kafka: RealKafka, topic: str) -> AsyncIterator[Group]:
 
 @pytest.mark.parametrize("ours_lead", [True, False], ids=["ours lead", "theirs lead"])
 @pytest.mark.parametrize("name", STRATEGIES)
-async def test_with_aiokafka(
+async def test_group_with_aiokafka(
     kafka: RealKafka, topic: TopicFactory, name: str, ours_lead: bool
 ) -> None:
     """Two of each; then the first of them, who has led, leaves: one of the others leads."""
@@ -226,7 +226,7 @@ async def test_with_aiokafka(
 
 @pytest.mark.parametrize("java_leads", [False, True], ids=["ours leads", "Java leads"])
 @pytest.mark.parametrize("name", JAVAS)
-async def test_with_java(
+async def test_group_with_java(
     kafka: RealKafka, topic: TopicFactory, name: str, java_leads: bool
 ) -> None:
     """Half of the partitions each; when Java's has left, ours has them all."""
@@ -250,7 +250,9 @@ async def test_with_java(
         await group.all_read(printed)
 
 
-async def test_with_java_in_the_consumer_protocol(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_group_with_java_in_the_consumer_protocol(
+    kafka: RealKafka, topic: TopicFactory
+) -> None:
     async with grouped(kafka, topic(PARTITIONS)) as group:
         java = group.java(PARTITIONS // 2 * EACH, "group.protocol=consumer")
         await group.join(group_protocol="consumer")
@@ -263,7 +265,7 @@ async def test_with_java_in_the_consumer_protocol(kafka: RealKafka, topic: Topic
 
 
 @pytest.mark.parametrize("name", ["range", "cooperative-sticky"])
-async def test_from_one_protocol_to_the_other_and_back(
+async def test_group_migrates_between_protocols(
     kafka: RealKafka, topic: TopicFactory, name: str
 ) -> None:
     """Member by member, while records flow; each is read, and by one of them."""
@@ -291,7 +293,7 @@ async def test_from_one_protocol_to_the_other_and_back(
 
 
 @pytest.mark.parametrize("ours_is_modern", [True, False], ids=["ours modern", "Java modern"])
-async def test_with_java_in_the_other_protocol(
+async def test_group_with_java_in_the_other_protocol(
     kafka: RealKafka, topic: TopicFactory, ours_is_modern: bool
 ) -> None:
     async with grouped(kafka, topic(PARTITIONS)) as group:

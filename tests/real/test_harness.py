@@ -29,7 +29,7 @@ def has_ended(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_topic_is_there_when_the_factory_returns(kafka: RealKafka, topic) -> None:
+def test_topic_factory_returns_after_creation(kafka: RealKafka, topic) -> None:
     name = topic(partitions=3, **{"cleanup.policy": "compact"})
     error, leaders = ask_metadata(first_address(kafka.bootstrap_servers), name).topics[name]
     assert error == 0
@@ -37,7 +37,7 @@ def test_a_topic_is_there_when_the_factory_returns(kafka: RealKafka, topic) -> N
     assert topic() != topic()
 
 
-def test_three_nodes_know_each_other(kafka3: OwnCluster, topic3) -> None:
+def test_three_nodes_form_a_cluster(kafka3: OwnCluster, topic3) -> None:
     name = topic3(partitions=6)
     for address in kafka3.bootstrap_servers.split(","):
         view = ask_metadata(first_address(address), name)
@@ -71,7 +71,7 @@ def test_a_killed_node_comes_back_on_its_port_with_its_data() -> None:
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_outlives_its_owner(death: signal.Signals) -> None:
+def test_brokers_end_with_their_owner(death: signal.Signals) -> None:
     owner = subprocess.Popen(
         [
             sys.executable,
@@ -105,14 +105,14 @@ def test_nothing_outlives_its_owner(death: signal.Signals) -> None:
         assert await_condition(lambda: not kept.exists(), 20), f"{folder} was left behind"
 
 
-def test_a_taken_port_is_told() -> None:
+def test_port_in_use_raises() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         cluster = KafkaCluster(port=taken.getsockname()[1])
         with pytest.raises(BrokerFailed, match="Address already in use"):
             cluster.__enter__()
 
 
-def test_the_command_line_prints_where_it_listens() -> None:
+def test_command_line_prints_its_address() -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "tools.kafka"],
         cwd=ROOT,

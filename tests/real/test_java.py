@@ -62,7 +62,7 @@ def test_java_reads_what_java_wrote(kafka: RealKafka, topic: TopicFactory, codec
     check_there_and_back(java, topic(3), headers=True, timestamps=True, codec=codec)
 
 
-def test_the_digest_of_many_is_what_was_acknowledged(kafka: RealKafka, topic: TopicFactory) -> None:
+def test_digest_equals_the_acknowledged_records(kafka: RealKafka, topic: TopicFactory) -> None:
     java = JavaTools(kafka.bootstrap_servers, kafka.version)
     name = topic(3)
     acknowledged = java.generate(name, 3, 20_000, seed=7, compression_type="zstd")
@@ -76,7 +76,7 @@ def test_the_digest_of_many_is_what_was_acknowledged(kafka: RealKafka, topic: To
     assert java.digest(name)[1] == acknowledged[1]
 
 
-def test_a_failure_of_java_is_told(kafka: RealKafka) -> None:
+def test_java_failure_raises(kafka: RealKafka) -> None:
     with pytest.raises(JavaFailed, match=r"org\.apache\.kafka"):
         run("org.apache.kafka.tools.ProducerPerformance", ["--no-such-option"], kafka.version)
 

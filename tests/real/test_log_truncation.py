@@ -46,7 +46,7 @@ def numbers(first: int, end: int, prefix: str) -> list[str]:
     return [f"{prefix}{i}" for i in range(first, end)]
 
 
-async def test_an_unclean_election(unclean: KafkaCluster) -> None:
+async def test_truncation_after_an_unclean_election(unclean: KafkaCluster) -> None:
     def consumer(policy: str, group: str | None = None) -> AIOKafkaConsumer:
         made = AIOKafkaConsumer(
             bootstrap_servers=unclean.bootstrap_servers,

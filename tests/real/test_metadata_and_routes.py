@@ -86,7 +86,7 @@ def a_name() -> str:
     return f"cluster-{uuid.uuid4().hex[:10]}"
 
 
-async def test_three_nodes_and_a_topic(kafka3, topic3, client_of):
+async def test_metadata_of_three_nodes_and_a_topic(kafka3, topic3, client_of):
     name = topic3(partitions=6)
     cluster = client_of(kafka3)
     await cluster.start()
@@ -110,7 +110,7 @@ async def test_three_nodes_and_a_topic(kafka3, topic3, client_of):
     )
 
 
-async def test_a_topic_is_usable_as_soon_as_it_was_made(kafka3, client_of):
+async def test_topic_is_usable_right_after_creation(kafka3, client_of):
     """KRaft answers before every broker knows: errors 3, 5 and 6 are asked again."""
     clusters = [client_of(kafka3) for _ in range(3)]
     await asyncio.gather(*(cluster.start() for cluster in clusters))
@@ -122,7 +122,7 @@ async def test_a_topic_is_usable_as_soon_as_it_was_made(kafka3, client_of):
         )
 
 
-async def test_topics_that_are_not_there_and_cannot_be(kafka3, client_of):
+async def test_missing_and_invalid_topics(kafka3, client_of):
     cluster = client_of(kafka3, allow_auto_create_topics=False)
     await cluster.start()
     with pytest.raises(KafkaTimeoutError, match="UnknownTopicOrPartition"):
@@ -131,7 +131,7 @@ async def test_topics_that_are_not_there_and_cannot_be(kafka3, client_of):
         await cluster.partitions_of("not a name", soon())
 
 
-async def test_a_topic_made_again_begins_anew(kafka3, client_of):
+async def test_recreated_topic_has_new_metadata(kafka3, client_of):
     cluster = client_of(kafka3)
     await cluster.start()
     name = a_name()
@@ -148,7 +148,7 @@ async def test_a_topic_made_again_begins_anew(kafka3, client_of):
 
 
 @pytest.mark.parametrize("kind", [CoordinatorKind.GROUP, CoordinatorKind.TRANSACTION])
-async def test_coordinators(kind, kafka3, client_of):
+async def test_coordinators_of_groups_and_transactions(kind, kafka3, client_of):
     cluster = client_of(kafka3)
     await cluster.start()
     brokers = await asyncio.gather(
@@ -158,7 +158,7 @@ async def test_coordinators(kind, kafka3, client_of):
     assert cluster.coordinators.get(kind, "key-0") == brokers[0].node_id
 
 
-async def test_a_killed_leader_and_a_rolling_restart(kafka3, topic3, client_of):
+async def test_requests_survive_a_killed_leader_and_a_rolling_restart(kafka3, topic3, client_of):
     name = topic3(partitions=3)
     cluster = client_of(kafka3)
     await cluster.start()
@@ -189,7 +189,7 @@ async def test_a_killed_leader_and_a_rolling_restart(kafka3, topic3, client_of):
         assert known.leader_epoch > before[p].leader_epoch or before[p].leader == 2
 
 
-async def test_a_silent_broker_hides_nothing(kafka3, client_of):
+async def test_unresponsive_broker_is_bypassed(kafka3, client_of):
     """A stopped process keeps its sockets open and says nothing; the others are asked instead."""
     cluster = client_of(kafka3)
     await cluster.start()
@@ -204,7 +204,7 @@ async def test_a_silent_broker_hides_nothing(kafka3, client_of):
     await told(cluster, lambda metadata: len(metadata.brokers) == 3)
 
 
-async def test_all_nodes_gone_and_back(client_of):
+async def test_reconnects_after_all_nodes_restart(client_of):
     def restart(kafka: KafkaCluster) -> None:
         kafka.kill(0)
         kafka.start(0)
@@ -224,7 +224,7 @@ async def test_all_nodes_gone_and_back(client_of):
 
 
 @pytest.mark.parametrize("release", ["0.8.2.2", "0.9.0.1", "0.10.2.2", "2.8.2"])
-async def test_old_brokers(release, client_of):
+async def test_metadata_of_old_brokers(release, client_of):
     """From Metadata v0 on: no controller, no topic ids, an empty list of topics means all."""
     kafka = await asyncio.to_thread(KafkaCluster(release).__enter__)
     try:

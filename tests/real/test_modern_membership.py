@@ -85,7 +85,7 @@ async def test_members_come_and_go(group: Group) -> None:
     assert not any("Lost" in member.kinds() for member in group.members)
 
 
-async def test_broken_connections_disturb_nothing(group: Group) -> None:
+async def test_broken_connections_keep_the_membership(group: Group) -> None:
     first, second = group.add(), group.add()
     await group.until_stable(first, second)
     kinds = first.kinds()
@@ -100,7 +100,7 @@ async def test_broken_connections_disturb_nothing(group: Group) -> None:
     await group.until_stable(first, second)
 
 
-async def test_the_first_version(group: Group) -> None:
+async def test_heartbeat_version_0(group: Group) -> None:
     first = group.add(version=0)
     await group.until_stable(first)
     assert first.sent[0].member_id == ""
@@ -130,7 +130,7 @@ async def test_static_members(group: Group) -> None:
     await group.until_stable(first)
 
 
-async def test_patterns_and_subscriptions_that_change(group: Group, topic: TopicFactory) -> None:
+async def test_patterns_and_subscription_changes(group: Group, topic: TopicFactory) -> None:
     other = topic(2)
     pattern = f"{group.topic}|{other}"
     member = group.add(pattern=pattern)
@@ -148,7 +148,7 @@ async def test_patterns_and_subscriptions_that_change(group: Group, topic: Topic
     await group.until_stable(member, count=PARTITIONS + 2)
 
 
-async def test_assignors(group: Group) -> None:
+async def test_server_side_assignors(group: Group) -> None:
     ranged = group.add(server_assignor="range", client_rack="somewhere")
     await group.until_stable(ranged)
     wrong = group.add(server_assignor="none such")
@@ -156,7 +156,7 @@ async def test_assignors(group: Group) -> None:
     assert isinstance(wrong.failures[0], UnsupportedAssignorError)
 
 
-async def test_one_group_with_librdkafka(group: Group) -> None:
+async def test_group_with_librdkafka(group: Group) -> None:
     confluent_kafka: Any = pytest.importorskip("confluent_kafka")
     first = group.add()
     await group.until_stable(first)
@@ -215,7 +215,7 @@ public class Member {
 """
 
 
-async def test_one_group_with_java(group: Group, tmp_path: Path) -> None:
+async def test_group_with_java(group: Group, tmp_path: Path) -> None:
     """Java's consumer joins, takes its half, and gives it back when it closes."""
     program = tmp_path / "Member.java"
     program.write_text(JAVA_MEMBER)

@@ -42,7 +42,7 @@ def has_headers(cluster: KafkaCluster) -> bool:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec or "none")
-async def test_the_round_trip(old: KafkaCluster, codec: str | None) -> None:
+async def test_round_trip(old: KafkaCluster, codec: str | None) -> None:
     topic = f"round-trip-{codec}"
     settings = {"retention.ms": 9_000_000_000_000_000} if has_timestamps(old) else {}
     old.create_topic(topic, PARTITIONS, config=settings)
@@ -89,7 +89,7 @@ async def test_we_read_what_java_writes(old: KafkaCluster, codec: str | None) ->
     assert read == sent
 
 
-async def test_headers_are_refused_where_they_cannot_be_stored(old: KafkaCluster) -> None:
+async def test_headers_raise_on_brokers_without_them(old: KafkaCluster) -> None:
     if has_headers(old):
         pytest.skip("this broker stores headers")
     old.create_topic("headers", 1)

@@ -34,9 +34,7 @@ async def make_again(kafka: RealKafka, admin: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-async def test_a_topic_made_again_with_a_longer_log(
-    kafka: RealKafka, admin: Any, policy: str
-) -> None:
+async def test_recreated_topic_with_a_longer_log(kafka: RealKafka, admin: Any, policy: str) -> None:
     name = f"again-{uuid.uuid4().hex}"
     kafka.create_topic(name, 1)
     await asyncio.to_thread(write, kafka, name, numbered(5))
@@ -55,7 +53,7 @@ async def test_a_topic_made_again_with_a_longer_log(
         assert [record.value for record in await take(consumer, 20)] == numbered(20, 100)
 
 
-async def test_a_deleted_topic_ends(
+async def test_deleted_topic_ends_reading(
     kafka: RealKafka, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"gone-{uuid.uuid4().hex}"
@@ -73,7 +71,7 @@ async def test_a_deleted_topic_ends(
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
-async def test_records_that_were_deleted(kafka: RealKafka, admin: Any, policy: str) -> None:
+async def test_position_before_the_log_start(kafka: RealKafka, admin: Any, policy: str) -> None:
     """The start of the log has moved past the position."""
     name = f"deleted-{uuid.uuid4().hex}"
     kafka.create_topic(name, 1)
@@ -102,7 +100,7 @@ async def test_records_that_were_deleted(kafka: RealKafka, admin: Any, policy: s
             assert [record.value for record in await take(consumer, 3)] == numbered(3, 7)
 
 
-async def test_from_a_time_on(kafka: RealKafka) -> None:
+async def test_seek_by_timestamp(kafka: RealKafka) -> None:
     name = f"hour-{uuid.uuid4().hex}"
     kafka.create_topic(name, 2)
     now = int(time.time() * 1000)

@@ -104,7 +104,7 @@ async def test_every_codec_and_acks_round_trip(
             assert metadata.partition == (murmur2(key) & 0x7FFFFFFF) % 3
 
 
-async def test_log_append_time_is_the_broker_s(
+async def test_log_append_time_comes_from_the_broker(
     kafka: RealKafka, topic: TopicFactory, producer_of: Any
 ) -> None:
     name = topic(1, **{"message.timestamp.type": "LogAppendTime"})
@@ -116,7 +116,7 @@ async def test_log_append_time_is_the_broker_s(
     assert metadata.timestamp == record.timestamp > 5
 
 
-async def test_a_batch_the_broker_finds_too_large(
+async def test_batch_too_large_for_the_broker(
     kafka: RealKafka, topic: TopicFactory, producer_of: Any
 ) -> None:
     name = topic(1, **{"max.message.bytes": 10_000})
@@ -127,7 +127,7 @@ async def test_a_batch_the_broker_finds_too_large(
     assert (await producer.send_and_wait(name, b"x")).offset == 0
 
 
-async def test_a_partition_that_is_not_there(
+async def test_unknown_partition_raises(
     kafka: RealKafka, topic: TopicFactory, producer_of: Any
 ) -> None:
     name = topic(2)
@@ -161,7 +161,7 @@ async def test_cancelled_senders_leave_nothing_behind(
     assert producer._sender.pool.waiting == 0
 
 
-async def test_nothing_acked_is_missing_though_every_broker_is_killed(
+async def test_no_acknowledged_record_is_lost_when_brokers_are_killed(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:
     """SIGKILL and restart of each broker in turn while producing: once, and in order by key."""
@@ -203,7 +203,7 @@ async def test_nothing_acked_is_missing_though_every_broker_is_killed(
     assert found == acked
 
 
-async def test_stop_ends_in_time_though_a_broker_hangs(
+async def test_stop_ends_in_time_with_a_hanging_broker(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:
     name = topic3(3, 1)
@@ -227,7 +227,7 @@ async def test_stop_ends_in_time_though_a_broker_hangs(
 
 
 @pytest.mark.parametrize("codec", [None, "lz4"])
-async def test_a_batch_that_is_too_large_goes_in_pieces(
+async def test_too_large_batch_is_split(
     kafka: RealKafka, topic: TopicFactory, producer_of: Callable[..., AIOKafkaProducer], codec: str
 ) -> None:
     name = topic(1, **{"max.message.bytes": 2000})
@@ -243,7 +243,7 @@ async def test_a_batch_that_is_too_large_goes_in_pieces(
     assert [record.value for record in found[0]] == sent[:77] + sent[78:]
 
 
-async def test_batches_by_hand_bulk_and_other_threads(
+async def test_send_batch_bulk_and_other_threads(
     kafka: RealKafka, topic: TopicFactory, producer_of: Callable[..., AIOKafkaProducer]
 ) -> None:
     name = topic(2)

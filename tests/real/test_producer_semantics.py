@@ -42,7 +42,7 @@ async def first_record(bootstrap: str, topic: str, offset: int = 0) -> Any:
 
 
 @BOTH
-async def test_stop_works_twice_and_after_a_start_that_failed(library: ModuleType) -> None:
+async def test_stop_is_idempotent_and_works_after_a_failed_start(library: ModuleType) -> None:
     producer = library.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(error_of(library, "KafkaConnectionError")):
         await producer.start()
@@ -54,7 +54,7 @@ async def test_stop_works_twice_and_after_a_start_that_failed(library: ModuleTyp
 
 
 @BOTH
-async def test_the_client_follows_a_topic_that_was_added(
+async def test_client_tracks_an_added_topic(
     kafka: RealKafka, topic: TopicFactory, library: ModuleType
 ) -> None:
     name = topic(2)
@@ -70,7 +70,7 @@ async def test_the_client_follows_a_topic_that_was_added(
 
 
 @BOTH
-async def test_send_gives_a_future_of_where_the_record_is(
+async def test_send_returns_a_future_of_the_metadata(
     kafka: RealKafka, topic: TopicFactory, library: ModuleType
 ) -> None:
     name = topic(1)
@@ -103,7 +103,7 @@ async def test_send_gives_a_future_of_where_the_record_is(
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-async def test_the_timestamp_that_is_told_is_the_record_s(
+async def test_metadata_has_the_timestamp_of_the_record(
     kafka: RealKafka, topic: TopicFactory, kind: str
 ) -> None:
     name = topic(1, **{"message.timestamp.type": kind})
@@ -124,7 +124,7 @@ async def test_the_timestamp_that_is_told_is_the_record_s(
 
 
 @BOTH
-async def test_without_acks_there_is_nothing_to_tell(
+async def test_acks_0_returns_no_metadata(
     kafka: RealKafka, topic: TopicFactory, library: ModuleType
 ) -> None:
     name = topic(1)
@@ -136,7 +136,7 @@ async def test_without_acks_there_is_nothing_to_tell(
 
 
 @BOTH
-async def test_what_cannot_be_sent_is_refused_by_the_await_itself(
+async def test_invalid_record_raises_from_send(
     kafka: RealKafka, topic: TopicFactory, library: ModuleType
 ) -> None:
     name = topic(1)
@@ -160,7 +160,7 @@ async def test_what_cannot_be_sent_is_refused_by_the_await_itself(
 
 
 @BOTH
-async def test_a_batch_by_hand(kafka: RealKafka, topic: TopicFactory, library: ModuleType) -> None:
+async def test_send_batch(kafka: RealKafka, topic: TopicFactory, library: ModuleType) -> None:
     name = topic(2)
     async with library.AIOKafkaProducer(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -193,7 +193,7 @@ async def test_a_batch_by_hand(kafka: RealKafka, topic: TopicFactory, library: M
 # Row 20: garbage
 
 
-async def test_a_producer_that_is_dropped_warns_and_is_freed_at_once(
+async def test_dropped_producer_warns_and_is_freed_at_once(
     kafka: RealKafka, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = aiokafka_lite.AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)

@@ -86,7 +86,7 @@ def arguments(cluster: KafkaCluster, mechanism: str, protocol: str) -> dict[str,
         ("OAUTHBEARER", "SASL_PLAINTEXT"),
     ],
 )
-async def test_there_and_back_through_several_sessions(
+async def test_round_trip_over_several_sasl_sessions(
     guarded: KafkaCluster, mechanism: str, protocol: str
 ) -> None:
     """Records flow for three lifetimes of a session, on the connections they began on."""
@@ -120,7 +120,7 @@ def connections_of(cluster: Cluster) -> list[Connection]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_a_wrong_password_is_told_at_once(guarded: KafkaCluster, mechanism: str) -> None:
+async def test_wrong_password_raises_at_once(guarded: KafkaCluster, mechanism: str) -> None:
     chosen = arguments(guarded, mechanism, "SASL_PLAINTEXT")
     chosen["sasl_plain_password"] = PASSWORD
     began = time.monotonic()
@@ -131,7 +131,7 @@ async def test_a_wrong_password_is_told_at_once(guarded: KafkaCluster, mechanism
     assert time.monotonic() - began < 20
 
 
-async def test_an_expired_token_is_refused_with_the_broker_s_reason(guarded: KafkaCluster) -> None:
+async def test_expired_token_raises_with_the_brokers_reason(guarded: KafkaCluster) -> None:
     chosen = arguments(guarded, "OAUTHBEARER", "SASL_PLAINTEXT")
     chosen["sasl_oauth_token_provider"] = Unsecured(lifetime=-60)
     producer = AIOKafkaProducer(**chosen)

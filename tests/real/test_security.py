@@ -21,7 +21,7 @@ def settings(listener: str, mechanism: str, security: Security, password: str) -
     }
 
 
-def test_java_gets_in_by_every_listener() -> None:
+def test_java_connects_to_every_listener() -> None:
     security = Security()
     with KafkaCluster(security=security) as cluster:
         assert security.client_certificate.is_file()

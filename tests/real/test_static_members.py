@@ -74,7 +74,7 @@ def kill(member: AIOKafkaConsumer) -> None:
     member._core.abort()
 
 
-async def test_in_the_classic_protocol_the_next_one_takes_its_place(scene: Scene) -> None:
+async def test_classic_protocol_replaces_a_stopped_static_member(scene: Scene) -> None:
     first = await scene.join("a", "classic")
     other = await scene.join("b", "classic")
     await scene.until_shared(first, other)
@@ -86,7 +86,7 @@ async def test_in_the_classic_protocol_the_next_one_takes_its_place(scene: Scene
     assert other.metrics()["rebalance-total"] == rebalances
 
 
-async def test_in_the_classic_protocol_one_that_lives_is_fenced(scene: Scene) -> None:
+async def test_classic_protocol_fences_a_live_static_member(scene: Scene) -> None:
     first = await scene.join("a", "classic")
     again = await scene.join("a", "classic")
     assert len(again.assignment()) == PARTITIONS
@@ -95,7 +95,7 @@ async def test_in_the_classic_protocol_one_that_lives_is_fenced(scene: Scene) ->
             await first.getone()
 
 
-async def test_in_the_consumer_protocol_the_session_has_to_end_first(scene: Scene) -> None:
+async def test_consumer_protocol_waits_for_the_session_to_end(scene: Scene) -> None:
     await scene.set_session()
     first = await scene.join("a", "consumer")
     other = await scene.join("b", "consumer")
@@ -108,7 +108,7 @@ async def test_in_the_consumer_protocol_the_session_has_to_end_first(scene: Scen
     await scene.until_shared(again, other)
 
 
-async def test_in_the_consumer_protocol_one_that_lives_keeps_its_place(scene: Scene) -> None:
+async def test_consumer_protocol_keeps_a_live_static_member(scene: Scene) -> None:
     first = await scene.join("a", "consumer")
     held = first.assignment()
     with pytest.raises(UnreleasedInstanceIdError, match="'a' is in use by another member"):

@@ -58,7 +58,7 @@ async def consume(kafka, topic, end, **arguments):
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_the_same_as_the_consumer(kafka, topic, compression):
+def test_same_records_as_the_consumer(kafka, topic, compression):
     name = topic(1)
     values = [random.Random(i).randbytes(i % 3000) if i % 11 else None for i in range(3000)]
     asyncio.run(
@@ -70,7 +70,7 @@ def test_the_same_as_the_consumer(kafka, topic, compression):
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
-def test_transactions_as_the_consumer_sees_them(kafka, topic, level):
+def test_transactions_as_in_the_consumer(kafka, topic, level):
     name = topic(1)
     transactions = [([b"%d-%d" % (i, j) for j in range(5)], i % 3 != 1) for i in range(9)]
     asyncio.run(write(kafka, name, [], transactions, transactional_id=name))
@@ -84,7 +84,7 @@ def test_transactions_as_the_consumer_sees_them(kafka, topic, level):
         assert [row["offset"] for row in part] == [o for o, _ in wanted if start <= o < start + 6]
 
 
-def test_a_record_larger_than_any_limit_of_ours(kafka, topic):
+def test_record_larger_than_any_limit(kafka, topic):
     name = topic(1, **{"max.message.bytes": 8_000_000})
     values = [b"small", b"x" * 5_000_000, b"small again"]
     asyncio.run(write(kafka, name, values, max_request_size=6_000_000))
@@ -93,7 +93,7 @@ def test_a_record_larger_than_any_limit_of_ours(kafka, topic):
     assert [row["value"] for row in rows] == values
 
 
-def test_a_log_that_ends_too_early(kafka, topic, caplog):
+def test_log_that_ends_too_early_raises(kafka, topic, caplog):
     name = topic(2)
     asyncio.run(write(kafka, name, [b"%d" % i for i in range(10)]))
     with pytest.raises(DataLossError, match=rf"\[10, 12\) of {name}-0"):

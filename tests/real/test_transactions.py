@@ -76,7 +76,7 @@ async def offset_of(bootstrap: str, group: str, topic: str) -> int | None:
 
 
 @BOTH
-async def test_all_is_committed_or_nothing(
+async def test_transaction_commits_all_or_nothing(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name, bootstrap = topic(3), kafka.bootstrap_servers
@@ -94,7 +94,7 @@ async def test_all_is_committed_or_nothing(
 
 
 @BOTH
-async def test_commit_flushes_and_an_empty_transaction_ends_quietly(
+async def test_commit_flushes_and_an_empty_transaction_succeeds(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name = topic(1)
@@ -115,7 +115,7 @@ async def test_commit_flushes_and_an_empty_transaction_ends_quietly(
 
 
 @BOTH
-async def test_a_context_aborts_on_an_exception(
+async def test_transaction_context_aborts_on_an_exception(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name = topic(1)
@@ -134,7 +134,7 @@ async def test_a_context_aborts_on_an_exception(
 
 
 @BOTH
-async def test_a_call_in_the_wrong_place_is_an_illegal_operation(
+async def test_call_in_a_wrong_state_raises(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name, illegal = topic(1), error_of(library, "IllegalOperation")
@@ -173,7 +173,7 @@ async def test_a_call_in_the_wrong_place_is_an_illegal_operation(
 
 
 @BOTH
-async def test_offsets_in_all_their_forms(
+async def test_offset_arguments_of_send_offsets(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name, group = topic(1), unique("group")
@@ -193,7 +193,7 @@ async def test_offsets_in_all_their_forms(
 
 
 @BOTH
-async def test_a_zombie_is_fenced_and_a_context_does_not_mask_that(
+async def test_zombie_is_fenced_and_the_context_keeps_the_error(
     kafka: RealKafka, topic: TopicFactory, library: Any
 ) -> None:
     name, who, bootstrap = topic(1), unique("zombie"), kafka.bootstrap_servers
@@ -214,7 +214,7 @@ async def test_a_zombie_is_fenced_and_a_context_does_not_mask_that(
     assert len(await committed(library, bootstrap, name)) == 2
 
 
-async def test_a_zombie_that_only_commits_is_fenced(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_zombie_that_only_commits_is_fenced(kafka: RealKafka, topic: TopicFactory) -> None:
     name, who, bootstrap = topic(1), unique("zombie"), kafka.bootstrap_servers
     async with producer_of(aiokafka_lite, bootstrap, who) as producer:
         await producer.begin_transaction()
@@ -229,7 +229,7 @@ async def test_a_zombie_that_only_commits_is_fenced(kafka: RealKafka, topic: Top
     assert await committed(aiokafka_lite, bootstrap, name) == [b"of the successor"]
 
 
-async def test_what_is_left_open_a_successor_aborts(kafka: RealKafka, topic: TopicFactory) -> None:
+async def test_successor_aborts_an_open_transaction(kafka: RealKafka, topic: TopicFactory) -> None:
     name, who, bootstrap = topic(1), unique("left"), kafka.bootstrap_servers
     producer = producer_of(aiokafka_lite, bootstrap, who)
     await producer.start()
@@ -242,9 +242,7 @@ async def test_what_is_left_open_a_successor_aborts(kafka: RealKafka, topic: Top
     assert await committed(aiokafka_lite, bootstrap, name) == [b"kept"]
 
 
-async def test_a_transaction_that_takes_too_long_is_over(
-    kafka: RealKafka, topic: TopicFactory
-) -> None:
+async def test_transaction_timeout_aborts(kafka: RealKafka, topic: TopicFactory) -> None:
     name, bootstrap = topic(1), kafka.bootstrap_servers
     async with producer_of(
         aiokafka_lite, bootstrap, unique("slow"), transaction_timeout_ms=1_000
@@ -266,7 +264,7 @@ async def aborted(bootstrap: str, topic: str) -> bool:
         return (await consumer.end_offsets([place]))[place] == 2
 
 
-async def test_a_member_that_lost_its_partitions_is_refused(
+async def test_offsets_of_a_former_member_are_rejected(
     kafka: RealKafka, topic: TopicFactory
 ) -> None:
     """KIP-447."""
@@ -330,7 +328,7 @@ def guarded() -> Iterator[str]:
 
 
 @BOTH
-async def test_a_transactional_id_that_is_denied(guarded: str, library: Any) -> None:
+async def test_denied_transactional_id_raises(guarded: str, library: Any) -> None:
     producer = producer_of(library, guarded, unique("secret"))
     with pytest.raises(error_of(library, "TransactionalIdAuthorizationFailed")):
         await asyncio.wait_for(producer.start(), PATIENCE)
@@ -338,7 +336,7 @@ async def test_a_transactional_id_that_is_denied(guarded: str, library: Any) -> 
 
 
 @BOTH
-async def test_a_transactional_id_that_is_denied_later(guarded: str, library: Any) -> None:
+async def test_transactional_id_denied_later_raises(guarded: str, library: Any) -> None:
     denied, who = error_of(library, "TransactionalIdAuthorizationFailed"), unique("later")
     producer = producer_of(library, guarded, who)
     await producer.start()
@@ -355,7 +353,7 @@ async def test_a_transactional_id_that_is_denied_later(guarded: str, library: An
 
 
 @BOTH
-async def test_a_topic_that_is_denied(guarded: str, library: Any) -> None:
+async def test_denied_topic_raises(guarded: str, library: Any) -> None:
     denied = error_of(library, "TopicAuthorizationFailedError")
     async with producer_of(library, guarded, unique("free")) as producer:
         await producer.begin_transaction()
@@ -375,7 +373,7 @@ async def test_a_topic_that_is_denied(guarded: str, library: Any) -> None:
 
 
 @BOTH
-async def test_a_group_that_is_denied(guarded: str, library: Any) -> None:
+async def test_denied_group_raises(guarded: str, library: Any) -> None:
     denied = error_of(library, "GroupAuthorizationFailedError")
     offsets = {library.TopicPartition("open", 0): 1}
     async with producer_of(library, guarded, unique("free")) as producer:

@@ -96,7 +96,7 @@ async def test_transactions(old: KafkaCluster) -> None:
     assert await committed(old, "orders") == sorted(wanted)
 
 
-async def test_what_is_left_open_a_successor_aborts(old: KafkaCluster) -> None:
+async def test_successor_aborts_an_open_transaction(old: KafkaCluster) -> None:
     if old.release.number < (0, 11):
         pytest.skip("it knows no transactions")
     old.create_topic("bills", PARTITIONS)

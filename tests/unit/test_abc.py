@@ -6,7 +6,7 @@ from aiokafka_lite.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka_lite.structs import TopicPartition
 
 
-def test_listener_needs_both_methods() -> None:
+def test_listener_must_implement_both_methods() -> None:
     class Half(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
             pass
@@ -15,7 +15,7 @@ def test_listener_needs_both_methods() -> None:
         Half()  # type: ignore[abstract]
 
 
-async def test_lost_partitions_are_revoked_ones_by_default() -> None:
+async def test_lost_partitions_call_on_revoked_by_default() -> None:
     class Listener(ConsumerRebalanceListener):
         def __init__(self) -> None:
             self.revoked: set[TopicPartition] = set()
@@ -33,7 +33,7 @@ async def test_lost_partitions_are_revoked_ones_by_default() -> None:
     assert listener.revoked == {TopicPartition("t", 0)}
 
 
-async def test_token_provider() -> None:
+async def test_token_provider_must_implement_token() -> None:
     class Provider(AbstractTokenProvider):
         async def token(self) -> str:
             return "abc"

@@ -14,7 +14,7 @@ def middle() -> float:
     return 0.5  # no jitter
 
 
-def test_doubles_up_to_the_maximum() -> None:
+def test_delay_doubles_up_to_the_maximum() -> None:
     backoff = Backoff(0.1, 1.0)
     assert [backoff.delay(n, middle) for n in range(7)] == pytest.approx(
         [0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -44,7 +44,7 @@ def test_no_failure_no_delay() -> None:
     st.floats(0, 1, exclude_max=True),
     st.integers(-1, 10**6),
 )
-def test_always_finite_and_within_bounds(
+def test_delay_is_always_finite_and_within_bounds(
     base: float, maximum: float, multiplier: float, jitter: float, failures: int
 ) -> None:
     delay = Backoff(base, maximum, multiplier, jitter).delay(failures)
@@ -55,6 +55,6 @@ def test_always_finite_and_within_bounds(
     "arguments",
     [(-1, 1), (1, -1), (math.nan, 1), (1, math.inf), (1, 1, 0.5), (1, 1, 2, 1), (1, 1, 2, -0.1)],
 )
-def test_refuses_nonsense(arguments: tuple[float, ...]) -> None:
+def test_invalid_arguments_raise(arguments: tuple[float, ...]) -> None:
     with pytest.raises(KafkaConfigurationError):
         Backoff(*arguments)

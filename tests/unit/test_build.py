@@ -30,7 +30,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_pure_forces_the_twins():
+def test_pure_environment_variable_selects_the_twins():
     shown = run(SHOW, AIOKAFKA_LITE_PURE="1").stdout.split()
     assert shown == [
         "False",
@@ -39,7 +39,7 @@ def test_pure_forces_the_twins():
     ]
 
 
-def test_native_where_it_was_built():
+def test_native_modules_are_used_where_built():
     pytest.importorskip("aiokafka_lite.record._batch_native", reason="the native build")
     shown = run(SHOW).stdout.split()
     assert shown == [
@@ -55,17 +55,17 @@ MISSING = (
 )
 
 
-def test_the_twin_where_nothing_was_compiled():
+def test_twins_are_used_where_nothing_was_compiled():
     assert "_batch_python" in run(MISSING).stdout
 
 
-def test_a_missing_native_module_is_an_error_where_it_is_required():
+def test_missing_native_module_raises_if_required():
     result = run(MISSING, AIOKAFKA_LITE_REQUIRE_NATIVE="1")
     assert result.returncode == 1
     assert "ModuleNotFoundError" in result.stderr
 
 
-def test_a_native_module_that_does_not_load_is_not_papered_over():
+def test_native_module_that_fails_to_load_raises():
     """Here for want of something it imports itself."""
     code = (
         "from aiokafka_lite._build import pick\n"
@@ -75,7 +75,7 @@ def test_a_native_module_that_does_not_load_is_not_papered_over():
 
 
 @pytest.mark.parametrize(("pure", "build"), [("1", "pure Python"), ("", None)])
-def test_the_build_in_use_is_told(pure, build):
+def test_start_logs_the_build(pure, build):
     build = build or ("native" if NATIVE_BUILT else "pure Python")
     shown = run("import aiokafka_lite as a; print(a.__build__)", AIOKAFKA_LITE_PURE=pure)
     assert shown.stdout == f"{build}\n"

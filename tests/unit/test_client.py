@@ -26,7 +26,7 @@ async def client(brokers: FakeCluster) -> AsyncIterator[AIOKafkaClient]:
         yield started
 
 
-async def test_the_cluster_as_it_is(client: AIOKafkaClient, brokers: FakeCluster) -> None:
+async def test_cluster_metadata(client: AIOKafkaClient, brokers: FakeCluster) -> None:
     known = client.cluster
     port = brokers.state.nodes[0].port
     assert known.broker_metadata(0) == BrokerMetadata(0, "127.0.0.1", port, "a")
@@ -47,7 +47,9 @@ async def test_the_cluster_as_it_is(client: AIOKafkaClient, brokers: FakeCluster
     assert client.get_random_node() in (0, 1, 2)
 
 
-async def test_it_is_a_view(client: AIOKafkaClient, brokers: FakeCluster) -> None:
+async def test_cluster_metadata_is_a_live_view(
+    client: AIOKafkaClient, brokers: FakeCluster
+) -> None:
     known = client.cluster
     brokers.create_topic("later", 2)
     assert "later" not in known.topics()
@@ -55,7 +57,9 @@ async def test_it_is_a_view(client: AIOKafkaClient, brokers: FakeCluster) -> Non
     assert known.partitions_for_topic("later") == {0, 1}
 
 
-async def test_which_topics_are_kept(client: AIOKafkaClient, brokers: FakeCluster) -> None:
+async def test_add_and_set_topics_choose_the_tracked_topics(
+    client: AIOKafkaClient, brokers: FakeCluster
+) -> None:
     assert await client.set_topics(["orders"]) is True
     await client.force_metadata_update()
     assert client.cluster.topics() == {"orders"}
@@ -74,7 +78,7 @@ async def test_which_topics_are_kept(client: AIOKafkaClient, brokers: FakeCluste
         client.add_topic("\ud800")
 
 
-async def test_a_topic_that_is_added_comes_into_being_however_much_else_is_asked_for(
+async def test_added_topic_is_created_although_all_topics_are_requested(
     client: AIOKafkaClient, brokers: FakeCluster
 ) -> None:
     """Asked for among all topics it would never be made, and each update asked for all of them."""
@@ -87,7 +91,7 @@ async def test_a_topic_that_is_added_comes_into_being_however_much_else_is_asked
     assert client.cluster.topics() == {"new", "orders", "payments"}
 
 
-async def test_a_refresh_that_nobody_awaits_and_one_that_fails(brokers: FakeCluster) -> None:
+async def test_unawaited_and_failed_refreshes(brokers: FakeCluster) -> None:
     client = AIOKafkaClient(
         bootstrap_servers=brokers.bootstrap_servers, request_timeout_ms=200, retry_backoff_ms=10
     )
@@ -121,7 +125,7 @@ async def test_coordinators(client: AIOKafkaClient, brokers: FakeCluster) -> Non
         await client.coordinator_lookup(7, "billing")
 
 
-async def test_nobody_answers() -> None:
+async def test_unreachable_cluster_raises() -> None:
     client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(KafkaConnectionError):
         await client.bootstrap()
@@ -137,7 +141,7 @@ async def test_deprecated_arguments(name: str) -> None:
     await client.close()
 
 
-async def test_the_producer_s(brokers: FakeCluster) -> None:
+async def test_client_of_a_producer(brokers: FakeCluster) -> None:
     async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap_servers) as producer:
         client = producer.client
         assert client is producer.client

@@ -27,7 +27,7 @@ EXCEPTIONS = sorted(
 
 
 @pytest.mark.parametrize("row", JAVA, ids=lambda row: row[1])
-def test_code_is_what_java_says(row: list[str]) -> None:
+def test_codes_match_java(row: list[str]) -> None:
     code, name, _, retriable, invalid_metadata, message = row
     cls = errors.for_code(int(code))
     assert cls.errno == int(code)
@@ -38,21 +38,21 @@ def test_code_is_what_java_says(row: list[str]) -> None:
         assert cls.description == " ".join(message.split())
 
 
-def test_no_code_is_missing_or_invented() -> None:
+def test_codes_are_complete_and_exist_in_java() -> None:
     assert sorted(errors.kafka_errors) == sorted(int(row[0]) for row in JAVA) == sorted(CODES)
 
 
 @pytest.mark.parametrize("code", [-2, 137, 32767])
-def test_unknown_code_is_the_unknown_error(code: int) -> None:
+def test_unknown_code_gives_the_unknown_error(code: int) -> None:
     assert errors.for_code(code) is errors.UnknownError
 
 
-def test_a_code_belongs_to_one_class() -> None:
+def test_duplicate_code_raises() -> None:
     with pytest.raises(TypeError, match="already belongs to OffsetOutOfRangeError"):
         type("Second", (errors.BrokerResponseError,), {}, code=1)
 
 
-def test_a_subclass_keeps_its_parents_code() -> None:
+def test_subclass_keeps_the_code_of_its_parent() -> None:
     class Detailed(errors.UnknownTopicOrPartitionError):
         pass
 
@@ -61,7 +61,7 @@ def test_a_subclass_keeps_its_parents_code() -> None:
     assert errors.for_code(3) is errors.UnknownTopicOrPartitionError
 
 
-def test_the_writes_that_may_have_been_stored() -> None:
+def test_ambiguous_errors() -> None:
     ambiguous = {code for code, (_, traits) in CODES.items() if Trait.AMBIGUOUS in traits}
     assert ambiguous == {-1, 3, 6, 7, 13, 15, 16, 20, 56}
     assert errors.KafkaConnectionError.ambiguous
@@ -69,14 +69,14 @@ def test_the_writes_that_may_have_been_stored() -> None:
     assert not errors.NotEnoughReplicasError.ambiguous
 
 
-def test_what_ends_a_consumer() -> None:
+def test_errors_that_end_a_consumer() -> None:
     assert errors.FencedInstanceIdError.fatal_to_consumer
     assert not errors.ProducerFenced.fatal_to_consumer
 
 
 @pytest.mark.parametrize("cls", EXCEPTIONS, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("args", [(), ("a message",), ("two", 3)], ids=len)
-def test_survives_copy_and_pickle(cls: type[Exception], args: tuple[object, ...]) -> None:
+def test_errors_can_be_copied_and_pickled(cls: type[Exception], args: tuple[object, ...]) -> None:
     error = cls(*args)
     for twin in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
         assert type(twin) is cls
@@ -93,19 +93,19 @@ def test_text_of_errors() -> None:
     assert str(errors.CommitFailedError("mine")) == "CommitFailedError: mine"
 
 
-def test_value_errors() -> None:
+def test_configuration_errors_are_value_errors() -> None:
     assert issubclass(errors.KafkaConfigurationError, ValueError)
     assert issubclass(errors.IllegalArgumentError, ValueError)
 
 
-def test_one_except_clause_for_all_refusals_of_credentials() -> None:
+def test_all_credential_errors_share_a_base_class() -> None:
     for code in (33, 34, 58):
         assert issubclass(errors.for_code(code), errors.AuthenticationFailedError)
     for code in (29, 30, 31, 53, 65):
         assert issubclass(errors.for_code(code), errors.AuthorizationError)
 
 
-def test_every_public_name_of_aiokafka_is_here_with_the_same_parents() -> None:
+def test_every_aiokafka_error_exists_with_the_same_bases() -> None:
     theirs = pytest.importorskip("aiokafka.errors")
     for name in dir(theirs):
         cls = getattr(theirs, name)

@@ -166,7 +166,7 @@ def refused_by_another_loop(call: Callable[[Any], Any], client: Any, message: st
 
 
 @pytest.mark.parametrize("call", OF_A_PRODUCER)
-def test_a_producer_refuses_another_event_loop(
+def test_producer_raises_in_another_event_loop(
     cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer, call: str
 ) -> None:
     for _ in ("unknown", "known"):
@@ -176,7 +176,7 @@ def test_a_producer_refuses_another_event_loop(
 
 
 @pytest.mark.parametrize("call", ["send", "send_and_wait"])
-def test_a_record_for_another_loop_is_not_sent(
+def test_record_awaited_in_another_loop_is_not_sent(
     cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer, call: str
 ) -> None:
     """The call is made while no loop runs, and awaited in the wrong one."""
@@ -191,7 +191,9 @@ def test_a_record_for_another_loop_is_not_sent(
     assert [record.value for record in cluster.records("orders")] == [b"known"]
 
 
-def test_a_record_joins_no_open_batch_from_another_loop(cluster: FakeCluster, loop: Loop) -> None:
+def test_record_from_another_loop_is_not_added_to_an_open_batch(
+    cluster: FakeCluster, loop: Loop
+) -> None:
     async def begin() -> AIOKafkaProducer:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
         await producer.start()
@@ -207,7 +209,7 @@ def test_a_record_joins_no_open_batch_from_another_loop(cluster: FakeCluster, lo
 
 
 @pytest.mark.parametrize("call", OF_A_TRANSACTION)
-def test_a_transaction_refuses_another_event_loop(
+def test_transaction_raises_in_another_event_loop(
     cluster: FakeCluster, loop: Loop, call: str
 ) -> None:
     async def begin() -> AIOKafkaProducer:
@@ -227,7 +229,7 @@ def test_a_transaction_refuses_another_event_loop(
 
 
 @pytest.mark.parametrize("call", OF_A_CONSUMER)
-def test_a_consumer_refuses_another_event_loop(
+def test_consumer_raises_in_another_event_loop(
     cluster: FakeCluster, loop: Loop, consumer: AIOKafkaConsumer, call: str
 ) -> None:
     for _ in range(3):
@@ -255,7 +257,7 @@ def in_background(loop: Loop) -> Iterator[Callable[[Any], Any]]:
         running.result(20)
 
 
-def test_send_nowait_refuses_another_thread(
+def test_send_nowait_raises_in_another_thread(
     cluster: FakeCluster, producer: AIOKafkaProducer, in_background: Callable[[Any], Any]
 ) -> None:
     for _ in ("unknown", "known"):
@@ -265,7 +267,7 @@ def test_send_nowait_refuses_another_thread(
     assert [record.value for record in cluster.records("orders")] == [b"mine", b"mine"]
 
 
-def test_seek_refuses_another_thread(
+def test_seek_raises_in_another_thread(
     consumer: AIOKafkaConsumer, in_background: Callable[[Any], Any]
 ) -> None:
     with pytest.raises(IllegalStateError, match="another thread"):
@@ -309,7 +311,7 @@ def test_a_stopped_consumer_is_inspected_from_anywhere(cluster: FakeCluster) -> 
     assert list(consumer.partition_metrics()) == [ORDERS]
 
 
-def test_what_is_called_in_another_thread_may_run_in_the_loop(
+def test_coroutine_created_in_another_thread_may_run_in_the_loop(
     producer: AIOKafkaProducer,
     consumer: AIOKafkaConsumer,
     in_background: Callable[[Any], Any],
@@ -319,7 +321,7 @@ def test_what_is_called_in_another_thread_may_run_in_the_loop(
         assert in_background(consumer.getone()).offset == offset
 
 
-def test_between_two_runs_of_its_loop_a_producer_takes_records(
+def test_producer_accepts_records_between_runs_of_its_loop(
     cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer
 ) -> None:
     loop.run_until_complete(producer.send_and_wait("orders", b"known"))
@@ -330,7 +332,7 @@ def test_between_two_runs_of_its_loop_a_producer_takes_records(
     assert loop.run_until_complete(sent).offset == 2
 
 
-def test_a_loop_that_moved_to_another_thread_is_followed(
+def test_loop_may_move_to_another_thread(
     cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer
 ) -> None:
     offsets: list[int] = []
@@ -348,7 +350,7 @@ def test_a_loop_that_moved_to_another_thread_is_followed(
 
 
 @pytest.mark.parametrize("call", ["send", "send_and_wait", "send_nowait", "flush", "stop"])
-def test_a_producer_whose_loop_is_closed_says_so(call: str) -> None:
+def test_producer_with_a_closed_loop_raises(call: str) -> None:
     async def make() -> AIOKafkaProducer:
         return AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
 
@@ -363,7 +365,7 @@ def test_a_producer_whose_loop_is_closed_says_so(call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["getone", "getmany", "seek", "stop"])
-def test_a_consumer_whose_loop_is_closed_says_so(call: str) -> None:
+def test_consumer_with_a_closed_loop_raises(call: str) -> None:
     async def make() -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
         consumer.assign([ORDERS])
@@ -379,7 +381,7 @@ def test_a_consumer_whose_loop_is_closed_says_so(call: str) -> None:
     assert gone() is None
 
 
-async def test_a_client_that_was_stopped_may_be_stopped_again_anywhere(
+async def test_stopped_client_can_be_stopped_again_in_any_loop(
     cluster: FakeCluster,
 ) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
@@ -395,6 +397,6 @@ async def test_a_client_that_was_stopped_may_be_stopped_again_anywhere(
     await asyncio.to_thread(elsewhere)
 
 
-def test_it_is_a_runtime_error() -> None:
+def test_wrong_loop_error_is_a_runtime_error() -> None:
     assert issubclass(IllegalStateError, KafkaError)
     assert issubclass(IllegalStateError, RuntimeError)

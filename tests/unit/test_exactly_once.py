@@ -153,7 +153,7 @@ async def stumble(*_: object) -> None:
 # All goes well
 
 
-async def test_what_is_made_of_each_record_is_there_once(
+async def test_output_of_each_record_is_stored_once(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 50)
@@ -165,7 +165,7 @@ async def test_what_is_made_of_each_record_is_there_once(
     assert await output(cluster) == list(range(60))
 
 
-async def test_a_batch_is_of_several_partitions_and_within_its_limit(
+async def test_batch_has_several_partitions_and_stays_within_its_limit(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 30)
@@ -184,7 +184,7 @@ async def test_a_batch_is_of_several_partitions_and_within_its_limit(
     assert read_so_far(cluster) == 30
 
 
-async def test_nothing_is_committed_before_the_next_is_asked_for(
+async def test_batch_is_committed_when_the_next_is_requested(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 9)
@@ -200,7 +200,7 @@ async def test_nothing_is_committed_before_the_next_is_asked_for(
     assert read_so_far(cluster) == 9
 
 
-async def test_partitions_of_the_applications_choice(
+async def test_manually_assigned_partitions(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 9)
@@ -211,7 +211,7 @@ async def test_partitions_of_the_applications_choice(
     assert cluster.committed(GROUP) == {(INPUT, 1): 3}
 
 
-async def test_a_stop_of_the_consumer_ends_the_loop_behind_its_batch(
+async def test_stopping_the_consumer_ends_the_loop_after_its_batch(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 9)
@@ -229,7 +229,7 @@ async def test_a_stop_of_the_consumer_ends_the_loop_behind_its_batch(
 # Ways out of the loop
 
 
-async def test_an_exception_has_the_batch_read_again(
+async def test_batch_is_read_again_after_an_exception(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -241,7 +241,7 @@ async def test_an_exception_has_the_batch_read_again(
     assert await output(cluster) == list(range(12))
 
 
-async def test_without_a_block_whoever_leaves_gives_back(
+async def test_leaving_a_loop_without_a_block_aborts_its_batch(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -265,7 +265,7 @@ async def test_without_a_block_whoever_leaves_gives_back(
     assert consumer._core.group.work is None
 
 
-async def test_a_task_that_is_cancelled_has_its_batch_read_again(
+async def test_batch_of_a_cancelled_task_is_read_again(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -290,7 +290,7 @@ async def test_a_task_that_is_cancelled_has_its_batch_read_again(
 
 @pytest.mark.parametrize("api", [ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN], ids=lambda a: a.name)
 @pytest.mark.parametrize("steps", [0, 1, 3])
-async def test_a_commit_that_is_cancelled_loses_nothing(
+async def test_cancelled_commit_loses_nothing(
     cluster: FakeCluster,
     consumer: AIOKafkaConsumer,
     producer: AIOKafkaProducer,
@@ -318,7 +318,7 @@ async def test_a_commit_that_is_cancelled_loses_nothing(
     assert await output(cluster) == list(range(12))
 
 
-async def test_a_position_of_the_applications_choice_stays(
+async def test_position_set_by_seek_is_kept_after_an_abort(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -349,7 +349,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize(("api", "error"), PASSING, ids=lambda each: getattr(each, "name", ""))
-async def test_what_passes_is_done_again(
+async def test_batch_is_repeated_after_a_retriable_error(
     cluster: FakeCluster,
     consumer: AIOKafkaConsumer,
     producer: AIOKafkaProducer,
@@ -372,7 +372,7 @@ async def test_what_passes_is_done_again(
     ],
     ids=lambda each: getattr(each, "name", ""),
 )
-async def test_what_does_not_pass_is_raised_and_the_batch_read_again(
+async def test_lasting_error_is_raised_and_the_batch_read_again(
     cluster: FakeCluster,
     consumer: AIOKafkaConsumer,
     producer: AIOKafkaProducer,
@@ -387,7 +387,7 @@ async def test_what_does_not_pass_is_raised_and_the_batch_read_again(
     assert await output(cluster) == list(range(12))
 
 
-async def test_a_processing_function_is_called_again(
+async def test_run_repeats_the_function_after_a_retriable_error(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 24)
@@ -412,7 +412,7 @@ async def test_a_processing_function_is_called_again(
     assert await output(cluster) == list(range(24))
 
 
-async def test_what_a_processing_function_raises_ends_it(
+async def test_exception_of_the_function_ends_run(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 6)
@@ -428,7 +428,7 @@ async def test_what_a_processing_function_raises_ends_it(
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
-async def test_a_producer_that_ends_in_its_commit_leaves_no_doubt(
+async def test_commit_outcome_is_resolved_after_the_producer_is_fenced(
     cluster: FakeCluster, make: Make, consumer: AIOKafkaConsumer, answered: bool
 ) -> None:
     """Whether the commit took place before it was fenced or not."""
@@ -443,7 +443,7 @@ async def test_a_producer_that_ends_in_its_commit_leaves_no_doubt(
     assert await output(cluster) == list(range(15))
 
 
-async def test_a_zombie_is_told(
+async def test_zombie_is_fenced(
     cluster: FakeCluster, make: Make, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -494,7 +494,7 @@ async def all_is_read(cluster: FakeCluster, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_batch_that_takes_too_long_is_aborted(
+async def test_slow_batch_is_aborted_at_a_rebalance(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
@@ -523,7 +523,7 @@ async def test_a_batch_that_takes_too_long_is_aborted(
     assert await output(cluster) == list(range(12))
 
 
-async def test_nothing_is_committed_of_what_the_group_took(
+async def test_revoked_partitions_are_not_committed(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 6)
@@ -538,7 +538,7 @@ async def test_nothing_is_committed_of_what_the_group_took(
     assert not cluster.committed(GROUP)
 
 
-async def test_brokers_that_fence_nobody_are_refused() -> None:
+async def test_brokers_without_member_fencing_are_rejected() -> None:
     async with FakeCluster(topics={INPUT: PARTITIONS, OUTPUT: PARTITIONS}, version="2.4") as old:
         fill(old, 3)
         async with (
@@ -561,7 +561,7 @@ async def test_brokers_that_fence_nobody_are_refused() -> None:
 # Misuse
 
 
-async def test_misuse_is_told_at_once(
+async def test_misuse_raises_at_once(
     cluster: FakeCluster, make: Make, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     with pytest.raises(IllegalOperation, match="group_id"):
@@ -577,7 +577,7 @@ async def test_misuse_is_told_at_once(
             exactly_once(consumer, producer, max_records=number)  # type: ignore[arg-type]  # so
 
 
-async def test_a_transaction_of_somebody_elses(
+async def test_foreign_transaction_raises(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 6)
@@ -594,7 +594,7 @@ async def test_a_transaction_of_somebody_elses(
     assert await output(cluster) == list(range(6))
 
 
-async def test_a_loop_keeps_no_consumer_alive_that_was_dropped(
+async def test_loop_does_not_keep_a_dropped_consumer_alive(
     cluster: FakeCluster, producer: AIOKafkaProducer
 ) -> None:
     consumer = AIOKafkaConsumer(

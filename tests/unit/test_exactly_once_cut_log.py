@@ -17,9 +17,7 @@ P0 = TopicPartition("orders", 0)
     ids=["within the batch", "at its start", "before it"],
 )
 @pytest.mark.parametrize("sought", [True, False], ids=["epoch unknown", "epoch known"])
-async def test_an_aborted_batch_of_a_log_that_was_cut(
-    cut_at: int, begins: int, sought: bool
-) -> None:
+async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, sought: bool) -> None:
     async with (
         FakeCluster(topics={"orders": 1}) as cluster,
         AIOKafkaProducer(

@@ -175,7 +175,7 @@ async def test_a_listener_may_commit_partitions_that_came_back(
     assert cluster.committed(GROUP)[tp] == 3
 
 
-async def test_a_silent_coordinator_costs_neither_the_partitions_nor_the_transaction(
+async def test_unresponsive_coordinator_loses_neither_partitions_nor_transaction(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
     consumer = await make(session_timeout_ms=400, heartbeat_interval_ms=100)
@@ -216,7 +216,7 @@ async def test_offsets_from_before_an_unsubscribe_are_refused(
     await refused(cluster, producer, offsets, group)
 
 
-async def test_a_listener_may_send_offsets_to_a_transaction_while_it_gives_partitions_up(
+async def test_listener_may_send_offsets_of_partitions_being_revoked(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
     sent: list[bool] = []
@@ -300,7 +300,7 @@ async def test_a_transaction_whose_offsets_were_accepted_too_late_is_aborted(
     assert not cluster.committed(GROUP)
 
 
-async def test_partitions_assigned_by_hand_are_refused_after_they_were_given_up(
+async def test_manually_assigned_partitions_are_refused_after_unassignment(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
     async with AIOKafkaConsumer(

@@ -81,7 +81,7 @@ def topics() -> dict[str, int]:
     ],
     ids=["examples", "README"],
 )
-async def test_producing(topics: dict[str, int], code: str, values: list[bytes]):
+async def test_produce_example(topics: dict[str, int], code: str, values: list[bytes]):
     async with FakeCluster(topics=topics) as cluster, running(cluster, code) as process:
         out, errors = await process.communicate()
         assert (process.returncode, errors) == (0, b"")
@@ -94,7 +94,7 @@ async def test_producing(topics: dict[str, int], code: str, values: list[bytes])
     [(EXAMPLES / "consume.py").read_text(), block("AIOKafkaConsumer(")],
     ids=["examples", "README"],
 )
-async def test_consuming(topics: dict[str, int], code: str):
+async def test_consume_example(topics: dict[str, int], code: str):
     async with FakeCluster(topics=topics) as cluster:
         cluster.produce("orders", b"one tea", b"table 4")
         async with running(cluster, code) as process:
@@ -110,7 +110,7 @@ await producer.stop()
 """
 
 
-async def test_a_loop_that_runs_between_the_cells_of_a_notebook(topics: dict[str, int]):
+async def test_loop_that_runs_between_notebook_cells(topics: dict[str, int]):
     async with FakeCluster(topics=topics) as cluster:
         done = await asyncio.to_thread(
             subprocess.run,
@@ -125,7 +125,7 @@ async def test_a_loop_that_runs_between_the_cells_of_a_notebook(topics: dict[str
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
 
-async def test_an_interrupt_is_how_consuming_ends(topics: dict[str, int]):
+async def test_interrupt_ends_the_consume_example(topics: dict[str, int]):
     async with FakeCluster(topics=topics) as cluster:
         cluster.produce("orders", b"one tea")
         async with running(cluster, (EXAMPLES / "consume.py").read_text()) as process:
@@ -135,7 +135,7 @@ async def test_an_interrupt_is_how_consuming_ends(topics: dict[str, int]):
             assert (process.returncode, errors) == (0, b"")
 
 
-async def test_a_worker_commits_what_it_did_before_it_ends(topics: dict[str, int]):
+async def test_worker_example_commits_before_it_ends(topics: dict[str, int]):
     async with FakeCluster(topics=topics) as cluster:
         for value in (b"tea", b"cake"):
             cluster.produce("orders", value, b"table 4")
@@ -148,7 +148,7 @@ async def test_a_worker_commits_what_it_did_before_it_ends(topics: dict[str, int
         assert cluster.group("kitchen").state == "Empty"  # it has left
 
 
-async def test_exactly_once_ends_behind_its_batch(topics: dict[str, int]):
+async def test_exactly_once_example_ends_after_its_batch(topics: dict[str, int]):
     async with FakeCluster(topics=topics) as cluster:
         for value in (b"tea", None, b"cake"):
             cluster.produce("orders", value, b"table 4")
@@ -180,7 +180,9 @@ class FastAPI:
     [(EXAMPLES / "fastapi_service.py").read_text(), block("from fastapi")],
     ids=["examples", "README"],
 )
-async def test_a_service(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], code: str):
+async def test_fastapi_service_example(
+    monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], code: str
+):
     fastapi = ModuleType("fastapi")
     vars(fastapi).update(FastAPI=FastAPI, Request=object)
     monkeypatch.setitem(sys.modules, "fastapi", fastapi)
@@ -210,7 +212,7 @@ class Application(dict[Any, Any]):
         self.routes.update(routes)
 
 
-async def test_a_service_on_aiohttp(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
+async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
     web = SimpleNamespace(Application=Application, Request=object, Response=object)
     web.AppKey = lambda name, kind: name
     web.post = lambda path, handler: (path, handler)
@@ -234,7 +236,7 @@ async def test_a_service_on_aiohttp(monkeypatch: pytest.MonkeyPatch, topics: dic
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
 
-def test_the_readers_own_test(pytester: pytest.Pytester):
+def test_example_test_of_the_readme(pytester: pytest.Pytester):
     code = block("async def test_")
     pytester.makepyfile(f"from aiokafka_lite import AIOKafkaProducer\n\n\n{code}")
     options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
@@ -244,7 +246,7 @@ def test_the_readers_own_test(pytester: pytest.Pytester):
     result.assert_outcomes(passed=1)
 
 
-def test_nothing_is_left_out():
+def test_every_example_is_tested():
     programs = {path.stem for path in EXAMPLES.glob("*.py")}
     services = {"fastapi_service", "aiohttp_service"}
     assert programs == {"produce", "consume", "worker", "exactly_once"} | services

@@ -30,7 +30,7 @@ CASES: list[tuple[str, ApiKey, str, str, int | str]] = [
     ("client", "api_key", "path", "kind", "value"),
     [pytest.param(*case, id=f"{case[0]}-{case[2]}-{case[4]}") for case in CASES],
 )
-async def test_a_client_survives_the_lie_and_works_after_it(
+async def test_client_survives_an_extreme_value_and_works_afterwards(
     client: str, api_key: ApiKey, path: str, kind: str, value: int | str
 ) -> None:
     place = Place(api_key, tuple(path.split(".")), BITS.get(kind, 0))
@@ -38,7 +38,7 @@ async def test_a_client_survives_the_lie_and_works_after_it(
     assert outcome.lies > 0  # or nothing was tried
 
 
-def test_the_extremes_of_a_field() -> None:
+def test_extreme_values_of_a_field() -> None:
     place = Place(ApiKey.METADATA, ("controller_id",), 32)
     values = candidates(place, 1)
     assert {INT32_MIN, -2, -1, 0, INT32_MAX - 1, INT32_MAX, "+1"} <= set(values)

@@ -20,7 +20,7 @@ FACES = [AIOKafkaProducer, AIOKafkaConsumer, AIOKafkaClient]
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_client_at_the_top_of_a_module(face: Callable[[], object]) -> None:
+def test_client_created_outside_an_event_loop(face: Callable[[], object]) -> None:
     with pytest.raises(RuntimeError, match="should be created within an async function") as told:
         face()
     assert told.value.__cause__ is None
@@ -28,25 +28,25 @@ def test_a_client_at_the_top_of_a_module(face: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-async def test_an_unknown_security_protocol_names_all_there_are(face: Callable[..., Any]) -> None:
+async def test_unknown_security_protocol_lists_the_known_ones(face: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="TLS") as told:
         face(security_protocol="TLS")
     for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         assert name in str(told.value)
 
 
-async def test_topics_as_a_list() -> None:
+async def test_topics_passed_as_a_list() -> None:
     with pytest.raises(TypeError, match=r"separate argument.*not \['a', 'b'\]"):
         AIOKafkaConsumer(["a", "b"])  # type: ignore[arg-type]  # the mistake
 
 
 @pytest.mark.parametrize("face", FACES)
-async def test_a_scheme(face: Callable[..., Any]) -> None:
+async def test_address_with_a_scheme(face: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="begins with the scheme"):
         face(bootstrap_servers="kafka://localhost:9092")
 
 
-async def test_tls_to_a_plain_listener(tls_files: tuple[Path, Path]) -> None:
+async def test_tls_to_a_plaintext_listener(tls_files: tuple[Path, Path]) -> None:
     context = ssl.create_default_context(cafile=str(tls_files[0]))
     async with FakeCluster() as cluster:
         producer = AIOKafkaProducer(
@@ -59,7 +59,7 @@ async def test_tls_to_a_plain_listener(tls_files: tuple[Path, Path]) -> None:
         await producer.stop()
 
 
-async def test_plain_to_a_sasl_listener() -> None:
+async def test_plaintext_to_a_sasl_listener() -> None:
     async with FakeCluster(users={"alice": "secret"}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
         with pytest.raises(KafkaConnectionError, match="as a listener does that requires SASL"):
@@ -84,7 +84,7 @@ async def silent() -> AsyncIterator[str]:
         writer.close()
 
 
-async def test_a_port_where_nobody_speaks_kafka(silent: str) -> None:
+async def test_port_of_a_non_kafka_server(silent: str) -> None:
     producer = AIOKafkaProducer(
         bootstrap_servers=silent, request_timeout_ms=300, socket_connection_setup_timeout_ms=60_000
     )
@@ -94,7 +94,7 @@ async def test_a_port_where_nobody_speaks_kafka(silent: str) -> None:
     await producer.stop()
 
 
-async def test_a_session_timeout_that_the_brokers_refuse() -> None:
+async def test_session_timeout_out_of_the_brokers_range() -> None:
     async with FakeCluster(
         topics=["orders"], broker_configs={"group.max.session.timeout.ms": "60000"}
     ) as cluster:
@@ -112,7 +112,7 @@ async def test_a_session_timeout_that_the_brokers_refuse() -> None:
         await consumer.stop()
 
 
-async def test_a_read_after_the_stop() -> None:
+async def test_read_after_stop() -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         async with AIOKafkaConsumer(
             "orders", bootstrap_servers=cluster.bootstrap_servers

@@ -62,7 +62,7 @@ def run(script: str) -> None:
     assert told.returncode == 0, told.stderr
 
 
-def test_a_child_that_drops_a_producer_leaves_its_parent_alone() -> None:
+def test_dropping_a_producer_in_a_child_does_not_affect_the_parent() -> None:
     run("""
     held = {}
 
@@ -84,7 +84,7 @@ def test_a_child_that_drops_a_producer_leaves_its_parent_alone() -> None:
 
 
 @pytest.mark.parametrize("group", ["None", "'g'"])
-def test_a_child_that_drops_a_consumer_leaves_its_parent_alone(group: str) -> None:
+def test_dropping_a_consumer_in_a_child_does_not_affect_the_parent(group: str) -> None:
     run(f"""
     held = {{}}
 
@@ -113,7 +113,7 @@ UNDER = pytest.mark.parametrize("under", ["TLS", "uvloop", "TLS and uvloop"])
 
 
 @UNDER
-def test_a_child_that_drops_clients_under_tls_or_uvloop_leaves_its_parent_alone(
+def test_dropping_clients_in_a_child_does_not_affect_the_parent_under_tls_or_uvloop(
     under: str, tls_files: tuple[Path, Path]
 ) -> None:
     if "uvloop" in under:
@@ -162,7 +162,7 @@ def test_a_child_that_drops_clients_under_tls_or_uvloop_leaves_its_parent_alone(
     """)
 
 
-def test_a_child_cannot_use_a_producer() -> None:
+def test_inherited_producer_raises_in_a_child() -> None:
     run("""
     async def main(bootstrap):
         p = AIOKafkaProducer(bootstrap_servers=bootstrap)
@@ -191,7 +191,7 @@ def test_a_child_cannot_use_a_producer() -> None:
     """)
 
 
-def test_a_child_cannot_use_a_consumer() -> None:
+def test_inherited_consumer_raises_in_a_child() -> None:
     run("""
     async def main(cluster):
         c = AIOKafkaConsumer(
@@ -226,7 +226,7 @@ def test_a_child_cannot_use_a_consumer() -> None:
     """)
 
 
-def test_a_child_cannot_use_a_client() -> None:
+def test_inherited_client_raises_in_a_child() -> None:
     run("""
     async def main(cluster):
         client = AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers)
@@ -245,7 +245,7 @@ def test_a_child_cannot_use_a_client() -> None:
     """)
 
 
-def test_a_child_makes_clients_of_its_own() -> None:
+def test_child_can_create_its_own_clients() -> None:
     run("""
     async def main(cluster):
         p = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)

@@ -47,7 +47,9 @@ def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 @pytest.mark.parametrize(("name", "method"), list(methods()))
 @pytest.mark.parametrize("wrong", [5, b"x" * 400, "text", None, TopicPartition("orders", 0)])
-def test_a_method_refuses_another_self(name: str, method: Callable[..., Any], wrong: Any) -> None:
+def test_method_called_with_a_wrong_self_raises(
+    name: str, method: Callable[..., Any], wrong: Any
+) -> None:
     with pytest.raises(TypeError):
         method(wrong)
     with pytest.raises(TypeError):
@@ -58,7 +60,7 @@ def test_a_method_refuses_another_self(name: str, method: Callable[..., Any], wr
     "name",
     ["ack_native.Ack", "ack_native.Wait", "send_native.SendResult", "send_native.StoredResult"],
 )
-def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
+def test_internal_objects_cannot_be_created_directly(name: str) -> None:
     module, _, kind = name.partition(".")
     with pytest.raises(TypeError):
         getattr(MODULES[module], kind)()
@@ -80,7 +82,7 @@ def test_what_a_producer_makes_is_not_made_by_anybody_else(name: str) -> None:
         ("consumer_record_native.ConsumerRecord", lambda record: record.topic),
     ],
 )
-def test_an_object_that_was_never_filled_raises(name: str, use: Callable[[Any], Any]) -> None:
+def test_uninitialized_object_raises(name: str, use: Callable[[Any], Any]) -> None:
     module, _, attribute = name.partition(".")
     kind = getattr(MODULES[module], attribute)
     with pytest.raises((AttributeError, TypeError)):
@@ -101,14 +103,14 @@ def test_an_object_that_was_never_filled_raises(name: str, use: Callable[[Any], 
         "arrow_native.ArrowRows",
     ],
 )
-def test_a_class_with_arguments_makes_no_bare_object(name: str) -> None:
+def test_classes_with_arguments_require_them(name: str) -> None:
     module, _, attribute = name.partition(".")
     kind = getattr(MODULES[module], attribute)
     with pytest.raises(TypeError):
         kind.__new__(kind)
 
 
-def test_a_wait_takes_one_callback() -> None:
+def test_wait_accepts_one_callback() -> None:
     builder = MODULES["batch_native"].BatchBuilder(1000)
     where = TopicPartition("orders", 0)
     batch = MODULES["ack_native"].ProducerBatch(fuzz.Loop(), where, builder, None, 0.0)
@@ -118,7 +120,7 @@ def test_a_wait_takes_one_callback() -> None:
         wait.add_done_callback(print, context=None)
 
 
-def test_a_chunk_s_records_may_vanish() -> None:
+def test_records_of_a_chunk_may_be_removed() -> None:
     records: list[Any] = [1, 2, 3]
     chunk = MODULES["delivery_native"].Chunk(records, 0, 3)
     delivery = MODULES["delivery_native"].Delivery()
@@ -131,14 +133,14 @@ def test_a_chunk_s_records_may_vanish() -> None:
         _ = chunk.position
 
 
-def test_a_negative_length_is_no_frame_whatever_the_limits() -> None:
+def test_negative_frame_length_is_rejected_for_any_limits() -> None:
     receiver = MODULES["frames_native"].FrameReceiver(100, None, -100)
     receiver.window()[:8] = b"\xff\xff\xff\xceabcd"
     assert receiver.on_received(8) == []
     assert receiver.error is not None
 
 
-def test_columns_that_change_while_they_are_gathered() -> None:
+def test_columns_changed_while_being_gathered() -> None:
     starts = bytearray(8 * 1000)
     numbers = [bytearray(8 * 1000) for _ in range(8)]
 
@@ -163,7 +165,7 @@ def test_columns_that_change_while_they_are_gathered() -> None:
     starts.clear()  # held no longer
 
 
-def test_a_topic_s_name_that_changes_between_two_looks() -> None:
+def test_topic_name_that_changes_between_two_reads() -> None:
     names = iter((b"a", b"a" * 100_000))
 
     class Names:
@@ -182,7 +184,7 @@ def test_a_topic_s_name_that_changes_between_two_looks() -> None:
 
 
 @pytest.mark.parametrize("module", ["native", "python"])
-def test_a_chunk_gives_no_negative_number_of_records(module: str) -> None:
+def test_negative_record_count_of_a_chunk_raises(module: str) -> None:
     chunk = importlib.import_module(f"aiokafka_lite.consumer.partitions._delivery_{module}").Chunk(
         [1], 0, 1
     )

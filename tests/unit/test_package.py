@@ -8,7 +8,7 @@ import pytest
 import aiokafka_lite
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_is_importable() -> None:
     for name in aiokafka_lite.__all__:
         assert getattr(aiokafka_lite, name) is not None
     assert set(aiokafka_lite.__all__) <= set(dir(aiokafka_lite))
@@ -24,13 +24,13 @@ def test_every_name_is_there() -> None:
         ("import aiokafka_lite", ["aiokafka_lite.errors", "asyncio"]),
     ],
 )
-def test_nothing_is_imported_that_is_not_asked_for(code: str, not_imported: list[str]) -> None:
+def test_import_loads_only_requested_modules(code: str, not_imported: list[str]) -> None:
     check = f"{code}; import sys; print([n for n in {not_imported!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-def test_submodules_are_reached_through_the_package() -> None:
+def test_submodules_are_reachable_from_the_package() -> None:
     code = (
         "import aiokafka_lite; "
         "print(aiokafka_lite.errors.KafkaError.__name__,"

@@ -154,7 +154,7 @@ def test_foreign_clients(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
 
 
-def test_what_fails_inside_the_broker_fails_the_test(pytester: pytest.Pytester) -> None:
+def test_internal_broker_error_fails_the_test(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
         """
@@ -210,7 +210,7 @@ def test_bad_markers(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_nothing_is_imported_for_those_who_use_nothing(pytester: pytest.Pytester) -> None:
+def test_plugin_imports_nothing_unless_used(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
         """

@@ -18,7 +18,7 @@ TABLE = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
-async def test_every_refusal_at_the_start(api_key: ApiKey) -> None:
+async def test_every_sasl_error_code_at_the_start(api_key: ApiKey) -> None:
     async def reaction_to(code: int) -> str:
         async with FakeCluster(topics=["orders"], users={"alice": "secret"}) as cluster:
             fault = cluster.control(api_key, error=code)

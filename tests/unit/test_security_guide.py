@@ -10,7 +10,7 @@ from tests.unit.guides import Guide
 GUIDE = Guide("security.md")
 
 
-def test_there_are_no_other_blocks() -> None:
+def test_every_code_block_is_known() -> None:
     GUIDE.check_blocks("sh")
 
 

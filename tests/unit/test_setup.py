@@ -31,13 +31,13 @@ def build(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_cannot_be_compiled_is_left_out_and_told(tmp_path: Path):
+def test_module_that_fails_to_compile_is_skipped_and_reported(tmp_path: Path):
     done = build(tmp_path, CC="false")
     assert done.returncode == 0, done.stderr
     assert "aiokafka_lite._small_native: NOT compiled" in done.stdout + done.stderr
 
 
-def test_without_a_compiler_nothing_is_tried(tmp_path: Path):
+def test_nothing_is_compiled_without_a_compiler(tmp_path: Path):
     done = build(tmp_path, CC="/no/such/compiler")
     assert done.returncode == 0, done.stderr
     assert "no C compiler found" in done.stdout
@@ -45,7 +45,7 @@ def test_without_a_compiler_nothing_is_tried(tmp_path: Path):
 
 
 @pytest.mark.parametrize("compiler", ["false", "/no/such/compiler"])
-def test_where_it_is_required_that_is_an_error(tmp_path: Path, compiler: str):
+def test_missing_compiler_fails_if_native_is_required(tmp_path: Path, compiler: str):
     done = build(tmp_path, CC=compiler, AIOKAFKA_LITE_REQUIRE_NATIVE="1")
     assert done.returncode != 0
     assert "small_native" in done.stderr or "there is no C compiler" in done.stderr

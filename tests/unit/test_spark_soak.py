@@ -20,7 +20,7 @@ def test_micro_batches_add_up_and_repeated_ones_count_once() -> None:
     assert check(merged(found), 2, 9) is None
 
 
-def test_a_micro_batch_that_is_repeated_with_other_records() -> None:
+def test_repeated_micro_batch_with_other_records_is_reported() -> None:
     with pytest.raises(ValueError, match="micro-batch 1 was repeated with other records"):
         merged([(1, {"0": facts(5, 9)}), (1, {"0": facts(5, 8)})])
 
@@ -35,7 +35,7 @@ def test_a_micro_batch_that_is_repeated_with_other_records() -> None:
         [],
     ],
 )
-def test_records_that_are_missing_or_came_twice(
+def test_missing_and_duplicate_records_are_reported(
     found: list[tuple[int, dict[str, tuple[int, int, int, int]]]],
 ) -> None:
     problem = check(merged(found), 1, 9)

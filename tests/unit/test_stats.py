@@ -18,7 +18,7 @@ def test_the_first_window_begins_with_the_first_value() -> None:
     assert recent.elapsed(110) == 10
 
 
-def test_a_rate_does_not_begin_too_high() -> None:
+def test_early_rate_is_bounded() -> None:
     recent: Recent[list[int]] = Recent(list)
     count(recent, 1, 100)
     assert recent.elapsed(100) == 1
@@ -36,7 +36,7 @@ def test_the_older_window_is_dropped_when_the_newer_is_over() -> None:
     assert recent.elapsed(61) == 31
 
 
-def test_what_is_long_ago_is_forgotten_at_once() -> None:
+def test_old_windows_are_dropped_at_once() -> None:
     recent: Recent[list[int]] = Recent(list)
     count(recent, 10, 0)
     count(recent, 7, 10_000)

@@ -26,7 +26,7 @@ OURS = {"ProducerRecord", "UndeserializedRecord"}
 
 
 @pytest.mark.parametrize("name", sorted({*structs.__all__} - OURS))
-def test_fields_are_aiokafkas(name: str) -> None:
+def test_fields_match_aiokafka(name: str) -> None:
     theirs = pytest.importorskip("aiokafka.structs")
     if name == "ConsumerRecord":
         fields = list(theirs.ConsumerRecord.__dataclass_fields__)

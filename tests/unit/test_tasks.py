@@ -24,7 +24,7 @@ def soon() -> float:
     return asyncio.get_running_loop().time() + 5
 
 
-async def test_an_unexpected_exception_reaches_the_owner() -> None:
+async def test_unexpected_exception_is_reported_to_the_owner() -> None:
     reports = Reports()
     owner = TaskOwner("producer 1", reports)
 
@@ -40,7 +40,7 @@ async def test_an_unexpected_exception_reaches_the_owner() -> None:
     assert owner.running == ()
 
 
-async def test_a_result_and_a_cancellation_are_no_errors() -> None:
+async def test_results_and_cancellations_are_not_errors() -> None:
     reports = Reports()
     owner = TaskOwner("o", reports)
 
@@ -92,7 +92,7 @@ async def test_an_exception_while_closing_is_reported() -> None:
     assert [str(error) for _, error in reports.seen] == ["while closing"]
 
 
-async def test_close_names_the_task_that_will_not_end(
+async def test_close_returns_the_task_that_did_not_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     owner = TaskOwner("o", Reports())
@@ -133,7 +133,7 @@ async def test_a_task_may_close_its_own_owner() -> None:
     assert await owner.spawn(close(), "closer") == ()
 
 
-async def test_nothing_starts_after_close() -> None:
+async def test_spawn_after_close_raises() -> None:
     owner = TaskOwner("o", Reports())
     await owner.close(soon())
     with pytest.raises(IllegalStateError, match="task 'late' was not started"):
@@ -163,7 +163,7 @@ async def test_cancelling_close_leaves_the_tasks_cancelled() -> None:
     assert task.cancelled()
 
 
-async def test_cancel_ends_all_without_waiting() -> None:
+async def test_cancel_cancels_all_tasks_without_waiting() -> None:
     reports = Reports()
     owner = TaskOwner("o", reports)
     tasks = [owner.spawn(forever(), "one"), owner.spawn(forever(), "two")]

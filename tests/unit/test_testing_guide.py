@@ -22,7 +22,7 @@ ANYIO = ("-p", "no:asyncio")
 pytestmark = pytest.mark.timeout(120)
 
 
-def test_there_are_no_other_blocks() -> None:
+def test_every_code_block_is_known() -> None:
     assert {language for language, _, _ in BLOCKS} == {"python", "sh"}
     assert GUIDE.read_text().count("```") == 2 * len(BLOCKS)
 

@@ -32,7 +32,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def test_a_call_returns_or_raises_what_the_function_does() -> None:
+async def test_call_returns_or_raises_the_outcome_of_the_function() -> None:
     pool = ThreadPool("pool", 2)
     loop = asyncio.get_running_loop()
     assert await pool.run(loop, divmod, 7, 3) == (2, 1)
@@ -40,7 +40,7 @@ async def test_a_call_returns_or_raises_what_the_function_does() -> None:
         await pool.run(loop, divmod, 7, 0)
 
 
-async def test_an_idle_thread_is_used_again() -> None:
+async def test_idle_thread_is_reused() -> None:
     pool = ThreadPool("pool", 2)
     for _ in range(3):
         assert await call(pool, lambda: threading.current_thread().name) == "pool-0"
@@ -48,7 +48,7 @@ async def test_an_idle_thread_is_used_again() -> None:
     assert pool.running == 1
 
 
-async def test_no_more_threads_than_allowed() -> None:
+async def test_number_of_threads_is_bounded() -> None:
     pool = ThreadPool("pool", 3)
     free = threading.Event()
     at_once: list[str] = []
@@ -66,7 +66,7 @@ async def test_no_more_threads_than_allowed() -> None:
     assert len(set(at_once)) == 3
 
 
-async def test_threads_without_a_job_end() -> None:
+async def test_idle_threads_end() -> None:
     pool = ThreadPool("pool", 2, idle_seconds=0.01)
     await asyncio.gather(*[call(pool, lambda: time.sleep(0.001)) for _ in range(4)])
     await until(lambda: pool.running == 0)
@@ -146,7 +146,7 @@ async def test_the_outcome_of_a_cancelled_call_is_dropped() -> None:
     assert await call(pool, lambda: "next") == "next"
 
 
-def test_a_loop_that_was_closed_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:
+def test_outcome_for_a_closed_loop_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
     pool = ThreadPool("pool", 1, idle_seconds=0.05)
     free = threading.Event()
     loop = asyncio.new_event_loop()
@@ -164,7 +164,7 @@ def test_a_loop_that_was_closed_meanwhile(capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().err == ""
 
 
-async def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_thread_start_failure_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -195,7 +195,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_call_that_hangs_delays_neither_the_loop_s_end_nor_the_exit() -> None:
+def test_hanging_call_delays_neither_the_loop_nor_the_exit() -> None:
     done = run(
         """
         import asyncio, threading
@@ -213,7 +213,7 @@ def test_a_call_that_hangs_delays_neither_the_loop_s_end_nor_the_exit() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_forked_child_has_threads_of_its_own() -> None:
+def test_forked_child_has_its_own_threads() -> None:
     done = run(
         """
         import asyncio, os, threading, warnings

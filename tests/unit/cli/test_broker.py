@@ -88,7 +88,7 @@ async def round_trip(servers: str, topic: str, **security: Any) -> list[bytes | 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_it_serves_until_it_is_told_to_end(start: Start, number: int) -> None:
+async def test_broker_serves_until_a_signal(start: Start, number: int) -> None:
     process, servers = start("--brokers", "3", "--topics", "orders:6", "--topics", "payments")
     assert servers.count(",") == 2
     assert await round_trip(servers, "orders") == [b"one tea"]
@@ -97,12 +97,12 @@ async def test_it_serves_until_it_is_told_to_end(start: Start, number: int) -> N
         assert end(process, number) == (0, "", "")  # though somebody is connected
 
 
-def test_a_background_shell_ignores_sigint_but_the_broker_does_not(start: Start) -> None:
+def test_sigint_stops_a_broker_started_in_the_background(start: Start) -> None:
     process, _ = start(prefix=("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))
     assert end(process, signal.SIGINT) == (0, "", "")
 
 
-def test_it_listens_where_it_was_told_and_nowhere_else(start: Start) -> None:
+def test_broker_listens_only_on_the_given_address(start: Start) -> None:
     _, servers = start("--advertise", "kafka.example")
     host, port = servers.split(":")
     assert host == "kafka.example"
@@ -111,13 +111,13 @@ def test_it_listens_where_it_was_told_and_nowhere_else(start: Start) -> None:
         socket.create_connection(("127.0.0.2", int(port)))
 
 
-def test_ports_count_from_the_one_that_was_asked_for(start: Start) -> None:
+def test_brokers_use_consecutive_ports(start: Start) -> None:
     address = lasting_address(ports=2)
     _, servers = start("--listen", address, "--brokers", "2")
     assert servers == f"{address},127.0.0.1:{int(address.split(':')[1]) + 1}"
 
 
-def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_fails(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["broker", "--listen", address]) == 1
@@ -140,7 +140,9 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
         (["--no-such-thing"], "unrecognized arguments: --no-such-thing"),
     ],
 )
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_exit_with_usage(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as left:
         main(["broker", *arguments])
     assert left.value.code == 2
@@ -194,7 +196,7 @@ def test_no_auto_create_and_versions(start: Start) -> None:
     asyncio.run(look())
 
 
-async def test_users(start: Start) -> None:
+async def test_sasl_users(start: Start) -> None:
     _, servers = start("--user", "alice:secret", "--user", "bob:a:b")
     security = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}
     for name, password in (("alice", "secret"), ("bob", "a:b")):
@@ -225,7 +227,7 @@ def test_configurations_racks_and_acls(start: Start) -> None:
     asyncio.run(look())
 
 
-def test_a_data_dir_in_use(
+def test_data_dir_in_use_fails(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start("--data-dir", str(tmp_path / "data"))
@@ -233,7 +235,7 @@ def test_a_data_dir_in_use(
     assert "is in use by another cluster" in capsys.readouterr().err
 
 
-async def test_it_deletes_and_compacts_by_itself() -> None:
+async def test_retention_and_compaction_run_periodically() -> None:
     clock = VirtualClock()
     async with FakeCluster(clock=clock) as cluster:
         cluster.create_topic("short", configs={"retention.ms": "1000"})
@@ -250,7 +252,7 @@ async def test_it_deletes_and_compacts_by_itself() -> None:
         await asyncio.wait([cleaning])
 
 
-async def test_what_fails_inside_is_told_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_internal_errors_are_reported_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = FakeCluster()
     cluster.state.clock.failures.append(LookupError("inside"))
     serving = asyncio.create_task(broker._serve(cluster, None))
@@ -261,7 +263,7 @@ async def test_what_fails_inside_is_told_at_the_end(capsys: pytest.CaptureFixtur
     assert "1 internal errors" in capsys.readouterr().err
 
 
-async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_path: Path) -> None:
+async def test_no_acknowledged_record_is_lost_after_a_kill(start: Start, tmp_path: Path) -> None:
     """The producer goes on over three deaths of its broker, and neither loses nor doubles."""
     folder = tmp_path / "data"
     arguments = ("--data-dir", str(folder), "--topics", "orders:3")
@@ -292,7 +294,7 @@ async def test_nothing_acknowledged_is_lost_when_it_is_killed(start: Start, tmp_
     assert len(set(kept.values())) == sent
 
 
-async def test_transactions_and_offsets_outlive_it_too(start: Start, tmp_path: Path) -> None:
+async def test_transactions_and_offsets_survive_a_kill(start: Start, tmp_path: Path) -> None:
     """It dies within a transaction: what was committed stays, what was open goes."""
     aiokafka = pytest.importorskip("aiokafka")
     folder = tmp_path / "data"

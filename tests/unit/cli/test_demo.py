@@ -18,7 +18,7 @@ def arguments(**changes: Any) -> argparse.Namespace:
     )
 
 
-def test_every_record_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_reads_every_record_back(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--records", "3000", "--tasks", "50"]) == 0
     assert "OK: every record came back once" in capsys.readouterr().out
 
@@ -52,7 +52,7 @@ def under_another_key(send: Send) -> Send:
 
 
 @pytest.mark.parametrize("how", [twice, changed, under_another_key])
-def test_what_is_wrong_is_told(
+def test_unexpected_records_are_reported(
     how: Callable[[Send], Send],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_told(
     assert "unexpected" in out
 
 
-def test_a_missing_record_is_told(
+def test_missing_record_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def done(_: object = None) -> None:
@@ -83,6 +83,8 @@ def test_a_missing_record_is_told(
 
 
 @pytest.mark.parametrize("wrong", [{"records": 0}, {"tasks": 0}, {"size": 8}])
-def test_bad_arguments(wrong: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_exit_with_status_2(
+    wrong: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert demo.run(arguments(**wrong)) == 2
     assert "at least" in capsys.readouterr().err

@@ -11,13 +11,13 @@ from aiokafka_lite.spark.pipeline import load
 from aiokafka_lite.spark.pipeline import spark_session as session
 
 
-def test_the_ready_pipelines_are_listed(capsys: pytest.CaptureFixture[str]):
+def test_ready_made_pipelines_are_listed(capsys: pytest.CaptureFixture[str]):
     assert main(["pipeline", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["archive", "replay", "transform", "window"]
 
 
-def test_what_is_shown_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_shown_pipeline_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert main(["pipeline", "show", "window"]) == 0
     mine = tmp_path / "mine.toml"
     mine.write_text(capsys.readouterr().out)
@@ -43,7 +43,7 @@ def test_what_is_shown_can_be_run_as_a_file(capsys: pytest.CaptureFixture[str], 
         (["demo", "--orders", "0"], "--orders must be at least 1"),
     ],
 )
-def test_wrong_arguments_are_told(
+def test_invalid_arguments_are_reported(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ):
     assert main(["pipeline", *arguments]) == 2
@@ -54,7 +54,7 @@ def test_wrong_arguments_are_told(
 
 
 @pytest.mark.parametrize("action", [["run", "window"], ["demo"]])
-def test_without_java_it_is_told_what_to_install(
+def test_missing_java_names_what_to_install(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -74,7 +74,7 @@ def test_without_java_it_is_told_what_to_install(
         ("grpc", True, "pip install 'pyspark[connect]'"),
     ],
 )
-def test_without_a_package_it_is_told_what_to_install(
+def test_missing_package_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, missing: str, remote: bool, words: str
 ):
     # Whatever is installed here.

@@ -137,9 +137,7 @@ async def test_success_lets_other_purposes_connect_at_once(tiny_kafka, broker_at
             await broker.connection(purpose)
 
 
-async def test_connection_lost_at_once_starts_the_backoff(
-    tiny_kafka, broker_at, lost, until
-):
+async def test_connection_lost_at_once_starts_the_backoff(tiny_kafka, broker_at, lost, until):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port, Backoff(60.0, 60.0))
     await broker.connection()
@@ -324,9 +322,7 @@ class TestClose:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5])
-async def test_cancelled_attempt_task_fails_its_callers(
-    tiny_kafka, broker_at, steps, soon
-):
+async def test_cancelled_attempt_task_fails_its_callers(tiny_kafka, broker_at, steps, soon):
     server = (await tiny_kafka()).brokers[1]
     server.speaking.clear()
     broker = broker_at(server.port)
@@ -344,9 +340,7 @@ async def test_cancelled_attempt_task_fails_its_callers(
         assert not (await broker.connection()).closed
 
 
-async def test_base_exception_in_an_attempt_fails_its_callers(
-    tiny_kafka, monkeypatch, soon
-):
+async def test_base_exception_in_an_attempt_fails_its_callers(tiny_kafka, monkeypatch, soon):
     class Deadly(BaseException):
         pass
 

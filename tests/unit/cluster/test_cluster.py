@@ -83,7 +83,9 @@ class TestStart:
         for _ in range(5):  # the order is random
             await cluster_of([dead_address, *kafka.bootstrap]).start()
 
-    async def test_start_without_deadline_waits_for_each_address(self, tiny_kafka, cluster_of, monkeypatch):
+    async def test_start_without_deadline_waits_for_each_address(
+        self, tiny_kafka, cluster_of, monkeypatch
+    ):
         monkeypatch.setattr(cluster_module, "PATIENCE", 0.001)
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
@@ -277,7 +279,9 @@ class TestRefresh:
         await cluster.start()
         await until(lambda: cluster.metadata.version >= 4)
 
-    async def test_deadline_of_one_caller_does_not_end_the_refresh(self, tiny_kafka, cluster_of, soon):
+    async def test_deadline_of_one_caller_does_not_end_the_refresh(
+        self, tiny_kafka, cluster_of, soon
+    ):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -384,7 +388,9 @@ class TestTopics:
         await cluster.refresh(soon())
         assert set(cluster.metadata.topics) == {"t", "new"}
 
-    async def test_partitions_of_waits_until_the_topic_exists(self, tiny_kafka, cluster_of, soon, until):
+    async def test_partitions_of_waits_until_the_topic_exists(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
         kafka = await tiny_kafka()
         kafka.errors["new"] = 5
         cluster = cluster_of(kafka)
@@ -430,9 +436,7 @@ class TestBrokers:
         with pytest.raises(NodeNotReadyError):
             cluster.broker(9)
 
-    async def test_least_loaded_broker_is_random_among_equals(
-        self, tiny_kafka, cluster_of, until
-    ):
+    async def test_least_loaded_broker_is_random_among_equals(self, tiny_kafka, cluster_of, until):
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -532,7 +536,9 @@ class TestBrokers:
         await broker.request(MetadataRequest())
         assert kafka.brokers[2].received
 
-    async def test_rebootstraps_when_all_known_brokers_are_gone(self, tiny_kafka, cluster_of, soon, until):
+    async def test_rebootstraps_when_all_known_brokers_are_gone(
+        self, tiny_kafka, cluster_of, soon, until
+    ):
         kafka = await tiny_kafka(brokers=3)
         seed = kafka.bootstrap[:1]
         kafka.hidden = {1, 3}  # the bootstrap address is a name that stands for others
@@ -767,9 +773,7 @@ class TestSenselessAnswers:
 
 
 @pytest.mark.parametrize("name", ["\ud800", "y" * 70000, 5])
-async def test_unencodable_topic_name_fails_only_its_caller(
-    tiny_kafka, cluster_of, soon, name
-):
+async def test_unencodable_topic_name_fails_only_its_caller(tiny_kafka, cluster_of, soon, name):
     kafka = await tiny_kafka()
     kafka.topics["t"] = {0: (1, 0)}
     cluster = cluster_of(kafka)

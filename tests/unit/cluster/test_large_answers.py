@@ -90,7 +90,9 @@ def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("asked", [None, frozenset({"t0", "t2", "other"})], ids=["all", "some"])
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_large_response_decodes_like_the_generated_class(version: int, asked: frozenset[str] | None) -> None:
+async def test_large_response_decodes_like_the_generated_class(
+    version: int, asked: frozenset[str] | None
+) -> None:
     data = wire(answer(version), version)
     at_once = MetadataResponse.decode(Reader(data), version)
     told, after = await in_slices(data, version, asked=asked)

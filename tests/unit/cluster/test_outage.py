@@ -107,9 +107,7 @@ async def test_waiting_start_logs_the_reason(cluster_of, dead_address, soon, cap
     assert f"127.0.0.1:{dead_address[1]}: Connection refused" in lines(caplog)[0]
 
 
-async def test_unreachable_broker_is_logged(
-    tiny_kafka, cluster_of, until, caplog, monkeypatch
-):
+async def test_unreachable_broker_is_logged(tiny_kafka, cluster_of, until, caplog, monkeypatch):
     monkeypatch.setattr(outage, "REMIND_EVERY", 0.0)
     kafka = await tiny_kafka(2)
     cluster = cluster_of(kafka)

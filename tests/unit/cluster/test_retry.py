@@ -104,9 +104,7 @@ class TestErrors:
             await call(cluster, ListGroupsRequest(), ANY, soon())
         assert len(asked) == len(codes)
 
-    async def test_retries_end_at_the_deadline(
-        self, tiny_kafka, cluster_of, soon, script
-    ):
+    async def test_retries_end_at_the_deadline(self, tiny_kafka, cluster_of, soon, script):
         kafka = await tiny_kafka()
         asked = script(kafka, 14)
         cluster = cluster_of(kafka)
@@ -201,7 +199,9 @@ class TestRoutes:
         await call(cluster, ListGroupsRequest(), CONTROLLER, soon())
         assert asked == [1, 3]
 
-    async def test_unknown_controller_falls_back_to_any_broker(self, tiny_kafka, cluster_of, soon, script):
+    async def test_unknown_controller_falls_back_to_any_broker(
+        self, tiny_kafka, cluster_of, soon, script
+    ):
         kafka = await tiny_kafka(release="0.9")
         script(kafka, 0)
         cluster = cluster_of(kafka)
@@ -306,7 +306,9 @@ class TestCoordinators:
             (CoordinatorKind.SHARE, "4.4", True),
         ],
     )
-    async def test_coordinator_of_transactions_and_share_groups(self, kind, release, can, tiny_kafka, cluster_of, soon):
+    async def test_coordinator_of_transactions_and_share_groups(
+        self, kind, release, can, tiny_kafka, cluster_of, soon
+    ):
         kafka = await tiny_kafka(release=release)
         coordination = Coordination(kafka, 1)
         cluster = cluster_of(kafka)
@@ -359,7 +361,9 @@ class TestCoordinators:
         await call(cluster, ListGroupsRequest(), CoordinatorOf("g"), soon())
         assert asked == [2, 1]
 
-    async def test_coordinator_is_usable_before_the_metadata_lists_it(self, tiny_kafka, cluster_of, soon, script):
+    async def test_coordinator_is_usable_before_the_metadata_lists_it(
+        self, tiny_kafka, cluster_of, soon, script
+    ):
         kafka = await tiny_kafka(brokers=2)
         kafka.hidden = {2}
         asked = script(kafka, 0)
@@ -454,7 +458,9 @@ class TestEndingEarly:
         with pytest.raises(IllegalStateError, match="closed"):
             await asyncio.wait_for(asking, 5.0)
 
-    async def test_call_times_out_at_any_step(self, stuck, tiny_kafka, cluster_of, soon, script, until):
+    async def test_call_times_out_at_any_step(
+        self, stuck, tiny_kafka, cluster_of, soon, script, until
+    ):
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         asking = await self.begun(stuck, kafka, cluster, script, until, soon(0.2))

@@ -113,7 +113,9 @@ async def test_empty_frame_is_an_error_again_after_raw_tokens(
         await connection.request(HeartbeatRequest("g", 0, "m"), 1)
 
 
-async def test_closed_connection_means_refused_credentials_before_1_0(serve: Serve, connect: Connect) -> None:
+async def test_closed_connection_means_refused_credentials_before_1_0(
+    serve: Serve, connect: Connect
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet(BEFORE_1_0)
         await take_mechanism(peer, 0)
@@ -126,7 +128,9 @@ async def test_closed_connection_means_refused_credentials_before_1_0(serve: Ser
     assert mechanism.closed == 1
 
 
-async def test_refused_credentials_raise_the_brokers_message(serve: Serve, connect: Connect) -> None:
+async def test_refused_credentials_raise_the_brokers_message(
+    serve: Serve, connect: Connect
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await take_mechanism(peer, 1)
@@ -195,9 +199,7 @@ async def test_exception_of_the_mechanism_is_raised(serve: Serve, connect: Conne
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "never"])
-async def test_missing_credentials_time_out(
-    serve: Serve, connect: Connect, ending: str
-) -> None:
+async def test_missing_credentials_time_out(serve: Serve, connect: Connect, ending: str) -> None:
     class Broken(Password):
         async def begin(self, host: str) -> Any:
             if ending == "cancelled":

@@ -350,7 +350,9 @@ async def test_partial_response_times_out(serve: Serve, connect: Connect) -> Non
         (b"HTTP/1.1 400", "speaks HTTP"),
     ],
 )
-async def test_invalid_frame_length_fails_the_connection(serve: Serve, connect: Connect, raw: bytes, text: str) -> None:
+async def test_invalid_frame_length_fails_the_connection(
+    serve: Serve, connect: Connect, raw: bytes, text: str
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await peer.read()
@@ -363,7 +365,9 @@ async def test_invalid_frame_length_fails_the_connection(serve: Serve, connect: 
     assert isinstance(connection.last_error, KafkaProtocolError)
 
 
-async def test_response_to_another_request_fails_the_connection(serve: Serve, connect: Connect) -> None:
+async def test_response_to_another_request_fails_the_connection(
+    serve: Serve, connect: Connect
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         header, _ = await peer.read()
@@ -434,9 +438,7 @@ async def test_a_request_that_cannot_be_encoded_is_not_sent(serve: Serve, connec
     assert (await connection.request(heartbeat(1), HEARTBEAT)).throttle_time_ms == 1
 
 
-async def test_unawaited_failed_futures_do_not_warn(
-    serve: Serve, connect: Connect
-) -> None:
+async def test_unawaited_failed_futures_do_not_warn(serve: Serve, connect: Connect) -> None:
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     connection = await connect(await serve(answer_nothing))

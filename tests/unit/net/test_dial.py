@@ -172,7 +172,9 @@ async def test_lookup_without_a_thread_raises_a_connection_error(
         await resolve("no.example", 9092, 5)
 
 
-async def test_untrusted_certificate_is_an_authentication_error(serve: Serve, server_tls: ssl.SSLContext) -> None:
+async def test_untrusted_certificate_is_an_authentication_error(
+    serve: Serve, server_tls: ssl.SSLContext
+) -> None:
     broker: ScriptedBroker = await serve(listen, context=server_tls)
     options = ConnectionOptions(
         security_protocol="SSL", ssl_context=ssl.create_default_context(), connect_timeout=5
@@ -194,9 +196,7 @@ async def test_certificate_for_another_host_is_rejected(
         await dial("other.example", broker.port, options, Receiver())
 
 
-async def test_tls_to_a_plaintext_listener_fails(
-    serve: Serve, client_tls: ssl.SSLContext
-) -> None:
+async def test_tls_to_a_plaintext_listener_fails(serve: Serve, client_tls: ssl.SSLContext) -> None:
     async def script(peer: Peer) -> None:
         await peer.reader.read(100)
         peer.write(b"\0\0\0\x04what")

@@ -254,9 +254,7 @@ async def test_configured_old_release_skips_detection(serve: Serve, connect: Con
     assert broker.accepted == 1
 
 
-async def test_configured_newer_release_is_still_detected(
-    serve: Serve, connect: Connect
-) -> None:
+async def test_configured_newer_release_is_still_detected(serve: Serve, connect: Connect) -> None:
     asked: list[int] = []
     connection = await connect(await serve(negotiating(asked, 4, True)), api_version="2.8")
     assert asked == [4]
@@ -292,9 +290,7 @@ async def test_broker_that_always_disconnects_raises(serve: Serve, connect: Conn
     assert broker.accepted == 4
 
 
-async def test_known_broker_that_dies_does_not_count_as_old(
-    serve: Serve, connect: Connect
-) -> None:
+async def test_known_broker_that_dies_does_not_count_as_old(serve: Serve, connect: Connect) -> None:
     async def dies(peer: Peer) -> None:
         await peer.read()
 

@@ -62,7 +62,9 @@ async def beat(connection: Connection) -> int:
     return (await connection.request(HEARTBEAT, version[1])).throttle_time_ms
 
 
-async def test_requests_wait_for_the_reauthentication_in_order(serve: Serve, connect: Connect) -> None:
+async def test_requests_wait_for_the_reauthentication_in_order(
+    serve: Serve, connect: Connect
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)
@@ -103,9 +105,7 @@ async def test_throttled_requests_also_wait_for_the_reauthentication(
 
 
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_request_after_close_raises(
-    serve: Serve, connect: Connect, renewing: bool
-) -> None:
+async def test_request_after_close_raises(serve: Serve, connect: Connect, renewing: bool) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)
@@ -176,7 +176,9 @@ async def test_failing_mechanism_closes_the_connection(serve: Serve, connect: Co
     assert isinstance(connection.last_error, AuthenticationFailedError)
 
 
-async def test_close_during_reauthentication_fails_held_requests(serve: Serve, connect: Connect) -> None:
+async def test_close_during_reauthentication_fails_held_requests(
+    serve: Serve, connect: Connect
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         await believe(peer, LIFETIME_MS)

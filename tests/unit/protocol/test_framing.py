@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.registry import API_MODULES, ApiKey, request_class, response_class
 
 
-def test_a_request_as_kafka_documents_it() -> None:
+def test_encoding_of_a_known_request() -> None:
     frame = framing.encode_request(ApiVersionsRequest(), 0, 5, "me")
     assert frame.hex() == "0000000c" + "0012" + "0000" + "00000005" + "00026d65"
 
@@ -64,14 +64,14 @@ def test_response_header_versions(response: Response, version: int, head: str) -
     assert framing.peek_correlation_id(frame[4:]) == 9
 
 
-def test_no_client_id_is_null() -> None:
+def test_missing_client_id_is_null() -> None:
     frame = framing.encode_request(MetadataRequest(), 1, 1, None)
     header, _ = framing.decode_request(frame[4:])
     assert header.client_id is None
 
 
 @pytest.mark.parametrize("api_key", list(API_MODULES))
-def test_defaults_of_every_api_pass_through_frames_in_every_version(api_key: int) -> None:
+def test_default_messages_round_trip_in_every_version(api_key: int) -> None:
     asked, answered = request_class(api_key), response_class(api_key)
     assert asked.response is answered
     assert (asked.name, asked.api_key) == (answered.name, api_key)
@@ -82,7 +82,7 @@ def test_defaults_of_every_api_pass_through_frames_in_every_version(api_key: int
         assert framing.decode_response(frame[4:], answered, version) == (77, answered())
 
 
-def test_bytes_left_over_are_refused() -> None:
+def test_trailing_bytes_raise() -> None:
     request = framing.encode_request(MetadataRequest(), 1, 1, None)[4:]
     with pytest.raises(KafkaProtocolError, match="1 bytes left over"):
         framing.decode_request(request + b"\0")
@@ -91,7 +91,7 @@ def test_bytes_left_over_are_refused() -> None:
         framing.decode_response(response + b"\0", MetadataResponse, 1)
 
 
-def test_frames_cut_off_anywhere_are_refused() -> None:
+def test_truncated_frames_raise() -> None:
     request = bytes(framing.encode_request(MetadataRequest(), 12, 1, "me")[4:])
     for size in range(len(request)):
         with pytest.raises(KafkaProtocolError):
@@ -102,7 +102,7 @@ def test_frames_cut_off_anywhere_are_refused() -> None:
             framing.decode_response(response[:size], MetadataResponse, 12)
 
 
-def test_versions_not_spoken_are_refused() -> None:
+def test_unsupported_versions_raise() -> None:
     with pytest.raises(UnsupportedVersionError, match="Metadata version 99"):
         framing.encode_request(MetadataRequest(), 99, 1, None)
     with pytest.raises(UnsupportedVersionError, match="Metadata version -1"):
@@ -111,7 +111,7 @@ def test_versions_not_spoken_are_refused() -> None:
         framing.decode_response(b"\0\0\0\1", MetadataResponse, 99)
 
 
-def test_a_request_of_a_newer_version_still_has_a_header() -> None:
+def test_header_of_a_newer_request_version_is_decoded() -> None:
     """What a broker needs to answer ApiVersions with error 35 (KIP-511)."""
     frame = bytearray(framing.encode_request(ApiVersionsRequest(), 3, 8, "new")[4:])
     frame[2:4] = (300).to_bytes(2, "big")
@@ -122,12 +122,12 @@ def test_a_request_of_a_newer_version_still_has_a_header() -> None:
 
 
 @pytest.mark.parametrize("head", ["7fff0000", "00030000", "0003ffff", "fffe0000", ""])
-def test_requests_that_are_none_are_refused(head: str) -> None:
+def test_invalid_request_frames_raise(head: str) -> None:
     with pytest.raises(KafkaProtocolError):
         framing.decode_request(bytes.fromhex(head))
 
 
-def test_unknown_apis_have_no_classes() -> None:
+def test_unknown_apis_raise() -> None:
     assert ApiKey.VOTE not in API_MODULES, "spoken among controllers only"
     with pytest.raises(UnsupportedVersionError, match="does not support VOTE"):
         request_class(ApiKey.VOTE)
@@ -148,7 +148,7 @@ def test_records_of_a_frame_are_slices_of_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_is_a_frame(kind: Callable[[bytearray], Buffer]) -> None:
+def test_any_buffer_can_be_decoded(kind: Callable[[bytearray], Buffer]) -> None:
     frame = kind(framing.encode_response(MetadataResponse(cluster_id="c"), 12, 5)[4:])
     _, response = framing.decode_response(frame, MetadataResponse, 12)
     assert response.cluster_id == "c"

@@ -72,12 +72,12 @@ def test_names(name: str, snake: str) -> None:
     assert snake_case(name) == snake
 
 
-def test_comments_are_taken_out_of_json() -> None:
+def test_comments_are_removed_from_json() -> None:
     text = '// head\n{"a": "http://x", // why\n "b": 1}'
     assert jars.strip_comments(text) == '\n{"a": "http://x", \n "b": 1}'
 
 
-def test_dropped_versions_and_their_fields_come_from_the_older_release() -> None:
+def test_dropped_versions_and_fields_come_from_the_older_release() -> None:
     newest = schema(
         [field("A"), field("C", versions="2+"), field("Name", "string", "0-4", ignorable=True)],
         validVersions="2-5",
@@ -100,12 +100,12 @@ def test_dropped_versions_and_their_fields_come_from_the_older_release() -> None
     assert message.root.fields[3].ignorable
 
 
-def test_an_api_that_the_newest_release_dropped_is_the_older_ones() -> None:
+def test_dropped_api_comes_from_the_older_release() -> None:
     oldest = schema([field("A")])
     assert merge(schema([], validVersions="none"), oldest) is oldest
 
 
-def test_effective_versions_are_those_of_all_holders() -> None:
+def test_effective_versions_intersect_those_of_all_parents() -> None:
     inner = field("Inner", "[]Part", "2+", fields=[field("X"), field("Y", versions="4+")])
     message = load(schema([inner]))
     (part,) = message.structs
@@ -113,7 +113,7 @@ def test_effective_versions_are_those_of_all_holders() -> None:
     assert [item.versions for item in part.fields] == [Versions(2, 5), Versions(4, 5)]
 
 
-def test_schemas_that_no_decoder_could_bound_are_refused() -> None:
+def test_schemas_without_a_size_bound_are_rejected() -> None:
     empty = field("Parts", "[]Part", fields=[field("X", versions="1+")])
     with pytest.raises(ValueError, match="Part takes no bytes in version 0"):
         load(schema([empty]))
@@ -142,7 +142,7 @@ def test_conditions(versions: Versions, condition: str, negation: str | None) ->
         assert types.negation(versions, within) == negation
 
 
-def test_one_name_for_two_structs_gets_the_messages_name() -> None:
+def test_ambiguous_struct_name_is_prefixed_by_the_message() -> None:
     request = load(schema([field("Parts", "[]Part", fields=[field("X")])]))
     answer = schema(
         [
@@ -160,7 +160,7 @@ def test_one_name_for_two_structs_gets_the_messages_name() -> None:
     compile(source, "thing.py", "exec")
 
 
-def test_without_jars_the_check_fails_or_is_skipped_loudly(
+def test_check_without_jars_fails_or_is_skipped_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def no_jars(release: str) -> Path:
@@ -175,7 +175,7 @@ def test_without_jars_the_check_fails_or_is_skipped_loudly(
     assert "SKIPPED" in capsys.readouterr().err
 
 
-def test_stale_files_are_told(tmp_path: Path) -> None:
+def test_stale_files_are_reported(tmp_path: Path) -> None:
     for folder, text in (("fresh", "new"), ("committed", "old")):
         (tmp_path / folder / "messages").mkdir(parents=True)
         (tmp_path / folder / "messages" / "a.py").write_text(text)

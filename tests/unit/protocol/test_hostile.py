@@ -30,7 +30,7 @@ decoders = st.sampled_from(
 
 @given(decoders, st.binary(max_size=200))
 @settings(max_examples=500, deadline=None)
-def test_random_bytes(decoder, raw: bytes) -> None:
+def test_random_bytes_raise_protocol_errors(decoder, raw: bytes) -> None:
     message, version = decoder
     try:
         message.decode(Reader(raw), version)
@@ -40,7 +40,7 @@ def test_random_bytes(decoder, raw: bytes) -> None:
 
 @given(st.sampled_from(SAMPLES), st.sampled_from(DAMAGES), st.integers(0, 2**32))
 @settings(max_examples=1500, deadline=None)
-def test_damaged_messages(sample, damage, seed: int) -> None:
+def test_damaged_messages_raise_protocol_errors(sample, damage, seed: int) -> None:
     chance = random.Random(seed)
     raw = bytes(damage(bytearray(sample[2]), chance))
     assert decode_hostile(sample, raw, chance) in ("decoded", "refused")
@@ -48,14 +48,14 @@ def test_damaged_messages(sample, damage, seed: int) -> None:
 
 @given(st.binary(max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_random_request_frames(raw: bytes) -> None:
+def test_random_request_frames_raise_protocol_errors(raw: bytes) -> None:
     try:
         framing.decode_request(struct.pack(">hh", 3, 12) + raw)
     except KafkaProtocolError:
         pass  # refused: one of the two allowed ends
 
 
-def test_every_prefix_of_every_sample_is_refused() -> None:
+def test_every_prefix_of_every_sample_raises() -> None:
     for message, version, raw in SAMPLES[::7]:
         for size in range(len(raw)):
             with pytest.raises(KafkaProtocolError):
@@ -71,7 +71,7 @@ def test_every_prefix_of_every_sample_is_refused() -> None:
         (FetchResponse, 12, bytes(10) + b"\xff\xff\xff\xff\x07" + b"\0" * 1000),
     ],
 )
-def test_a_count_alone_takes_no_memory(message, version: int, raw: bytes) -> None:
+def test_large_count_allocates_no_memory(message, version: int, raw: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(KafkaProtocolError):
@@ -81,7 +81,7 @@ def test_a_count_alone_takes_no_memory(message, version: int, raw: bytes) -> Non
         tracemalloc.stop()
 
 
-def test_the_long_run_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_run_of_the_protocol_fuzzer(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(3000, seed=1) == 0
     told = capsys.readouterr().out
     assert "3000 frames" in told

@@ -71,7 +71,7 @@ def test_a_repr_does_not_show_records() -> None:
     assert "<3 bytes>" in repr(PartitionData(records=memoryview(b"abc")))
 
 
-def test_messages_survive_copying_and_pickling() -> None:
+def test_messages_can_be_copied_and_pickled() -> None:
     request = MetadataRequest([MetadataRequestTopic(name="a")])
     request.unknown_tagged_fields = {7: b"x"}
     for clone in (copy.deepcopy(request), pickle.loads(pickle.dumps(request))):
@@ -93,7 +93,7 @@ def test_only_schema_fields_can_be_set() -> None:
         (OffsetFetchRequest(require_stable=True), 6, "require_stable=True"),
     ],
 )
-def test_a_field_the_version_lacks_is_refused_by_name(
+def test_field_unsupported_by_the_version_raises(
     message: Message, version: int, field: str
 ) -> None:
     with pytest.raises(UnsupportedVersionError, match=field):
@@ -101,7 +101,7 @@ def test_a_field_the_version_lacks_is_refused_by_name(
     assert encoded(message, message.max_version if "Offset" not in message.name else 7)
 
 
-def test_an_ignorable_field_the_version_lacks_is_left_out() -> None:
+def test_ignorable_field_unsupported_by_the_version_is_omitted() -> None:
     full = MetadataResponse(cluster_id="c", throttle_time_ms=5)
     assert encoded(full, 0) == encoded(MetadataResponse(), 0)
 

@@ -36,7 +36,7 @@ def test_unsigned_varint(value: int, raw: str) -> None:
 
 
 @pytest.mark.parametrize("raw", ["", "80", "ffffff", "ffffffff1f", "808080808001", "ffffffffff"])
-def test_a_varint_cut_off_or_too_long_is_refused(raw: str) -> None:
+def test_truncated_or_too_long_varint_raises(raw: str) -> None:
     reader = Reader(bytes.fromhex(raw))
     with pytest.raises(KafkaProtocolError, match="varint"):
         reader.unsigned_varint()
@@ -56,7 +56,7 @@ def test_strings(text: str, flexible: bool) -> None:
 
 
 @pytest.mark.parametrize("flexible", [False, True])
-def test_a_string_longer_than_kafka_allows_is_not_written(flexible: bool) -> None:
+def test_writing_a_too_long_string_raises(flexible: bool) -> None:
     out = bytearray()
     primitives.write_string(out, "x" * 32767, flexible)
     assert Reader(out).string(flexible) == "x" * 32767
@@ -129,12 +129,12 @@ def test_uuids() -> None:
         (lambda r: r.expect_end(), "00", "1 bytes left over"),
     ],
 )
-def test_wrong_bytes_are_refused(read: Callable[[Reader], Any], raw: str, problem: str) -> None:
+def test_invalid_bytes_raise(read: Callable[[Reader], Any], raw: str, problem: str) -> None:
     with pytest.raises(KafkaProtocolError, match=problem):
         read(Reader(bytes.fromhex(raw)))
 
 
-def test_a_compact_string_longer_than_kafka_allows_is_refused() -> None:
+def test_reading_a_too_long_compact_string_raises() -> None:
     out = bytearray()
     primitives.write_bytes(out, b"x" * 40000, flexible=True)
     with pytest.raises(KafkaProtocolError, match="longer than Kafka allows"):
@@ -149,12 +149,12 @@ def test_tagged_fields_are_written_in_ascending_order() -> None:
     assert Reader(out).tagged_fields() == {0: b"a", 1: b"bb", 3: b"c", 200: b""}
 
 
-def test_an_unknown_tag_that_the_schema_has_is_not_written() -> None:
+def test_unknown_tag_that_the_schema_defines_raises() -> None:
     with pytest.raises(ValueError, match="use tags of known fields"):
         primitives.write_tagged_fields(bytearray(), {0: b""}, {0: bytearray()})
 
 
-def test_a_reader_may_begin_anywhere() -> None:
+def test_reader_can_start_at_any_position() -> None:
     reader = Reader(b"\xff\xff" + INT16.pack(7), 2)
     assert reader.remaining == 2
     assert reader.int16() == 7

@@ -21,13 +21,13 @@ def test_messages_are_imported_on_first_use() -> None:
     subprocess.run([sys.executable, "-c", LAZY], check=True, timeout=60)
 
 
-def test_names() -> None:
+def test_api_names() -> None:
     assert api_name(ApiKey.INIT_PRODUCER_ID) == "InitProducerId"
     assert api_name(ApiKey.VOTE) == "VOTE"
     assert api_name(1234) == "API 1234"
 
 
-def test_listeners() -> None:
+def test_apis_by_listener() -> None:
     assert listeners(ApiKey.METADATA) == ("broker",)
     assert set(listeners(ApiKey.CREATE_TOPICS)) == {"broker", "controller"}
     assert listeners(ApiKey.VOTE) == ()

@@ -17,7 +17,7 @@ from aiokafka_lite.protocol.registry import ApiKey, request_class
 from aiokafka_lite.protocol.versions import RELEASES, BrokerVersions, versions_of
 
 
-def test_the_newest_common_version_is_picked() -> None:
+def test_newest_common_version_is_chosen() -> None:
     broker = BrokerVersions({ApiKey.METADATA: (2, 7), ApiKey.FETCH: (4, 99)})
     assert broker.pick(MetadataRequest) == 7
     assert broker.pick(MetadataRequest()) == 7
@@ -34,13 +34,13 @@ def test_the_newest_common_version_is_picked() -> None:
         (8, 8, "the broker supports Metadata 2 to 7; version 8 is needed"),
     ],
 )
-def test_no_common_version(latest: int | None, oldest: int, problem: str) -> None:
+def test_no_common_version_raises(latest: int | None, oldest: int, problem: str) -> None:
     broker = BrokerVersions({ApiKey.METADATA: (2, 7)})
     with pytest.raises(UnsupportedVersionError, match=problem):
         broker.pick(MetadataRequest, latest, oldest)
 
 
-def test_an_api_the_broker_lacks() -> None:
+def test_api_unsupported_by_the_broker_raises() -> None:
     broker = versions_of("0.8.2.2")
     with pytest.raises(
         UnsupportedVersionError, match=r"assumed 0\.8\.2\) does not support the InitProducerId API"
@@ -50,7 +50,7 @@ def test_an_api_the_broker_lacks() -> None:
     assert broker.range_of(ApiKey.INIT_PRODUCER_ID) is None
 
 
-def test_support() -> None:
+def test_supports() -> None:
     broker = BrokerVersions({ApiKey.METADATA: (2, 7)})
     assert broker.supports(ApiKey.METADATA)
     assert broker.supports(ApiKey.METADATA, 7)
@@ -59,7 +59,7 @@ def test_support() -> None:
     assert list(broker) == [3]
 
 
-def test_from_what_a_broker_told() -> None:
+def test_versions_from_a_response() -> None:
     response = ApiVersionsResponse(
         api_keys=[ApiVersion(3, 0, 12), ApiVersion(4242, 1, 2)],
         finalized_features=[FinalizedFeatureKey("transaction.version", 2, 0)],
@@ -83,12 +83,12 @@ def test_from_what_a_broker_told() -> None:
         ("4.4.0", "4.4"),
     ],
 )
-def test_releases_by_any_patch_level(release: str, known: str) -> None:
+def test_release_names_ignore_the_patch_level(release: str, known: str) -> None:
     assert versions_of(release).release == known
 
 
 @pytest.mark.parametrize("release", ["0.8.1", "5", "", "kafka", "4"])
-def test_unknown_releases(release: str) -> None:
+def test_unknown_releases_raise(release: str) -> None:
     with pytest.raises(ValueError, match="unknown Kafka release"):
         versions_of(release)
 
@@ -112,7 +112,7 @@ def test_releases_never_lose_a_newest_version() -> None:
 
 
 @pytest.mark.parametrize("release", list(RELEASES))
-def test_this_client_speaks_with_every_release(release: str) -> None:
+def test_client_has_a_common_version_with_every_release(release: str) -> None:
     broker = versions_of(release)
     for api_key in RELEASES[release]:
         message = request_class(api_key)
@@ -121,7 +121,7 @@ def test_this_client_speaks_with_every_release(release: str) -> None:
         assert version == RELEASES[release][api_key][1], "nothing newer is left unused"
 
 
-def test_what_the_message_format_of_a_release_needs() -> None:
+def test_produce_version_matches_the_message_format_of_a_release() -> None:
     """Produce 0-1 means message format v0, 2 means v1, 3 and later v2."""
     picked = {release: versions_of(release).pick(ProduceRequest) for release in RELEASES}
     assert (picked["0.8.2"], picked["0.9"], picked["0.10.2"], picked["0.11"]) == (0, 1, 2, 3)

@@ -25,7 +25,7 @@ def test_the_size_is_exact_after_each_append(build):
     assert len(builder.seal()) == builder.size
 
 
-def test_upper_bound_holds_whatever_the_record_index_and_timestamp(build):
+def test_upper_bound_holds_for_any_record_index_and_timestamp(build):
     builder = build.BatchBuilder(10**7)
     builder.append(2**63 - 1, None, None)
     for i in range(9000):
@@ -38,7 +38,7 @@ def test_upper_bound_holds_whatever_the_record_index_and_timestamp(build):
         assert added <= bound <= added + 21
 
 
-def test_a_record_over_the_limit_is_refused_and_nothing_appended(build):
+def test_record_over_the_limit_is_rejected(build):
     builder = build.BatchBuilder(200)
     assert builder.append(T0, None, b"x" * 100) == 0
     before = builder.size
@@ -50,7 +50,7 @@ def test_a_record_over_the_limit_is_refused_and_nothing_appended(build):
     assert builder.append(T0, None, None) == -1
 
 
-def test_a_first_record_is_taken_whatever_its_size(build):
+def test_first_record_is_accepted_at_any_size(build):
     builder = build.BatchBuilder(100)
     assert builder.append(T0, None, b"x" * 5000) == 0
     assert builder.append(T0, None, None) == -1
@@ -58,7 +58,7 @@ def test_a_first_record_is_taken_whatever_its_size(build):
     assert record.value == b"x" * 5000
 
 
-def test_a_pooled_buffer_is_used_in_place_and_never_resized(build):
+def test_pooled_buffer_is_used_in_place_and_never_resized(build):
     pooled = bytearray(300)
     with memoryview(pooled):  # a resize would raise BufferError
         builder = build.BatchBuilder(300, pooled)
@@ -69,7 +69,7 @@ def test_a_pooled_buffer_is_used_in_place_and_never_resized(build):
         assert again.append(T0, None, b"other") == 0
 
 
-def test_an_oversize_first_record_leaves_the_pooled_buffer_alone(build):
+def test_oversize_first_record_does_not_use_the_pooled_buffer(build):
     pooled = bytearray(b"\xee" * 100)
     builder = build.BatchBuilder(100, pooled)
     builder.append(T0, None, b"x" * 1000)
@@ -78,7 +78,7 @@ def test_an_oversize_first_record_leaves_the_pooled_buffer_alone(build):
     assert record.value == b"x" * 1000
 
 
-def test_without_a_buffer_memory_follows_the_records_and_not_the_limit(build):
+def test_memory_grows_with_the_records_not_the_limit(build):
     builder = build.BatchBuilder(2**31 - 1)
     values = [b"%d" % i * 1000 for i in range(100)]
     for value in values:
@@ -88,7 +88,7 @@ def test_without_a_buffer_memory_follows_the_records_and_not_the_limit(build):
     assert builder.size <= len(sealed.obj) < 2 * builder.size
 
 
-def test_a_pooled_buffer_that_somebody_shrank_is_no_crash(native):
+def test_shrunk_pooled_buffer_raises(native):
     pooled = bytearray(1000)
     builder = native.BatchBuilder(1000, pooled)
     builder.append(T0, None, b"v")
@@ -99,13 +99,13 @@ def test_a_pooled_buffer_that_somebody_shrank_is_no_crash(native):
         builder.seal()
 
 
-def test_nothing_is_made_without_its_arguments(native):
+def test_missing_arguments_raise(native):
     for cls in (native.BatchBuilder, native.RecordSet):
         with pytest.raises(TypeError):
             cls.__new__(cls)
 
 
-def test_a_buffer_smaller_than_the_limit_is_refused(build):
+def test_buffer_smaller_than_the_limit_raises(build):
     with pytest.raises(ValueError, match="cannot hold 101"):
         build.BatchBuilder(101, bytearray(100))
 
@@ -155,7 +155,7 @@ def test_the_records_are_compressed_once(build):
     assert len(builder.seal(Compression.ZSTD, 2)) < len(sealed), "at another level, again"
 
 
-def test_a_sealed_builder_takes_no_more(build):
+def test_sealed_builder_accepts_no_more_records(build):
     builder = build.BatchBuilder(1000)
     builder.append(T0, None, None)
     assert not builder.sealed
@@ -164,7 +164,7 @@ def test_a_sealed_builder_takes_no_more(build):
     assert builder.append(T0, None, None) == -1
 
 
-def test_sealing_nothing_or_at_a_wrong_level_is_refused(build):
+def test_sealing_empty_or_with_an_invalid_level_raises(build):
     builder = build.BatchBuilder(1000)
     with pytest.raises(IllegalStateError, match="empty"):
         builder.seal()
@@ -177,7 +177,7 @@ def test_sealing_nothing_or_at_a_wrong_level_is_refused(build):
 @pytest.mark.parametrize(
     "field", ["text", 1, 1.5, ["a"], object()], ids=["str", "int", "float", "list", "object"]
 )
-def test_wrong_types_are_refused_at_once(build, field):
+def test_wrong_types_raise_at_once(build, field):
     builder = build.BatchBuilder(1000)
     builder.append(T0, None, None)
     for key, value, headers in (
@@ -197,7 +197,7 @@ def test_wrong_types_are_refused_at_once(build, field):
     assert len(records_of(build, builder.seal())) == 1
 
 
-def test_a_header_name_that_is_not_unicode_is_refused(build):
+def test_unencodable_header_name_raises(build):
     builder = build.BatchBuilder(1000)
     with pytest.raises(ValueError, match="cannot be encoded"):
         builder.append(T0, None, None, [("\ud800", b"")])
@@ -205,14 +205,14 @@ def test_a_header_name_that_is_not_unicode_is_refused(build):
 
 
 @pytest.mark.parametrize("stamp", [-2, 2**63, -(2**70), 2**70])
-def test_timestamps_out_of_range_are_refused(build, stamp):
+def test_timestamps_out_of_range_raise(build, stamp):
     builder = build.BatchBuilder(1000)
     with pytest.raises(ValueError, match="timestamp"):
         builder.append(stamp, None, None)
     assert builder.count == 0
 
 
-def test_the_extreme_timestamps_survive_in_any_order(build):
+def test_extreme_timestamps_survive_in_any_order(build):
     stamps = [-1, 2**63 - 1, 0, T0, -1]
     builder = build.BatchBuilder(1000)
     for stamp in stamps:
@@ -220,7 +220,7 @@ def test_the_extreme_timestamps_survive_in_any_order(build):
     assert [r.timestamp for r in records_of(build, builder.seal())] == stamps
 
 
-def test_every_bytes_like_is_taken_and_null_is_not_empty(build):
+def test_any_bytes_like_is_accepted_and_null_is_not_empty(build):
     builder = build.BatchBuilder(10_000)
     wide = memoryview(b"\x01\x02\x03\x04").cast("H")
     sliced = memoryview(b"abcdef")[::2]
@@ -244,7 +244,7 @@ def test_headers_may_come_from_any_iterable(build):
     assert [r.headers for r in records] == [(("a", b"1"), ("b", None)), (), ()]
 
 
-def test_headers_that_append_while_they_are_read_come_after(build):
+def test_record_appended_by_a_headers_iterator_comes_after(build):
     builder = build.BatchBuilder(100_000)
 
     class Acting(list):
@@ -260,7 +260,7 @@ def test_headers_that_append_while_they_are_read_come_after(build):
     ]
 
 
-def test_headers_that_seal_the_batch_keep_their_record_out(build):
+def test_record_is_rejected_if_its_headers_seal_the_batch(build):
     builder = build.BatchBuilder(100_000)
     builder.append(T0, None, b"first")
 
@@ -273,7 +273,7 @@ def test_headers_that_seal_the_batch_keep_their_record_out(build):
     assert builder.count == 1
 
 
-def test_what_only_claims_to_be_a_buffer_is_refused(native):
+def test_fake_buffer_objects_raise(native):
     class Claims:
         __class__ = memoryview
 

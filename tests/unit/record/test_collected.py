@@ -19,7 +19,7 @@ class Holder:
     """Something that can be part of a cycle."""
 
 
-def test_a_cycle_of_a_record_set_and_its_view_is_collected_quietly(
+def test_cycle_of_a_record_set_and_its_view_is_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     complaints: list[object] = []
@@ -54,7 +54,7 @@ OLD = bytes(encode_message_set([(1, b"key", b"%d" % i) for i in range(20)], 1))
 @pytest.mark.parametrize(
     "data", [OLD, new_batch(Compression.NONE), new_batch(Compression.GZIP)], ids=["v1", "v2", "gz"]
 )
-def test_a_set_may_be_closed_by_a_finalizer_at_any_moment(
+def test_finalizer_may_close_a_record_set_at_any_time(
     data: bytes, read: Callable[[RecordSet, int], object]
 ) -> None:
     """It crashes, or not."""

@@ -69,7 +69,7 @@ def test_levels(codec, levels):
         (Compression.NONE, 1),
     ],
 )
-def test_levels_out_of_range_are_refused(codec, level):
+def test_levels_out_of_range_raise(codec, level):
     with pytest.raises(KafkaConfigurationError, match=codec.name.lower()):
         compress(b"x", codec, level)
 
@@ -84,7 +84,7 @@ def test_codecs_by_name():
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7, -1])
-def test_unknown_codecs(codec):
+def test_unknown_codecs_raise(codec):
     with pytest.raises(UnsupportedCodecError, match=str(codec)):
         decompress(b"", codec)
 
@@ -99,7 +99,7 @@ def test_the_limit_is_exact(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_every_cut_is_noticed(codec):
+def test_truncated_data_raises(codec):
     compressed = compress(TEXT[:300] + TEXT[-3000:], codec)
     whole = decompress(compressed, codec)
     for end in range(len(compressed)):
@@ -113,7 +113,7 @@ def test_every_cut_is_noticed(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_mutations_end_in_the_documented_errors(codec):
+def test_corrupted_data_raises_documented_errors(codec):
     rnd = random.Random(int(codec))
     original = compress(TEXT[:2000] + TEXT[-2000:], codec)
     for _ in range(400):
@@ -127,7 +127,7 @@ def test_mutations_end_in_the_documented_errors(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_noise_is_refused(codec):
+def test_random_bytes_raise(codec):
     rnd = random.Random(9)
     for size in (1, 3, 7, 15, 16, 40, 1000):
         with pytest.raises((CorruptRecordException, RecordTooLargeError)):
@@ -135,18 +135,18 @@ def test_noise_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_texts_that_follow_each_other_are_one(codec):
+def test_concatenated_streams_decompress_to_one(codec):
     one, two = compress(b"one" * 100, codec), compress(b"two" * 50_000, codec)
     assert decompress(one + two + one, codec) == b"one" * 100 + b"two" * 50_000 + b"one" * 100
 
 
-def test_gzip_as_others_write_it():
+def test_gzip_of_other_writers_is_read():
     assert decompress(gzip.compress(TEXT), 1) == TEXT
     assert decompress(gzip.compress(TEXT) + b"trailing junk is ignored by Java", 1) == TEXT
     assert gzip.decompress(compress(TEXT, Compression.GZIP)) == TEXT
 
 
-def test_snappy_framing_is_java_s():
+def test_snappy_framing_matches_java():
     framed = compress(TEXT, Compression.SNAPPY)
     assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
     (length,) = struct.unpack_from(">i", framed, 16)
@@ -159,7 +159,7 @@ def test_snappy_raw_and_concatenated_streams_are_read():
     assert decompress(framed + framed, 2) == b"abc" * 2000
 
 
-def test_snappy_lies_are_found_before_anything_is_allocated():
+def test_false_snappy_sizes_raise_before_allocation():
     for block in (b"\xff\xff\xff\xff\x0f\x00", b"\xff\xff\xff\x7f" + bytes(10)):
         for data in (block, compress(b"", Compression.SNAPPY) + struct.pack(">i", 6) + block):
             with pytest.raises((CorruptRecordException, RecordTooLargeError)):
@@ -170,7 +170,7 @@ def test_snappy_lies_are_found_before_anything_is_allocated():
             decompress(data, 2)
 
 
-def test_lz4_is_what_old_java_readers_take():
+def test_lz4_is_readable_by_old_java_clients():
     info = frame.get_frame_info(compress(TEXT, Compression.LZ4))
     assert info["block_size"] == 64 * 1024
     assert not info["block_linked"]
@@ -198,7 +198,7 @@ def test_zstd_without_content_size_is_read():
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 @pytest.mark.parametrize("frames", [1, 3])
-def test_bombs(codec, frames):
+def test_decompression_bombs_stop_at_the_limit(codec, frames):
     """100 MB out of a few KB stop at 1 MB, with little more than that allocated."""
     import tracemalloc
 
@@ -213,7 +213,7 @@ def test_bombs(codec, frames):
     assert peak < 8_000_000
 
 
-def test_a_zstd_frame_may_claim_any_size():
+def test_false_zstd_content_size_allocates_nothing():
     """Four exbibytes claimed, three bytes there."""
     claim = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
     assert zstandard.frame_content_size(claim) == 2**62
@@ -240,7 +240,7 @@ def test_contexts_are_not_shared_between_threads():
     assert not errors
 
 
-def test_a_context_is_clean_after_an_error():
+def test_context_is_reset_after_an_error():
     for codec in REAL:
         compressed = compress(TEXT, codec)
         with pytest.raises(CorruptRecordException):

@@ -39,7 +39,7 @@ def subclass(build, request, monkeypatch):
     return made
 
 
-def test_fields_are_aiokafka_s(build, record):
+def test_fields_match_aiokafka(build, record):
     structs = pytest.importorskip("aiokafka.structs")
     names = [field.name for field in dataclasses.fields(structs.ConsumerRecord)]
     assert list(FIELDS) == names
@@ -75,7 +75,7 @@ def test_equal_by_value_and_by_every_field(build, record):
     assert record == build.ConsumerRecord(**FIELDS, leader_epoch=9)
 
 
-def test_not_hashable_as_aiokafka_s(record):
+def test_not_hashable_as_in_aiokafka(record):
     with pytest.raises(TypeError, match="unhashable"):
         hash(record)
 
@@ -93,7 +93,7 @@ def test_copy_and_pickle(build):
         assert other.leader_epoch == 8
 
 
-def test_fields_can_be_assigned_without_touching_the_neighbour(build):
+def test_assigning_a_field_does_not_change_other_records(build):
     from tests.unit.record.record_batches import batch, simple
 
     one, two = build.RecordSet(batch(simple(2)), "t", 0, 0).read(2)
@@ -119,12 +119,12 @@ def test_generic_in_annotations(build):
 
 
 @pytest.mark.parametrize("wrong", [{"offset": "1"}, {"topic": None}, {"partition": None}])
-def test_native_refuses_wrong_types(native, wrong):
+def test_native_rejects_wrong_types(native, wrong):
     with pytest.raises(TypeError):
         native.ConsumerRecord(**{**FIELDS, **wrong})
 
 
-def test_native_made_without_init_is_no_crash(native):
+def test_native_record_without_init_does_not_crash(native):
     empty = native.ConsumerRecord.__new__(native.ConsumerRecord)
     for use in (repr, copy.copy, lambda record: record.topic, lambda record: record == empty):
         with pytest.raises((AttributeError, TypeError)):
@@ -132,7 +132,7 @@ def test_native_made_without_init_is_no_crash(native):
     assert empty.value is None
 
 
-def test_native_is_outside_the_collector_and_freed(native):
+def test_native_record_is_untracked_by_gc_and_freed(native):
     class Value:
         pass
 
@@ -163,7 +163,7 @@ def test_slots_are_written_and_read(record, name):
     assert alive() is None
 
 
-def test_nothing_of_a_native_record_can_be_deleted(record):
+def test_native_fields_cannot_be_deleted(record):
     if type(record).__module__.endswith("_python"):
         pytest.skip("a dataclass lets its fields be deleted")
     for name in FIELDS:
@@ -176,7 +176,7 @@ def test_nothing_of_a_native_record_can_be_deleted(record):
     assert record.value is None
 
 
-def test_a_subclass_has_what_it_adds(build, subclass):
+def test_subclass_attributes_work(build, subclass):
     """Frameworks type their messages so."""
     record = subclass(*FIELDS.values(), leader_epoch=7)
     record.note = "seen"
@@ -198,7 +198,7 @@ def test_a_subclass_has_what_it_adds(build, subclass):
 
 
 @pytest.mark.parametrize("slots", [False, True])
-def test_a_dataclass_can_be_made_of_it(build, slots, monkeypatch):
+def test_dataclass_subclass_works(build, slots, monkeypatch):
     """FastStream's messages are: it assigns one field after the other."""
     made = dataclasses.make_dataclass(
         "Message", [("consumer", object)], bases=(build.ConsumerRecord,), slots=slots
@@ -216,7 +216,7 @@ def test_a_dataclass_can_be_made_of_it(build, slots, monkeypatch):
     assert record != dataclasses.replace(record, partition=9)
 
 
-def test_a_subclass_tells_what_is_kept_of_it(build, monkeypatch):
+def test_subclass_controls_its_pickled_state(build, monkeypatch):
     class Own(build.ConsumerRecord):
         def __getstate__(self):
             return {"note": "kept"}
@@ -231,7 +231,7 @@ def test_a_subclass_tells_what_is_kept_of_it(build, monkeypatch):
     assert (other.note, other.topic, other.partition) == ("kept", "put back", FIELDS["partition"])
 
 
-def test_records_of_a_class_and_of_its_subclass_take_turns(build, subclass):
+def test_records_and_subclass_records_can_be_mixed(build, subclass):
     """Each is kept for the next of its own kind only, if at all."""
     for _ in range(3):
         several = [kind(**FIELDS) for kind in (build.ConsumerRecord, subclass) for _ in range(50)]

@@ -30,7 +30,7 @@ def test_known_values(data, expected):
         "from aiokafka_lite.record.crc32c import crc32c; import crc32c as package",
     ],
 )
-def test_it_lives_beside_the_whole_package(order):
+def test_crc32c_package_coexists(order):
     code = f"{order}\nprint(crc32c(b'x') == package.crc32c(b'x') != 0, package.__version__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert run.stdout.startswith("True "), run.stderr

@@ -34,12 +34,12 @@ def ours(build, magic, codec, base):
     return bytes(data)
 
 
-def test_the_golden_sets_are_all_there():
+def test_golden_sets_are_complete():
     assert list(SETS) == shapes()
 
 
 @pytest.mark.parametrize(("shape", "data"), list(SETS.items()), ids=list(map(str, SETS)))
-def test_java_s_sets_are_read_as_meant(build, shape, data):
+def test_record_sets_of_java_are_read_correctly(build, shape, data):
     magic, _codec, base, append_time = shape
     record_set = build.RecordSet(data, "t", 0, 0)
     records = record_set.read(100)
@@ -57,13 +57,13 @@ def test_java_s_sets_are_read_as_meant(build, shape, data):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_uncompressed_we_write_java_s_bytes(build, magic):
+def test_uncompressed_bytes_equal_java(build, magic):
     assert ours(build, magic, 0, 40) == SETS[magic, 0, 40, -1]
 
 
 @pytest.mark.java
 @pytest.mark.timeout(180)
-def test_java_reads_ours(build):
+def test_java_reads_our_record_sets(build):
     try:
         java_judge.class_path()
         java_judge.java()
@@ -83,7 +83,7 @@ def test_java_reads_ours(build):
 
 @pytest.mark.java
 @pytest.mark.timeout(180)
-def test_java_refuses_what_we_damaged(build):
+def test_java_rejects_damaged_record_sets(build):
     """So that the test above can fail."""
     try:
         java_judge.class_path()

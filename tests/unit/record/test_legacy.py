@@ -75,7 +75,7 @@ def test_bytes_of_a_v0_and_a_v1_message():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_same_bytes_as_aiokafka(magic):
+def test_bytes_equal_aiokafka(magic):
     theirs = peer("legacy_records").LegacyRecordBatchBuilder(magic, 0, 10**6)
     for i, (timestamp, key, value) in enumerate(RECORDS):
         theirs.append(i, timestamp if magic else None, key, value)
@@ -86,7 +86,7 @@ def test_same_bytes_as_aiokafka(magic):
     ("magic", "codec"),
     [(magic, codec) for magic in (0, 1) for codec in CODECS[1:] if (magic, codec) != (0, 3)],
 )
-def test_aiokafka_reads_ours_and_we_read_theirs(magic, codec):
+def test_message_sets_are_compatible_with_aiokafka(magic, codec):
     ours = encode_message_set(RECORDS, magic, codec, base_offset=50)
     got = [
         (r.offset, r.key, r.value) for r in peer("memory_records").MemoryRecords(ours).next_batch()
@@ -100,7 +100,7 @@ def test_aiokafka_reads_ours_and_we_read_theirs(magic, codec):
     assert [(m.key, m.value) for m in read_all(in_log)] == [(k, v) for _, k, v in RECORDS]
 
 
-def test_inner_offsets_with_gaps_are_relative_to_the_wrapper_s():
+def test_inner_offsets_with_gaps_are_relative_to_the_wrapper():
     """A compacted v1 set: inner offsets 0, 3 and 7 under a wrapper at 107."""
     inner = b"".join(
         encode_message_set([(T0, None, b"%d" % offset)], 1, base_offset=offset)
@@ -113,7 +113,7 @@ def test_inner_offsets_with_gaps_are_relative_to_the_wrapper_s():
     assert [m.offset for m in messages] == [40, 41]
 
 
-def test_log_append_time_of_the_wrapper_holds_for_all():
+def test_log_append_time_of_the_wrapper_applies_to_all():
     inner = encode_message_set(RECORDS, 1)
     messages = read_all(wrapper(inner, 1, Compression.SNAPPY, 3, attributes=8))
     assert {(m.timestamp, m.timestamp_type) for m in messages} == {(T0 + 77, 1)}
@@ -129,7 +129,7 @@ def test_xxhash32_known_values():
         xxhash32(bytes(16))
 
 
-def test_lz4_of_v0_carries_the_broken_checksum_and_both_are_read():
+def test_lz4_v0_writes_the_broken_checksum_and_reads_both():
     frame = compress(b"text" * 100, Compression.LZ4)
     broken = with_broken_checksum(frame)
     assert broken != frame
@@ -148,7 +148,7 @@ def test_lz4_of_v0_carries_the_broken_checksum_and_both_are_read():
     "frame",
     [b"", b"\x04\x22\x4d\x18", b"no lz4 frame", b"\x04\x22\x4d\x18\x61\x40\x00", bytes(7)],
 )
-def test_lz4_of_v0_that_is_no_frame(frame):
+def test_lz4_v0_invalid_frame_raises(frame):
     with pytest.raises(CorruptRecordException):
         with_right_checksum(frame)
 
@@ -162,7 +162,7 @@ def test_convert_rewrites_a_v2_batch():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_old_formats_cannot_do_is_refused_by_name(magic):
+def test_unsupported_features_of_old_formats_raise(magic):
     with_headers = batch([(T0, None, None, ()), (T0, None, None, [("h", b"")])])
     with pytest.raises(UnsupportedVersionError, match=r"headers need message format v2.*0\.11"):
         convert(with_headers, magic)
@@ -217,7 +217,7 @@ CORRUPT = {
 
 
 @pytest.mark.parametrize("data", CORRUPT.values(), ids=CORRUPT)
-def test_lies(build, data):
+def test_corrupt_message_sets_raise(build, data):
     record_set = build.RecordSet(data, "orders", 3, 0)
     for _ in range(2):
         with pytest.raises(CorruptRecordException, match="topic 'orders', partition 3, offset 0"):
@@ -225,7 +225,7 @@ def test_lies(build, data):
     assert record_set.next_offset == 0
 
 
-def test_unknown_codecs_and_bombs(build):
+def test_unknown_codecs_and_bombs_raise(build):
     for codec in (4, 5, 7):
         data = rewritten(single(), 17, bytes([codec]))
         with pytest.raises(UnsupportedCodecError, match=str(codec)):
@@ -235,14 +235,14 @@ def test_unknown_codecs_and_bombs(build):
         build.RecordSet(bomb, "t", 0, 0, decompressed_limit=100_000).read(1)
 
 
-def test_crcs_may_be_left_unchecked(build):
+def test_crc_check_can_be_disabled(build):
     data = single()[:-1] + b"\x00"
     (record,) = build.RecordSet(data, "t", 0, 0, check_crcs=False).read(1)
     assert record.value == b"valu\x00"
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrapped_messages_become_objects_only_as_they_are_read(build, magic):
+def test_wrapped_messages_are_decoded_lazily(build, magic):
     count = 20_000
     data = encode_message_set(((T0, None, b"") for _ in range(count)), magic, Compression.GZIP)
     record_set = build.RecordSet(data, "t", 0, 0)
@@ -261,7 +261,7 @@ def test_wrapped_messages_become_objects_only_as_they_are_read(build, magic):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_stands_before_a_corrupt_wrapped_message_is_delivered(build, magic):
+def test_messages_before_a_corrupt_wrapped_one_are_returned(build, magic):
     whole = encode_message_set([(T0, None, b"value")] * 3, magic)
     size = len(whole) // 3
     for broken in range(3):
@@ -277,7 +277,7 @@ def test_what_stands_before_a_corrupt_wrapped_message_is_delivered(build, magic)
 
 
 @pytest.mark.parametrize("offset", [2**62, 10, 1, 0])
-def test_a_wrapped_message_beyond_the_last_one_moves_no_position(build, offset):
+def test_wrapped_offset_beyond_the_last_one_keeps_the_position(build, offset):
     inner = b"".join(struct.pack(">q", told) + single()[8:] for told in (0, offset, 1))
     record_set = build.RecordSet(wrapper(inner, 1, CODECS[1], 1), "t", 0, 0)
     assert [record.offset for record in record_set.read(10)] == ([0, 1] if offset == 1 else [0])

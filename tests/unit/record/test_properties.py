@@ -92,7 +92,7 @@ def test_both_builds_write_the_same_bytes(builds, records, codec, limit, transac
 
 @given(RECORDS, CODECS, st.integers(0, 2**62), st.integers(1, 20))
 @quick
-def test_what_was_written_is_read(builds, records, codec, base, step):
+def test_written_batches_are_read_back(builds, records, codec, base, step):
     data = batch(records, base, codec)
     seen, end, position = same(builds, data, base, step)
     got = [row for row in seen if isinstance(row, tuple)]
@@ -195,7 +195,7 @@ def test_columns_of_both_builds_hold_the_same_rows(builds, segments, offset, ste
 
 @given(st.lists(st.tuples(TIMESTAMPS.filter(lambda t: t > 0), BYTES, BYTES, HEADERS), min_size=1))
 @quick
-def test_same_bytes_as_aiokafka_and_it_reads_ours(builds, records):
+def test_bytes_equal_aiokafka_which_reads_them(builds, records):
     theirs = peer("default_records").DefaultRecordBatchBuilder(2, 0, 1, 5, 6, 7, 10**6)
     for i, record in enumerate(records):
         theirs.append(i, *record[:3], list(record[3]))
@@ -217,7 +217,7 @@ def test_same_bytes_as_aiokafka_and_it_reads_ours(builds, records):
 
 @given(RECORDS, st.sampled_from([0, 1, 2, 3, 4]))
 @quick
-def test_we_read_what_aiokafka_writes(builds, records, codec):
+def test_batches_of_aiokafka_are_read(builds, records, codec):
     theirs = peer("default_records").DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**6)
     records = [
         (max(timestamp, 1), key, value, headers) for timestamp, key, value, headers in records
@@ -242,13 +242,13 @@ def test_converted_batches_hold_the_same_records(builds, records, magic, codec):
 
 @given(st.binary(max_size=300))
 @quick
-def test_murmur2_of_both_builds(builds, key):
+def test_both_builds_agree_on_murmur2(builds, key):
     assert builds[0].murmur2(key) == builds[1].murmur2(key)
 
 
 @given(st.integers(-(2**40), 2**40), CODECS)
 @quick
-def test_a_level_is_taken_or_refused(level, codec):
+def test_compression_level_is_accepted_or_raises(level, codec):
     try:
         check_level(codec, level)
     except ValueError:
@@ -260,7 +260,7 @@ def test_a_level_is_taken_or_refused(level, codec):
 
 @given(RECORDS, st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))
 @quick
-def test_any_header_is_read_alike(builds, records, wide, narrow):
+def test_both_builds_read_any_header_alike(builds, records, wide, narrow):
     data = batch(records)
     for name in ("base_offset", "base_timestamp", "max_timestamp", "producer_id"):
         same(builds, patched(data, **{name: wide}), 0, 5)

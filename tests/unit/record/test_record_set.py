@@ -49,7 +49,7 @@ def in_epoch(epoch, data, base_offset):
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 1000])
-def test_the_leader_epoch_is_that_of_what_stands_before_the_position(build, step):
+def test_leader_epoch_is_that_of_the_record_before_the_position(build, step):
     data = (
         in_epoch(1, batch(simple(2)), 0)
         + in_epoch(4, batch(simple(3)), 2)
@@ -64,7 +64,7 @@ def test_the_leader_epoch_is_that_of_what_stands_before_the_position(build, step
     assert (record_set.next_offset, record_set.leader_epoch) == (7, -1)
 
 
-def test_the_leader_epoch_of_what_is_passed_over(build):
+def test_leader_epoch_of_skipped_batches(build):
     aborted = batch(simple(2), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     data = in_epoch(2, aborted, 0) + in_epoch(3, control(2, 1, commit=False), 2)
     record_set = build.RecordSet(data, "t", 0, 0, aborted=[(1, 0)])
@@ -75,7 +75,7 @@ def test_the_leader_epoch_of_what_is_passed_over(build):
     assert (record_set.next_offset, record_set.leader_epoch) == (2, 2)
 
 
-def test_the_leader_epoch_does_not_run_ahead_to_what_is_damaged(build):
+def test_leader_epoch_stops_before_a_corrupt_batch(build):
     bad = in_epoch(9, batch(simple(2)), 2)
     bad[-1] ^= 1
     record_set = build.RecordSet(in_epoch(1, batch(simple(2)), 0) + bad, "t", 0, 0)
@@ -93,7 +93,7 @@ def test_headers_null_empty_and_repeated(build):
     assert (record.serialized_key_size, record.serialized_value_size) == (-1, 0)
 
 
-def test_a_header_name_that_is_not_utf8_is_read_as_java_reads_it(build):
+def test_invalid_utf8_in_header_names_is_replaced_as_in_java(build):
     data = batch([(T0, None, None, [("ab", b"")])])
     at = data.index(b"ab")
     data[at : at + 2] = b"\xffb"
@@ -110,7 +110,7 @@ def test_records_below_the_wanted_offset_are_skipped(build):
     assert [r.offset for r in read_all(record_set)] == [9, 10, 11, 12, 13, 14]
 
 
-def test_an_offset_past_everything_gives_nothing_and_stays(build):
+def test_offset_past_the_end_returns_nothing_and_keeps_the_position(build):
     record_set = build.RecordSet(batch(simple(5), 0), "t", 0, 50)
     assert record_set.read(10) == []
     assert record_set.exhausted
@@ -199,7 +199,7 @@ def test_log_append_time(build):
 
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda d: memoryview(d)[0:]])
-def test_any_buffer_is_read_in_place_and_let_go_when_exhausted(build, wrap):
+def test_buffer_is_read_in_place_and_released_when_exhausted(build, wrap):
     storage = batch(simple(3))
     record_set = build.RecordSet(wrap(storage), "t", 0, 0)
     records = record_set.read(10)
@@ -209,7 +209,7 @@ def test_any_buffer_is_read_in_place_and_let_go_when_exhausted(build, wrap):
     assert [r.value for r in records] == [b"v" * 10] * 3
 
 
-def test_close_lets_go_early(build):
+def test_close_releases_the_buffer_early(build):
     storage = batch(simple(3)) + batch(simple(3), 3)
     record_set = build.RecordSet(storage, "t", 0, 0)
     assert len(record_set.read(1)) == 1
@@ -221,7 +221,7 @@ def test_close_lets_go_early(build):
     record_set.close()
 
 
-def test_formats_may_follow_each_other(build):
+def test_formats_can_be_mixed(build):
     old = [(T0 + i, None, b"old") for i in range(3)]
     data = (
         encode_message_set(old, 0, base_offset=0)
@@ -241,7 +241,7 @@ def test_formats_may_follow_each_other(build):
     assert record_set.next_offset == 15
 
 
-def test_crcs_may_be_left_unchecked(build):
+def test_crc_check_can_be_disabled(build):
     data = batch(simple(1))
     data[17] ^= 1
     assert len(read_all(build.RecordSet(data, "t", 0, 0, check_crcs=False))) == 1
@@ -256,13 +256,13 @@ def test_negative_lengths_are_null_as_java_reads_them(build):
     assert (record.serialized_key_size, record.serialized_value_size) == (-1, -1)
 
 
-def test_a_header_says_what_was_written():
+def test_batch_header_matches_what_was_written():
     header = BatchHeader.read(batch(simple(3), 40))
     assert (header.base_offset, header.last_offset, header.leader_epoch) == (40, 42, 7)
     assert header.size == header.batch_length + 12
 
 
-def test_closing_while_a_batch_is_decompressed_elsewhere(build, monkeypatch):
+def test_close_during_decompression_in_a_thread(build, monkeypatch):
     """Decompression lets other threads run: one of them may close the set meanwhile."""
     module = sys.modules[build.RecordSet.__module__]
     genuine = module.decompress
@@ -280,7 +280,7 @@ def test_closing_while_a_batch_is_decompressed_elsewhere(build, monkeypatch):
     storage.clear()  # nothing holds it any more
 
 
-def test_reading_while_it_is_read_is_refused(native, monkeypatch):
+def test_reentrant_read_raises(native, monkeypatch):
     module = sys.modules[native.RecordSet.__module__]
 
     def reading(data, codec, *, limit):
@@ -293,7 +293,7 @@ def test_reading_while_it_is_read_is_refused(native, monkeypatch):
 
 
 @pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
-def test_a_negative_leader_epoch_is_none(build, epoch):
+def test_negative_leader_epoch_means_none(build, epoch):
     data = batch(simple(1))
     data[12:16] = epoch.to_bytes(4, "big", signed=True)  # which no CRC covers
     record_set = build.RecordSet(data, "t", 0, 0)
@@ -301,7 +301,7 @@ def test_a_negative_leader_epoch_is_none(build, epoch):
     assert (record.leader_epoch, record_set.leader_epoch) == (-1, -1)
 
 
-def test_records_of_a_batch_become_objects_only_as_they_are_read(build):
+def test_records_are_decoded_lazily(build):
     count = 20_000
     data = batch(((T0, None, b"", ()) for _ in range(count)), codec=Compression.ZSTD)
     record_set = build.RecordSet(data, "t", 0, 0)
@@ -317,7 +317,7 @@ def test_records_of_a_batch_become_objects_only_as_they_are_read(build):
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs __buffer__ (Python 3.12)")
 @pytest.mark.parametrize("wrap", [lambda data: data, memoryview])
-def test_a_buffer_that_is_another_one_each_time_is_read_as_it_was_first(build, wrap):
+def test_buffer_is_acquired_once(build, wrap):
     raw = batch(simple(100))
 
     class Fresh:

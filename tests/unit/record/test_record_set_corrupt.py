@@ -73,7 +73,7 @@ def expect_error(record_set, kind, before, position):
 
 @pytest.mark.parametrize(("payload", "count"), BAD_PAYLOADS.values(), ids=BAD_PAYLOADS)
 @pytest.mark.parametrize("codec", [0, 1])
-def test_lies_in_the_records(build, payload, count, codec):
+def test_corrupt_records_raise(build, payload, count, codec):
     raw = compress(payload, Compression(codec)) if codec else payload
     bad = with_records(raw, count, base_offset=5, attributes=codec)
     good_records = count and payload.startswith(GOOD)
@@ -86,7 +86,7 @@ def test_lies_in_the_records(build, payload, count, codec):
 
 
 @pytest.mark.parametrize(("payload", "count"), BAD_PAYLOADS.values(), ids=BAD_PAYLOADS)
-def test_lies_in_the_records_as_columns(build, payload, count):
+def test_corrupt_records_raise_as_columns(build, payload, count):
     bad = with_records(payload, count, base_offset=5)
     record_set = build.RecordSet(batch(simple(5)) + bad, "orders", 3, 0)
     rows = build.read_columns(record_set, 10**6).count
@@ -123,13 +123,13 @@ def test_lies_in_the_records_as_columns(build, payload, count):
     ],
     ids=str,
 )
-def test_lies_in_the_header(build, fields, kind):
+def test_corrupt_batch_headers_raise(build, fields, kind):
     bad = patched(batch(simple(5), 5), **fields)
     record_set = build.RecordSet(batch(simple(5)) + bad, "orders", 3, 0)
     expect_error(record_set, kind, list(range(5)), 5)
 
 
-def test_a_wrong_crc_hides_the_whole_batch_and_nothing_else(build):
+def test_wrong_crc_hides_only_its_batch(build):
     bad = batch(simple(5), 5)
     bad[-1] ^= 1
     data = batch(simple(5)) + bad + batch(simple(5), 10)
@@ -140,7 +140,7 @@ def test_a_wrong_crc_hides_the_whole_batch_and_nothing_else(build):
     assert len(beyond.read(10)) == 5
 
 
-def test_a_wrong_crc_below_the_wanted_offset_is_an_error_too(build):
+def test_wrong_crc_below_the_wanted_offset_raises(build):
     """Its offsets cannot be trusted to lie below."""
     bad = batch(simple(5), 0)
     bad[-1] ^= 1
@@ -148,7 +148,7 @@ def test_a_wrong_crc_below_the_wanted_offset_is_an_error_too(build):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_a_bomb_stops_at_the_limit(build, codec):
+def test_decompression_bomb_stops_at_the_limit(build, codec):
     bomb = compress(bytes(50_000_000), codec, 1)
     data = batch(simple(2)) + with_records(bomb, 1, attributes=codec, base_offset=2)
     record_set = build.RecordSet(data, "orders", 3, 0, decompressed_limit=1_000_000)
@@ -156,7 +156,7 @@ def test_a_bomb_stops_at_the_limit(build, codec):
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
-def test_a_control_batch_that_is_malformed(build, size):
+def test_malformed_control_batch_raises(build, size):
     marker = batch([(T0, bytes(size), None, ())], 0, producer_id=1, transactional=True)
     data = patched(marker, attributes=0x30)
     record_set = build.RecordSet(data, "orders", 3, 0, aborted=[(1, 0)])
@@ -172,26 +172,26 @@ def test_a_control_batch_that_is_malformed(build, size):
     ],
     ids=["no record", "a negative offset", "a header without a name"],
 )
-def test_a_control_record_that_lies(build, payload):
+def test_corrupt_control_record_raises(build, payload):
     data = with_records(payload, 1, attributes=0x30, producer_id=1)
     record_set = build.RecordSet(data, "orders", 3, 0, aborted=[(1, 0)])
     expect_error(record_set, CorruptRecordException, [], 0)
 
 
-def test_a_partial_tail_may_claim_anything(build):
+def test_invalid_partial_tail_is_ignored(build):
     data = batch(simple(1)) + struct.pack(">qi", 1, 2**31 - 1) + b"\x00" * 40
     record_set = build.RecordSet(data, "orders", 3, 0)
     assert len(record_set.read(10)) == 1
     assert record_set.exhausted
 
 
-def test_a_corrupt_legacy_message(build):
+def test_corrupt_legacy_message_raises(build):
     data = bytearray(encode_message_set([(T0, None, b"abc")] * 2, 1, base_offset=0))
     data[-1] ^= 1
     expect_error(build.RecordSet(data, "orders", 3, 0), CorruptRecordException, [0], 1)
 
 
 @pytest.mark.parametrize("data", [None, "text", 5, [1]])
-def test_what_is_no_buffer(build, data):
+def test_non_buffers_raise(build, data):
     with pytest.raises(TypeError):
         build.RecordSet(data, "t", 0, 0)
