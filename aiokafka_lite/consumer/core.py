@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._home import check_home
@@ -39,8 +39,8 @@ from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.subscription import Subscription
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
-from aiokafka_lite.consumer.offsets.position_resolver import PositionResolver
-from aiokafka_lite.consumer.partitions.delivery import EMPTY, Record
+from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
+from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
 from aiokafka_lite.consumer.partitions.positions import (
     NOWHERE,
     UNKNOWN_EPOCH,
@@ -121,12 +121,15 @@ class ConsumerCore:
         self.stopping = False  # or stopped
         self.closed = False
         self.refusal: KafkaError | None = None  # in a forked child: the error of every call
-        self._lost = 0  # consecutive metadata responses without a leader of an assigned partition
-        self._asks_for_lost = False  # a timer will request the metadata again
+        self._leaderless = (
+            0  # consecutive metadata responses without a leader of an assigned partition
+        )
+        self._leader_request_due = False  # a timer will request the metadata again
         self._failed = False  # because of a bug, which every read raises from then on
         self._tasks = TaskOwner("consumer", self._on_task_error)
         self._waiters = Waiters(self._on_wait)
         self.buffer = FetchBuffer(
+            Delivery(loop),
             key_deserializer=options.key_deserializer,
             value_deserializer=options.value_deserializer,
             fetch_max_bytes=options.fetch_max_bytes,
@@ -135,9 +138,14 @@ class ConsumerCore:
             awaited=self._waiters.awaited,
             interceptors=options.interceptors,
         )
-        self.buffer.delivery.loop = loop
         self.resolver = PositionResolver(
-            cluster, self.positions, self.buffer, options, self._tasks, self._on_resolved
+            cluster,
+            self.positions,
+            self.buffer,
+            options,
+            self._tasks,
+            self._on_resolved,
+            committed=None if group is None else self._committed,
         )
         self.fetcher = Fetcher(
             cluster,
@@ -153,13 +161,6 @@ class ConsumerCore:
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
-        self.reader = Reader(
-            self.positions,
-            self.buffer,
-            self._waiters,
-            deserializes=options.deserializes,
-            check_home=self.check_home,
-        )
         self.leases = LeaseBook()
         self.assignment = Assignment(
             cluster,
@@ -170,14 +171,22 @@ class ConsumerCore:
             self._waiters,
             self.leases,
         )
-        self.group = None if group is None else self._member(group)
+        self.group = None if group is None else self._make_group(group)
+        self.reader = Reader(
+            self.positions,
+            self.buffer,
+            self._waiters,
+            deserializes=options.deserializes,
+            check_home=self.check_home,
+            watch=self.group,
+        )
         self._tracked: frozenset[str] | None = frozenset()
-        self._one_by_one = asyncio.Lock()  # a second `stop` waits for the first
+        self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
 
-    def _member(self, options: GroupOptions) -> ConsumerGroup:
+    def _make_group(self, options: GroupOptions) -> ConsumerGroup:
         from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
-        group = ConsumerGroup(
+        return ConsumerGroup(
             self.cluster,
             options,
             self.options,
@@ -191,13 +200,6 @@ class ConsumerCore:
             on_error=self._on_task_error,
             loop=self.loop,
         )
-        self.reader.watch = group
-        self.reader.in_listener = lambda: group.driver.inside
-        if self.options.interceptors is not None:
-            group.commits.on_committed = self.options.interceptors.on_commit
-        group.commits.delivery = self.buffer.delivery
-        self.resolver.committed = group.committed
-        return group
 
     def check_home(self) -> None:
         """Raise IllegalStateError in another event loop, thread or process than the consumer's."""
@@ -268,9 +270,9 @@ class ConsumerCore:
         self.resolver.wake()
         if self.group is not None:
             await self.group.wait_assigned()
-        patience = min(FIRST_POSITIONS_WAIT, self.options.request_timeout)
+        timeout = min(FIRST_POSITIONS_WAIT, self.options.request_timeout)
         try:
-            await self.resolver.wait(list(self.positions), self.loop.time() + patience)
+            await self.resolver.wait(list(self.positions), self.loop.time() + timeout)
         except KafkaTimeoutError as error:
             log.warning(
                 "%s: started before all positions were known: %s", self.options.log_name, error
@@ -278,13 +280,13 @@ class ConsumerCore:
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
-        if self.stopping and self.group is not None and self.group.driver.inside:
+        if self.stopping and self.group is not None and self.group.in_listener:
             return  # called by a listener, which the pending `stop` awaits
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.reader.stop()
         try:
-            async with self._one_by_one:
+            async with self._stop_lock:
                 if self.group is not None and not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)
                 if not self.closed:
@@ -340,9 +342,8 @@ class ConsumerCore:
         """Reject every call in a forked child, and touch nothing (see `_fork`)."""
         self.closed = self.stopping = True
         self.assignment.active = False
-        self.refusal = self.reader.error = error
-        self.reader.watch = None
-        self.buffer.delivery.current = EMPTY
+        self.refusal = error
+        self.reader.on_forked(error)
 
     def ended(self) -> Exception:
         """Return the error of calls once the consumer is stopping or closed."""
@@ -368,7 +369,7 @@ class ConsumerCore:
         self.assignment.replace(wanted)
         if self.started:
             self._track_topics()
-            self._look_for_refused()
+            self._report_refused_topics()
 
     def unsubscribe(self) -> None:
         """Drop the subscription and the assignment."""
@@ -380,7 +381,7 @@ class ConsumerCore:
         self.assignment.replace(())
         if self.started:
             self._track_topics()
-            self._look_for_refused()
+            self._report_refused_topics()
 
     def _track_topics(self) -> None:
         """Track the metadata of the subscribed topics, and of those the group's leader watches."""
@@ -468,12 +469,12 @@ class ConsumerCore:
         self.fetcher.on_metadata(metadata)
         self.validation.on_metadata()
         self.resolver.wake()  # a recreated topic may need a new lookup
-        self._ask_for_lost()
+        self._request_lost_leaders()
         if self.group is not None:
             self.group.on_metadata(metadata)
-        self._look_for_refused()
+        self._report_refused_topics()
 
-    def _look_for_refused(self) -> None:
+    def _report_refused_topics(self) -> None:
         """Let reads raise the brokers' errors for the topics that are subscribed to now."""
         known = self.cluster.metadata.topics
         refused: dict[type[KafkaError], list[str]] = {}
@@ -486,18 +487,20 @@ class ConsumerCore:
             kind = next(iter(sorted(refused, key=lambda kind: kind is InvalidTopicError)), None)
             self.reader.fail(None if kind is None else kind(*refused[kind]))
 
-    def _ask_for_lost(self) -> None:
+    def _request_lost_leaders(self) -> None:
         """Request metadata again, with increasing backoff, while an assigned partition has no known
         leader: the cluster does not do this for partitions that the metadata lacks."""
         if all(state.node != NOWHERE for state in self.positions):
-            self._lost = 0
-        elif not self._asks_for_lost:
-            self._asks_for_lost = True
-            self._lost += 1
-            self.loop.call_later(self.cluster.retry_backoff.delay(self._lost), self._ask_again)
+            self._leaderless = 0
+        elif not self._leader_request_due:
+            self._leader_request_due = True
+            self._leaderless += 1
+            self.loop.call_later(
+                self.cluster.retry_backoff.delay(self._leaderless), self._request_leaders
+            )
 
-    def _ask_again(self) -> None:
-        self._asks_for_lost = False
+    def _request_leaders(self) -> None:
+        self._leader_request_due = False
         if not self.closed:
             self.cluster.request_update()
 
@@ -515,7 +518,7 @@ class ConsumerCore:
         self.fetcher.update(state)
         self.validation.consider(state)
         if state.node == NOWHERE and self.started:
-            self._ask_for_lost()
+            self._request_lost_leaders()
         if state.error is not None:
             self._waiters.wake()
 
@@ -553,6 +556,12 @@ class ConsumerCore:
             return  # the set was closed while the thread read it, so any error may occur
         self.buffer.install(state, records, decoded)
         self._waiters.wake()
+
+    async def _committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        """Return the offsets at which a group resumes; there are none without a group."""
+        return {} if self.group is None else await self.group.committed(partitions)
 
     def _resolve_positions(self) -> None:
         self.resolver.wake()

@@ -45,6 +45,7 @@ class FetchBuffer:
     """Fetched data in line for the application.
 
     Args:
+        delivery: Delivers the chunks of this buffer.
         key_deserializer: Applied to each key as its chunk is decoded, or None.
         value_deserializer: The same for values.
         interceptors: Called with the records of each chunk after that, or None.
@@ -57,6 +58,7 @@ class FetchBuffer:
 
     def __init__(
         self,
+        delivery: Delivery,
         *,
         key_deserializer: Deserializer | None,
         value_deserializer: Deserializer | None,
@@ -66,7 +68,7 @@ class FetchBuffer:
         awaited: Callable[[], Iterable[Collection[TopicPartition]]],
         interceptors: Interceptors | None = None,
     ) -> None:
-        self.delivery = Delivery()
+        self.delivery = delivery
         self.metrics = ConsumerMetrics()
         """Told here of what is handed out, and by the fetches of what comes in."""
         self.bytes = 0

@@ -37,7 +37,11 @@ Taken = TypeVar("Taken")
 
 
 class ReadWatch(Protocol):
-    """The observer of reads: the consumer's group."""
+    """The observer of reads: the consumer's group. Called once per chunk, not once per record."""
+
+    @property
+    def in_listener(self) -> bool:
+        """True if the current task is calling a rebalance listener: a read would wait forever."""
 
     def on_read(self, waiting: bool) -> None:
         """The application requests records.
@@ -59,6 +63,7 @@ class Reader:
         waiters: Registers and wakes waiting reads.
         deserializes: True if decoding a chunk runs code of the application.
         check_home: Raises in another event loop than the consumer's.
+        watch: Notified of reads, or None.
     """
 
     def __init__(
@@ -69,16 +74,13 @@ class Reader:
         *,
         deserializes: bool,
         check_home: Callable[[], None],
+        watch: ReadWatch | None = None,
     ) -> None:
         self.stopped = False
         self.begun = False  # set by `start`; before it, a read would wait forever
         self.error: KafkaError | None = None
         """The error of the whole consumer, which every read raises. Written by its owner."""
-        self.watch: ReadWatch | None = None
-        """Called once per chunk, not once per record."""
-        self.in_listener: Callable[[], bool] | None = None
-        """Returns True if the current task is calling a rebalance listener, which would wait
-        forever. Called once per chunk."""
+        self._watch = watch
         self._positions = positions
         self._buffer = buffer
         self._waiters = waiters
@@ -96,6 +98,12 @@ class Reader:
         self.error = error
         if error is not None:
             self._waiters.wake()
+
+    def on_forked(self, error: KafkaError) -> None:
+        """Let every read of a forked child raise `error`, and touch nothing of the parent's."""
+        self.error = error
+        self._watch = None
+        self._buffer.delivery.current = EMPTY
 
     async def next_record(self, among: Collection[TopicPartition] = ()) -> Record:
         """Return the next record of any partition, or of the given ones.
@@ -200,7 +208,7 @@ class Reader:
         self._check_home()
         if not self.begun:
             self.check_begun()
-        if self.in_listener is not None and self.in_listener():
+        if self._watch is not None and self._watch.in_listener:
             raise IllegalStateError(
                 "A rebalance listener cannot read from the consumer: the partitions in transit "
                 "deliver no records until the listener returns. Read after it has returned, or "
@@ -208,9 +216,9 @@ class Reader:
             )
         if self.error is not None:
             raise self.error.with_traceback(None)
-        if self.watch is not None:
-            self.watch.raise_failure()
-            self.watch.on_read(bool(self._waiters))
+        if self._watch is not None:
+            self._watch.raise_failure()
+            self._watch.on_read(bool(self._waiters))
 
     def _states(self, among: Collection[TopicPartition]) -> set[PartitionState]:
         states = (self._positions.get(tp) for tp in among)
@@ -237,6 +245,6 @@ class Reader:
         try:
             await self._waiters.wait(among, deadline)
         finally:
-            if self.watch is not None:
-                self.watch.on_read(bool(self._waiters))
+            if self._watch is not None:
+                self._watch.on_read(bool(self._waiters))
         self._buffer.delivery.until = monotonic() + LOOP_BREATH

@@ -177,6 +177,9 @@ class ConsumerGroup:
             driver=self.driver,
             shared=lambda: subscription.shared or self._parting is not None,
         )
+        self.commits.delivery = delivery
+        if consumer_options.interceptors is not None:
+            self.commits.on_committed = consumer_options.interceptors.on_commit
         self.failure: KafkaError | None = None
         """The error that the next read raises; see `take_failure`."""
         self._started = False
@@ -304,6 +307,11 @@ class ConsumerGroup:
             self.driver.on_metadata(metadata)
 
     # --- reads
+
+    @property
+    def in_listener(self) -> bool:
+        """True if the current task is calling a rebalance listener."""
+        return self.driver.inside
 
     def on_read(self, waiting: bool) -> None:
         """The application requests records.

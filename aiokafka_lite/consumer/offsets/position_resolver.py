@@ -2,7 +2,7 @@
 
 `list_offsets` works for all partitions, assigned or not. `PositionResolver` looks up the missing
 positions of assigned partitions in the background, without a read. A newly assigned partition
-resumes at the group's committed offset (`PositionResolver.committed`); without one, and after a
+resumes at the group's committed offset (`CommittedReader`); without one, and after a
 reset, the reset policy applies.
 
 Non-obvious:
@@ -317,10 +317,7 @@ class PositionResolver:
         options: The consumer's options.
         tasks: Owner of the tasks.
         on_resolved: Called when a partition has its position, or an error.
-
-    Attributes:
-        committed: Reads the group's offsets, or None without a group. Set by the owner before the
-            first partition is assigned.
+        committed: Reads the group's offsets, or None without a group.
     """
 
     def __init__(
@@ -331,9 +328,11 @@ class PositionResolver:
         options: ConsumerOptions,
         tasks: TaskOwner,
         on_resolved: Callable[[PartitionState], None],
+        *,
+        committed: CommittedReader | None = None,
     ) -> None:
         self.closed = False
-        self.committed: CommittedReader | None = None
+        self._committed = committed
         self._cluster = cluster
         self._positions = positions
         self._buffer = buffer
@@ -365,14 +364,14 @@ class PositionResolver:
         for state in self._positions.without_position():
             wanted = (state, state.generation)
             if wanted not in self._asked:
-                if state.resumes and self.committed is not None:
+                if state.resumes and self._committed is not None:
                     resuming.append(wanted)
                 else:
                     by_time = isinstance(state.reset, ResetByDuration)
                     resetting.setdefault(by_time, []).append(wanted)
         self._asked.update(resuming, *resetting.values())
-        if resuming and self.committed is not None:
-            self._tasks.spawn(self._resume(self.committed, resuming), "look up commits")
+        if resuming and self._committed is not None:
+            self._tasks.spawn(self._resume(self._committed, resuming), "look up commits")
         for search, group in resetting.items():
             self._tasks.spawn(self._reset(group, search=search), "look up positions")
 

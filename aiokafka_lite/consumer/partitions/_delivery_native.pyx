@@ -99,15 +99,8 @@ cdef class Delivery:
     cdef bint _loop_tells  # asyncio's own loops expose the thread they run in
     cdef Py_ssize_t _credit
 
-    def __cinit__(self):
+    def __cinit__(self, loop=None):
         self.current = EMPTY
-
-    @property
-    def loop(self):
-        return self._loop
-
-    @loop.setter
-    def loop(self, loop):
         self._loop = loop
         self._loop_tells = hasattr(loop, "_thread_id")
 

@@ -77,24 +77,26 @@ LOOK_EVERY = 16
 class Delivery:
     """The state shared by all streams of one consumer.
 
+    Args:
+        loop: The consumer's event loop. Outside it, `take` returns None, and the slow path raises.
+            None for any.
+
     Attributes:
         current: The chunk to take from.
         until: The instant (`time.monotonic`) from which reads take the slow path.
-        loop: The consumer's event loop. Outside it, `take` returns None, and the slow path raises.
-            None for any.
     """
 
-    __slots__ = ("_credit", "current", "loop", "until")
+    __slots__ = ("_credit", "_loop", "current", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: AbstractEventLoop | None = None) -> None:
         self.current: Chunk = EMPTY
         self.until = 0.0
-        self.loop: AbstractEventLoop | None = None
+        self._loop = loop
         self._credit = 0  # records to deliver before the next read of the clock
 
     def take(self) -> Record | None:
         """Return one record, or None: the slow path must find one, let the loop run, or raise."""
-        if self.loop is not None and _get_running_loop() is not self.loop:
+        if self._loop is not None and _get_running_loop() is not self._loop:
             return None
         return self.take_ready()
 

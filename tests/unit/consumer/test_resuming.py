@@ -52,7 +52,7 @@ class Group:
 
 def member(make: MakeConsumer, group: Group, **options: object) -> AIOKafkaConsumer:
     consumer = make(**options)
-    consumer._core.resolver.committed = group.read
+    consumer._core.resolver._committed = group.read
     return consumer
 
 

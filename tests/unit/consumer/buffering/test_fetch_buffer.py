@@ -8,7 +8,7 @@ import pytest
 
 from aiokafka_lite.consumer.buffering.fetch_buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.consumer_options import OffsetReset
-from aiokafka_lite.consumer.partitions.delivery import EMPTY, Record
+from aiokafka_lite.consumer.partitions.delivery import EMPTY, Delivery, Record
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import CorruptRecordException, KafkaError, RecordTooLargeError
@@ -27,6 +27,7 @@ class Bench:
         self.heavy: list[tuple[PartitionState, RecordSet]] = []
         self.awaited: list[list[TopicPartition]] = []
         self.buffer = FetchBuffer(
+            Delivery(),
             key_deserializer=deserializers.get("key"),
             value_deserializer=deserializers.get("value"),
             fetch_max_bytes=4000,

@@ -692,7 +692,7 @@ async def test_old_brokers(version: str, group_protocol: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "group_protocol", "words"),
-    [("0.8.2", "classic", "JoinGroup"), ("2.8", "consumer", "it needs Kafka 4.0")],
+    [("0.8.2", "classic", "JoinGroup"), ("2.8", "consumer", "requires Kafka 4.0")],
 )
 async def test_brokers_without_such_groups(version: str, group_protocol: str, words: str) -> None:
     async with FakeCluster(topics=["t"], version=version) as cluster:

@@ -174,3 +174,16 @@ async def test_the_awaitable_may_be_wrapped_into_a_task(delivery: ModuleType) ->
     stream = delivery.RecordStream(source.delivery, source.next, None)
     await anext(stream)
     assert (await asyncio.wait_for(anext(stream), 5)).offset == 1
+
+
+async def test_take_returns_nothing_outside_the_event_loop(delivery: ModuleType) -> None:
+    other = asyncio.new_event_loop()
+    try:
+        foreign, own = delivery.Delivery(other), delivery.Delivery(asyncio.get_running_loop())
+        for each in (foreign, own):
+            each.until = float("inf")
+            each.current = chunk(delivery, [0], end=1)
+        assert foreign.take() is None
+        assert own.take().offset == 0
+    finally:
+        other.close()
