@@ -97,13 +97,13 @@ async def test_the_first_request_waits_for_the_transaction_before(
     await producer.start()
     cluster.control(ApiKey.PRODUCE, delay=0.03, times=1_000_000)
     now = asyncio.get_running_loop().time
-    patience = producer._transactions._patience
+    delay = producer._transactions._begin_delay
     async with asyncio.timeout(10):
-        while not patience.hold:
+        while not delay.hold:
             async with producer.transaction():
                 await producer.send("orders", b"x", partition=0)
-    patience.hold = 0.2
-    opens_at = patience.opens_at()
+    delay.hold = 0.2
+    opens_at = delay.opens_at()
     async with producer.transaction():
         acks = [await producer.send("orders", b"x" * 9_000, partition=0) for _ in range(3)]
         offsets = {TopicPartition("orders", 0): 1}
@@ -118,7 +118,7 @@ async def test_an_abort_waits_for_nothing(make_producer: Make, cluster: FakeClus
     await producer.start()
     async with producer.transaction():
         await producer.send("orders", b"x", partition=0)
-    producer._transactions._patience.hold = 60.0
+    producer._transactions._begin_delay.hold = 60.0
     await producer.begin_transaction()
     ack = await producer.send("orders", b"y", partition=0)
     async with asyncio.timeout(10):
@@ -126,7 +126,7 @@ async def test_an_abort_waits_for_nothing(make_producer: Make, cluster: FakeClus
     with pytest.raises(TransactionAbortedError):
         await ack
     await producer.begin_transaction()
-    producer._transactions._patience.hold = 0.0
+    producer._transactions._begin_delay.hold = 0.0
     async with asyncio.timeout(10):
         await producer.abort_transaction()
         async with producer.transaction():
