@@ -1,4 +1,4 @@
-"""One client's connection as the broker sees it: where it comes from and who it is."""
+"""The broker's view of a connection: the client's address and identity."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +11,13 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class Session:
-    """Lives as long as its connection; handed to every API with each request.
+    """The session of a connection, passed to every API with each request.
 
     Attributes:
-        connection_id: Counts the connections of the cluster, from 0.
-        client_host: The client's address, as in descriptions of groups ("/127.0.0.1").
-        principal: Who it is ("User:alice"); `ANONYMOUS` without authentication.
-        authentication: How far SASL has come; None on a listener without SASL.
+        connection_id: Number of the connection, counted across the cluster from 0.
+        client_host: The client's address, as in group descriptions ("/127.0.0.1").
+        principal: The client's principal ("User:alice"); `ANONYMOUS` before authentication.
+        authentication: The SASL state; None on a listener without SASL.
     """
 
     __slots__ = ("authentication", "client_host", "connection_id", "principal")
@@ -35,10 +35,10 @@ class Session:
 
     @property
     def address(self) -> str:
-        """The client's address as ACLs name it: without the slash."""
+        """The client's address without the slash, as in ACLs."""
         return self.client_host.removeprefix("/")
 
     @property
     def user(self) -> str:
-        """The principal's name without its type: whom quotas are for."""
+        """The principal's name without its type, as in quotas."""
         return self.principal.partition(":")[2]

@@ -79,7 +79,7 @@ class Farewell(Delayed):
     It is delayed to slow down password guessing (`connection.failed.authentication.delay.ms`).
 
     Args:
-        response: What it is told.
+        response: The response.
     """
 
     ends_connection = True
@@ -104,15 +104,15 @@ def _no_error(topic: str | None, partition: int | None) -> int:
 
 
 class RequestContext:
-    """Who asks, whom, and in which version.
+    """The context of one request: its client, broker and version.
 
     Attributes:
-        state: The cluster.
-        node_id: The broker that was asked.
+        state: The cluster's state.
+        node_id: The broker that received the request.
         version: Version of the request, and of the response.
-        client_id: As in the request's header.
-        session: The connection that it came by.
-        offered: The versions that this cluster offers.
+        client_id: The client id in the request header.
+        session: The session of the connection.
+        offered: The API versions that this cluster offers.
     """
 
     __slots__ = (
@@ -144,10 +144,10 @@ class RequestContext:
         self._injected_error = injected_error or _no_error
 
     def check(self, topic: str | None = None, partition: int | None = None) -> None:
-        """Raise the error that a fault puts on a partition, on a topic, or on the whole request.
+        """Raise the error that a fault injects for a partition, a topic, or the whole request.
 
         Raises:
-            BrokerResponseError: The injected one.
+            BrokerResponseError: The injected error.
         """
         code = self._injected_error(topic, partition)
         if code:
@@ -155,31 +155,31 @@ class RequestContext:
 
     @property
     def is_struck(self) -> bool:
-        """Whether a fault may put errors on parts of the answer."""
+        """Return True if a fault may inject errors into parts of the response."""
         return self._injected_error is not _no_error
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
-        """The topic of an id, or without one of a name; see `ClusterState.topic`."""
+        """Return the topic with an id, or without an id the one with a name."""
         return self.state.topic(name, topic_id)
 
     def led_partition(self, topic: Topic, index: int, leader_epoch: int = -1) -> Partition:
-        """A partition that this broker leads, or an error, injected or real."""
+        """Return a partition that this broker leads; raise an injected or a real error."""
         self.check(topic.name, index)
         return self.state.led_partition(self.node_id, topic, index, leader_epoch)
 
     def check_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Refuse what should have been asked of another broker.
+        """Check that this broker is the coordinator of a key.
 
         Raises:
-            NotCoordinatorForGroupError: This one does not coordinate the key.
+            NotCoordinatorForGroupError: It is not.
         """
         self.state.coordinators.check(self.node_id, kind, key)
 
     def group(self, group_id: str) -> Group | None:
-        """A group that this broker coordinates; None while there is none of that name.
+        """Return a group that this broker coordinates, or None if it does not exist.
 
         Raises:
-            InvalidGroupIdError: No name at all.
+            InvalidGroupIdError: The group id is empty.
             NotCoordinatorForGroupError: Another broker coordinates it.
         """
         if not group_id:
@@ -188,7 +188,7 @@ class RequestContext:
         return self.state.groups.get(group_id)
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client's principal may do that; always, while nobody set up ACLs."""
+        """Return True if the client may perform an operation; always without an authorizer."""
         authorizer = self.state.authorizer
         if authorizer is None:
             return True
@@ -196,7 +196,7 @@ class RequestContext:
         return authorizer.allows(session.principal, session.address, operation, resource, name)
 
     def allows_any(self, operation: Operation, resource: Resource) -> bool:
-        """Whether it may do that to at least one resource of the type (KIP-679)."""
+        """Return True if it may perform it on at least one resource of the type (KIP-679)."""
         authorizer = self.state.authorizer
         if authorizer is None:
             return True
@@ -204,10 +204,10 @@ class RequestContext:
         return authorizer.allows_any(session.principal, session.address, operation, resource)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
-        """What it may do to a resource, as the `*_authorized_operations` fields tell it.
+        """Return the allowed operations on a resource, as in `*_authorized_operations` fields.
 
-        Bit `n` is set for the operation of code `n`; without ACLs, every one that there is for
-        this type.
+        Bit `n` is set for the operation code `n`; without an authorizer, for every operation of the
+        type.
         """
         authorizer = self.state.authorizer
         if authorizer is None:
@@ -216,7 +216,7 @@ class RequestContext:
         return authorizer.allowed_operations(session.principal, session.address, resource, name)
 
     def authorize(self, operation: Operation, resource: Resource, name: str) -> None:
-        """Raise the error that answers what the client's principal may not do.
+        """Raise the error for an operation that the client may not perform.
 
         Raises:
             TopicAuthorizationFailedError, GroupAuthorizationFailedError,

@@ -88,11 +88,11 @@ class Coordinators:
         self.watchers.notify()
 
     def on_node_down(self) -> None:
-        """A broker died: what it coordinated is looked for elsewhere from now on."""
+        """Reassign the keys of a killed broker at their next lookup."""
         self.watchers.notify()
 
     def on_node_up(self) -> None:
-        """A broker came back: it coordinates what nobody else did."""
+        """Handle a restarted broker: it coordinates keys without a coordinator."""
         self.watchers.notify()
 
     def _next_alive(self, slot: int) -> int:

@@ -1,13 +1,13 @@
-"""A cluster in a folder, so that it survives its process.
+"""Stores a cluster in a folder, so that it survives its process.
 
-    lock                                  held while a cluster runs on the folder
+    lock                                  locked while a cluster uses the folder
     meta                                  the journal: topics, offsets, transactions, users, ...
     topics/orders.<topic id>/0.log        partition 0: its record batches back to back, as in Kafka
 
-Everything is written before it is acknowledged, so SIGKILL loses nothing that was; a batch that
-was written in part is cut off at the next start, as Kafka's recovery does. A log is written anew,
-beside the old file and then in its place, when it was truncated or compacted. Without `fsync` a
-machine that loses its power may lose what its disk had not got yet.
+Everything is written before it is acknowledged, so SIGKILL loses no acknowledged data. A partially
+written batch is removed at the next start, as in Kafka's recovery. A truncated or compacted log is
+written to a new file, which replaces the old one. Without `fsync`, a power failure may lose data
+that was not yet on disk.
 """
 
 import fcntl
@@ -36,30 +36,30 @@ MakeTopic: TypeAlias = Callable[[str, UUID, Mapping[str, str]], Topic]
 """(name, id, own configurations) -> a topic without partitions."""
 
 OPEN_AT_ONCE: Final = 256
-"""Files; a process may have no more than 1024 open, and sockets are among them."""
-READABLE: Final = 120  # characters of a topic's name in that of its folder; a file's takes 255
+"""Maximum number of open files: a process may have only 1024 open, including sockets."""
+READABLE: Final = 120  # characters of a topic name in its folder's name, which may have 255
 
 
 class Storage:
-    """Owns the folder from its making until `close`.
+    """Owns the folder until `close`.
 
     Args:
-        folder: Made if it is not there; otherwise one that a cluster made.
-        fsync: Wait with every write until the disk has it.
+        folder: A cluster's data folder; created if missing.
+        fsync: Sync every write to disk.
 
     Attributes:
-        journal: What the rooms note.
-        run: Counts the clusters that ran on the folder, from 0.
+        journal: Stores the state of the cluster's components.
+        run: Number of earlier clusters on this folder.
 
     Raises:
-        DataFolderError: It is in use, holds other things, or is of another format.
+        DataFolderError: The folder is in use, contains other files, or has another format.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, fsync: bool = False) -> None:
         self.folder = Path(folder)
         self._fsync = fsync
         self._files: dict[tuple[str, int], PartitionFile] = {}
-        self._opened: deque[PartitionFile] = deque()  # the oldest first
+        self._opened: deque[PartitionFile] = deque()  # oldest first
         self.folder.mkdir(parents=True, exist_ok=True)
         strangers = {path.name for path in self.folder.iterdir()} - {
             "lock",
@@ -80,7 +80,7 @@ class Storage:
         self.journal.note("run", (), {"run": self.run})
 
     def close(self) -> None:
-        """Let go of every file and of the folder. May be called again."""
+        """Close every file and unlock the folder. Idempotent."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -91,7 +91,7 @@ class Storage:
             self._lock = -1
 
     def cluster_id(self, fresh: str) -> str:
-        """The id that the folder's cluster has; `fresh` if it is its first run."""
+        """Return the stored cluster id, or `fresh` on the first run."""
         for _, value in self.journal.entries("cluster"):
             return str(value["id"])
         self.journal.note("cluster", (), {"id": fresh})
@@ -100,14 +100,14 @@ class Storage:
     # Topics
 
     def load_topics(self, make: MakeTopic, nodes: Container[int]) -> Iterator[Topic]:
-        """Every topic that is kept, with what its partitions held.
+        """Yield every stored topic with the contents of its partitions.
 
         Args:
-            make: Makes them.
-            nodes: The node ids of the brokers that there are.
+            make: Creates a topic.
+            nodes: The node ids of the cluster's brokers.
 
         Raises:
-            DataFolderError: There are fewer brokers than its replicas are spread over.
+            DataFolderError: A replica is on a broker that the cluster does not have.
         """
         self._sweep()
         kept = {(key[0], key[1]): value for key, value in self.journal.entries("partition")}
@@ -132,7 +132,7 @@ class Storage:
             yield topic
 
     def keep_topic(self, topic: Topic) -> None:
-        """Note a topic that is new, has more partitions, or other configurations."""
+        """Store a topic that is new, or has more partitions or other configurations."""
         self.journal.note(
             "topic",
             (topic.name,),
@@ -149,7 +149,7 @@ class Storage:
                 partition.log.begin_epoch(partition.leader_epoch)
 
     def forget_topic(self, topic: Topic) -> None:
-        """Delete what is kept of a topic."""
+        """Delete the stored data of a topic."""
         self.journal.note("topic", (topic.name,), None)
         for partition in topic.partitions:
             self._files.pop((topic.topic_id.hex, partition.index)).delete()
@@ -160,7 +160,7 @@ class Storage:
         log = partition.log
         log.load(file.recover(start, end), start, end, file)
         newest = max(epoch, log.epochs[-1][0] if log.epochs else -1)
-        partition.leader_epoch = newest + 1  # its leader starts, too
+        partition.leader_epoch = newest + 1  # a restarted leader starts a new epoch
         log.begin_epoch(partition.leader_epoch)
         partition.restore_producers()
 
@@ -172,7 +172,7 @@ class Storage:
         return file
 
     def _open(self, file: "PartitionFile") -> AppendFile:
-        """Open a partition's file for appending, and close another where many are open."""
+        """Open a partition's file for appending; close another if too many are open."""
         while len(self._opened) >= OPEN_AT_ONCE:
             self._opened.popleft().close_file()
         opened = AppendFile(file.path, fsync=self._fsync)
@@ -183,7 +183,7 @@ class Storage:
         return self.folder / "topics" / f"{topic.name[:READABLE]}.{topic.topic_id.hex}"
 
     def _sweep(self) -> None:
-        """Remove the folders of topics that there are not (any more)."""
+        """Remove the folders of topics that do not exist."""
         known = {entry["id"] for _, entry in self.journal.entries("topic")}
         for folder in (self.folder / "topics").glob("*.*"):
             if folder.name.rpartition(".")[2] not in known:
@@ -205,13 +205,13 @@ class Storage:
 
 
 class PartitionFile(LogStore):
-    """What is kept of one partition: its batches in a file, the rest in the journal.
+    """Stores one partition: its batches in a file, the rest in the journal.
 
     Args:
-        path: Of the file; there need be none yet.
-        partition: Whose.
-        journal: The cluster's.
-        open_file: Opens the file for appending; it may be closed again by `close_file`.
+        path: The file, which may not exist yet.
+        partition: The partition.
+        journal: The cluster's journal.
+        open_file: Opens the file for appending; `close_file` may close it at any time.
     """
 
     def __init__(
@@ -226,17 +226,17 @@ class PartitionFile(LogStore):
         self._journal = journal
         self._open_file = open_file
         self._file: AppendFile | None = None
-        self._refusal: str | None = None  # why nothing more may be written
+        self._refusal: str | None = None  # why writes are no longer possible
         self._noted: tuple[int, list[int]] | None = None  # leader epoch and replicas
         self._start = self._end = 0
         partition.watchers.add(self._look)
 
     def recover(self, start_offset: int, end_offset: int) -> list[memoryview]:
-        """The whole batches of the file, from the log's start on; a torn end is cut off.
+        """Return the complete batches from the log start on; truncate a partial end of the file.
 
         Args:
-            start_offset: As it was noted.
-            end_offset: Where the log ended at least, as it was noted.
+            start_offset: The stored log start offset.
+            end_offset: The stored minimum log end offset.
         """
         self._start, self._end = start_offset, end_offset
         if not self.path.exists():
@@ -255,11 +255,11 @@ class PartitionFile(LogStore):
         return kept
 
     def append(self, batch: memoryview) -> None:
-        """Write a batch before it is acknowledged.
+        """Write a batch, before it is acknowledged.
 
         Raises:
-            KafkaStorageError: It could not be written, or something before it; a restart goes on
-                behind the last batch that was.
+            KafkaStorageError: This write or an earlier one failed. A restart continues after the
+                last batch that was written.
         """
         with self._writing():
             if self._file is None:
@@ -278,20 +278,20 @@ class PartitionFile(LogStore):
         self._note()
 
     def close(self, why: str = "the cluster is stopped") -> None:
-        """Write nothing any more: the folder may be another's from now on."""
+        """Stop writing: another cluster may use the folder from now on."""
         self._refusal = why
         self._partition.watchers.remove(self._look)
         self.close_file()
 
     def delete(self) -> None:
-        """Forget the partition, file and all."""
+        """Delete the partition and its file."""
         self.close("its topic is deleted")
         self._journal.note("partition", self._key, None)
         self.path.unlink(missing_ok=True)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """What memory holds and the file does not, nothing may follow in the file."""
+        """Reject all writes after a failed one, because the file would have a gap."""
         if self._refusal is not None:
             raise KafkaStorageError(f"Cannot append to {self._partition}: {self._refusal}")
         try:
@@ -305,7 +305,7 @@ class PartitionFile(LogStore):
         return (self._partition.topic.topic_id.hex, self._partition.index)
 
     def _look(self) -> None:
-        """Something changed: an append does not matter here, a new leader or replica does."""
+        """Store a new leader or new replicas after a change; ignore appends."""
         partition = self._partition
         if self._noted != (partition.leader_epoch, partition.replicas):
             self._note()
@@ -324,14 +324,14 @@ class PartitionFile(LogStore):
         replace_file(self.path, batches)
 
     def close_file(self) -> None:
-        """Let go of the file until the next append."""
+        """Close the file until the next append."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def _whole_batches(data: memoryview) -> Iterator[memoryview]:
-    """The batches at the beginning of a file, up to the first that is not as it was written."""
+    """Yield the batches of a file up to the first damaged one."""
     position, next_offset = 0, 0
     while len(data) - position >= HEADER_SIZE and data[position + MAGIC_AT] == 2:
         header = BatchHeader.read(data, position)

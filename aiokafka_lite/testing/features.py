@@ -1,8 +1,8 @@
-"""Which features a cluster has, and at which levels they are finalized (KIP-584). No I/O.
+"""The features of a cluster and their finalized levels (KIP-584). No I/O.
 
-A release on ZooKeeper has none; one on KRaft tells the highest levels that it supports and has
-finalized those that a freshly formatted cluster has. The features of what is not served here
-(share and streams groups) are neither supported nor finalized.
+A release with ZooKeeper has none. A release with KRaft supports its own levels, and has finalized
+those of a newly formatted cluster. Features of unsupported functions (share and streams groups)
+are neither supported nor finalized.
 """
 
 from collections.abc import Mapping
@@ -31,24 +31,24 @@ _METADATA_LEVELS: Final = {
     (4, 3): 30,
     (4, 4): 33,
 }
-"""The newest `metadata.version` of each release that runs on KRaft (`MetadataVersion`)."""
+"""The latest `metadata.version` of each release with KRaft (`MetadataVersion`)."""
 
 FIRST_ON_KRAFT: Final = (3, 3)
-FIRST_WITH_FEATURES: Final = (2, 7)  # KIP-584: the epoch of the (still empty) features is told
+FIRST_WITH_FEATURES: Final = (2, 7)  # KIP-584: returns the epoch of the (still empty) features
 
 
 class Levels(NamedTuple):
-    """From the lowest to the highest level, both included."""
+    """The lowest and the highest level, both inclusive."""
 
     lowest: int
     highest: int
 
 
 def release_number(version: str | None) -> tuple[int, int]:
-    """`(2, 8)` of "2.8" or "2.8.2"; the newest release's of None.
+    """Return `(2, 8)` for "2.8" or "2.8.2"; for None, the latest release.
 
     Raises:
-        ValueError: An unknown release.
+        ValueError: The release is unknown.
     """
     if version is None:
         return max(_METADATA_LEVELS)
@@ -58,23 +58,22 @@ def release_number(version: str | None) -> tuple[int, int]:
 
 
 class Features:
-    """Supported and finalized levels by the features' names.
+    """The supported and finalized levels by feature name.
 
     Args:
-        version: The release posed as; None for the newest.
-        overrides: Finalized levels that differ from a fresh cluster's; 0 takes a feature out.
-        journal: Remembers over a restart what was updated.
+        version: The emulated release; None for the latest.
+        overrides: Finalized levels that differ from a new cluster's; 0 removes a feature.
+        journal: Stores updates across restarts.
 
     Attributes:
-        release: The release posed as, `(4, 4)`.
-        on_kraft: Whether it is one that runs on KRaft.
-        supported: What every broker of the cluster can do.
-        finalized: What they do; a feature at level 0 is not in it.
-        epoch: Grows with every change of `finalized`; -1 where features are unknown.
+        release: The emulated release, such as `(4, 4)`.
+        on_kraft: True for a release with KRaft.
+        supported: The levels that every broker supports.
+        finalized: The finalized levels, without features at level 0.
+        epoch: Grows with every change of `finalized`; -1 if the release has no features.
 
     Raises:
-        ValueError: An unknown release; an override of a feature, or to a level, that is not
-            supported.
+        ValueError: The release is unknown, or an override is not supported.
     """
 
     def __init__(
@@ -98,25 +97,25 @@ class Features:
                 raise ValueError(f"features={{{name!r}: {level}}}: {refusal}")
             self._set(name, level)
         for key, updated in self._journal.entries(JOURNAL_KIND):
-            if self._refusal(str(key[0]), updated["level"]) is None:  # or of another release
+            if self._refusal(str(key[0]), updated["level"]) is None:  # else from another release
                 self._set(str(key[0]), updated["level"])
                 self.epoch += 1
 
     def level(self, name: str) -> int:
-        """The finalized level of a feature; 0 when there is none."""
+        """Return the finalized level of a feature, or 0."""
         return self.finalized.get(name, 0)
 
     def check_update(self, name: str, level: int, *, may_lower: bool) -> None:
-        """Refuse a level that the controller would not finalize.
+        """Check that the controller would finalize a level.
 
         Args:
             name: The feature.
-            level: Its new level; 0 takes it out.
-            may_lower: The request allows a downgrade.
+            level: Its new level; 0 removes it.
+            may_lower: True if the request allows a downgrade.
 
         Raises:
-            InvalidUpdateVersionError: Unknown or unsupported; or lower without being allowed to,
-                or where Kafka never allows it.
+            InvalidUpdateVersionError: The feature is unknown, the level is unsupported, or a
+                downgrade is not allowed.
         """
         current = self.level(name)
         refusal = self._refusal(name, level)
@@ -159,7 +158,7 @@ class Features:
 def _supported(number: tuple[int, int]) -> dict[str, Levels]:
     if number < FIRST_ON_KRAFT:
         return {}
-    lowest = 7 if number >= (4, 0) else 1  # 4.0 dropped what came before 3.3-IV3
+    lowest = 7 if number >= (4, 0) else 1  # 4.0 dropped the levels before 3.3-IV3
     levels = {METADATA_VERSION: Levels(lowest, _METADATA_LEVELS[number])}
     if number >= (3, 9):
         levels["kraft.version"] = Levels(0, 1)

@@ -1,19 +1,19 @@
-"""Fetch sessions (KIP-227): what a consumer fetches is remembered, and only news are answered.
+"""Fetch sessions (KIP-227), which remember a consumer's partitions and return only changes.
 
-A request names what changed of what it wants, and the response holds the partitions that have
-something to tell: records, an error, a moved high watermark or log start, a diverging epoch, a
-preferred replica. A session keeps those partitions apart that may have news: the request and the
-partition's own watchers put them there, and a look that found nothing takes them off. So a fetch
-costs what changed, and idle partitions cost nothing.
+A request contains only changes of its partitions. The response contains only partitions with news:
+records, an error, a changed high watermark or log start, a diverging epoch, or a preferred replica.
+A session separates the partitions that may have news: requests and the partitions' watchers add
+them, and a check that finds nothing removes them. So the cost of a fetch depends on the changes,
+and idle partitions cost nothing.
 
-Source: Kafka's `FetchSession`, `FetchSessionCacheShard`, `IncrementalFetchContext`. Kafka
-divides its cache into eight, which only shows in which session is evicted; here it is one.
+Source: Kafka's `FetchSession`, `FetchSessionCacheShard`, `IncrementalFetchContext`. Kafka divides
+its cache into eight shards, which only affects which session is evicted; here there is one.
 
 Non-obvious:
-- A partition that gives records goes to the end of the session's order, so that no partition
-  starves where a response is limited.
-- A partition is watched once (the watch ends when it strikes) and only after a look found it
-  unchanged, so the sessions of clients that are gone cost an append nothing.
+- A partition that returned records moves to the end of the session's order, so that no partition
+  starves when responses are limited.
+- A partition is watched once (the watch ends with the first change) and only after a check found
+  it unchanged, so sessions of disconnected clients do not slow down appends.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.testing.topics import Partition
 from aiokafka_lite.testing.watchers import Watchers
 
-if TYPE_CHECKING:  # a broker that nobody fetches from need not know how
+if TYPE_CHECKING:  # do not import it in a broker without fetches
     from aiokafka_lite.protocol.messages.fetch import FetchPartition, PartitionData
 
 __all__ = [
@@ -46,29 +46,29 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**31 - 1
-UNTOLD: Final = -1  # an offset that no partition has, so that the next look tells it
+UNTOLD: Final = -1  # not a valid offset, so the next check returns the partition
 EVICTION_MS: Final = 120_000  # min.incremental.fetch.session.eviction.ms
 
 FetchKey: TypeAlias = tuple[UUID | str, int]
-"""A partition by its topic's id, or by its name before version 13."""
+"""A partition by topic id, or by topic name before version 13."""
 
 
 def next_epoch(epoch: int) -> int:
-    """The session epoch of the next request; after 2**31 - 1 comes 1."""
+    """Return the session epoch of the next request; 1 follows 2**31 - 1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == LAST_EPOCH else epoch + 1
 
 
 class SessionPartition:
-    """One partition of a session: what was last asked of it, and what was last told.
+    """One partition of a session: the last requested and the last returned state.
 
     Attributes:
-        key: Which one.
+        key: Its key.
         name: Its topic's name; None while no topic has the id.
-        wanted: What was last asked.
-        high_watermark: As last told.
-        log_start_offset: As last told.
+        wanted: The last request for it.
+        high_watermark: The last returned high watermark.
+        log_start_offset: The last returned log start offset.
     """
 
     __slots__ = (
@@ -92,14 +92,14 @@ class SessionPartition:
         self.wanted = wanted
         self.high_watermark = UNTOLD
         self.log_start_offset = UNTOLD
-        self.order = 0  # the session's: the smallest is read first
+        self.order = 0  # position in the session: the smallest is read first
 
     def is_told(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether the client knows where the partition's log begins and ends."""
+        """Return True if the client knows the partition's log start and high watermark."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def is_news(self, data: "PartitionData") -> bool:
-        """Whether the client must be told this, as far as it is not the same again."""
+        """Return True if the data contains anything new for the client."""
         return bool(
             data.records
             or data.error_code
@@ -109,12 +109,12 @@ class SessionPartition:
         )
 
     def on_told(self, data: "PartitionData") -> None:
-        """This goes to the client."""
+        """Record data that is returned to the client."""
         self.high_watermark = UNTOLD if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
 
     def watch(self, partition: Partition) -> None:
-        """Let the session know when something changes."""
+        """Notify the session of the next change."""
         watchers = partition.watchers
         if self._watched is not watchers:
             self.unwatch()
@@ -132,22 +132,22 @@ class SessionPartition:
 
 
 class FetchSession:
-    """What one client fetches from one broker.
+    """The partitions that one client fetches from one broker.
 
-    A full fetch makes one for itself, which the cache keeps if it is wanted and there is room.
+    A full fetch creates one; the cache keeps it if the client requests it and there is room.
 
     Args:
-        privileged: It is a follower's.
-        uses_topic_ids: Its requests name topics by id.
+        privileged: True for a follower.
+        uses_topic_ids: True if its requests identify topics by id.
 
     Attributes:
-        session_id: Chosen at random by the cache; 0 while the session is not kept there.
-        epoch: That the next request must have.
-        privileged: A follower's, which other clients' sessions never push out.
-        uses_topic_ids: Whether its requests name topics by id.
-        created_ms: When it began.
-        last_used_ms: When it was last used.
-        watchers: Told when one of its partitions changed that had nothing to tell before.
+        session_id: A random id from the cache; 0 if the session is not in the cache.
+        epoch: The epoch of the next request.
+        privileged: True for a follower, whose session clients' sessions never evict.
+        uses_topic_ids: True if its requests identify topics by id.
+        created_ms: Time of creation.
+        last_used_ms: Time of the last use.
+        watchers: Notified when a partition without news changes.
     """
 
     __slots__ = (
@@ -173,7 +173,7 @@ class FetchSession:
         self.last_used_ms = 0
         self.watchers = Watchers()
         self._partitions: dict[FetchKey, SessionPartition] = {}
-        self._pending: dict[FetchKey, SessionPartition] = {}  # those that may have news
+        self._pending: dict[FetchKey, SessionPartition] = {}  # may have news
         self._changed: dict[FetchKey, SessionPartition] = {}  # while a fetch waits
         self._next_order = 0
 
@@ -181,11 +181,11 @@ class FetchSession:
         return len(self._partitions)
 
     def __iter__(self) -> Iterator[SessionPartition]:
-        """All partitions, the first to be read first."""
+        """Yield all partitions in reading order."""
         return iter(sorted(self._partitions.values(), key=_order))
 
     def put(self, key: FetchKey, name: str | None, wanted: "FetchPartition") -> SessionPartition:
-        """Fetch a partition from now on, or fetch it in another way."""
+        """Add a partition, or change its parameters."""
         known = self._partitions.get(key)
         if known is None:
             known = self._partitions[key] = SessionPartition(self, key, name, wanted)
@@ -196,7 +196,7 @@ class FetchSession:
         return known
 
     def forget(self, key: FetchKey) -> None:
-        """Fetch a partition no more; nothing if it was not fetched."""
+        """Remove a partition; does nothing if it is not in the session."""
         known = self._partitions.pop(key, None)
         if known is not None:
             known.unwatch()
@@ -204,25 +204,25 @@ class FetchSession:
             self._changed.pop(key, None)
 
     def pending(self) -> Sequence[SessionPartition]:
-        """Those that may have news, the first to be read first."""
+        """Return the partitions that may have news, in reading order."""
         return sorted(self._pending.values(), key=_order)
 
     def look_at_all(self) -> None:
-        """Any partition may have news that none of them tells of."""
+        """Treat all partitions as having possible news, which their watchers do not report."""
         self._pending = dict(self._partitions)
 
     def on_change(self, fetched: SessionPartition) -> None:
-        """Something changed in a partition that is watched."""
+        """Handle a change in a watched partition."""
         self._pending[fetched.key] = self._changed[fetched.key] = fetched
         self.watchers.notify()
 
     def take_changed(self) -> Sequence[SessionPartition]:
-        """Those that changed since the last call."""
+        """Return the partitions that have changed since the last call."""
         changed, self._changed = self._changed, {}
         return [*changed.values()]
 
     def on_waiting(self, fetched: SessionPartition, partition: Partition) -> None:
-        """A look did not find enough to answer: wait for a change."""
+        """Watch for a change after a check that did not find enough."""
         fetched.watch(partition)
         log = partition.log
         at_end = fetched.wanted.fetch_offset >= log.end_offset
@@ -232,17 +232,18 @@ class FetchSession:
     def on_read(
         self, fetched: SessionPartition, data: "PartitionData", partition: Partition | None
     ) -> bool:
-        """What reading a partition gave (None: a refusal); whether it belongs into the answer."""
+        """Record the result of reading a partition (None for an error); return True if it belongs
+        in the response."""
         if partition is None or fetched.is_news(data):
             fetched.on_told(data)
             if data.records:
                 self._to_the_end(fetched)
             return True
-        self.on_waiting(fetched, partition)  # it may still hold what did not fit
+        self.on_waiting(fetched, partition)  # it may have more records that did not fit
         return False
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Remove all watches."""
         for partition in self._partitions.values():
             partition.unwatch()
 
@@ -252,11 +253,11 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The fetch sessions of one broker, as many as there is room for.
+    """The fetch sessions of one broker, up to a limit.
 
     Args:
-        slots: How many (`max.incremental.fetch.session.cache.slots`).
-        new_id: Gives random session ids.
+        slots: The limit (`max.incremental.fetch.session.cache.slots`).
+        new_id: Returns a random session id.
     """
 
     __slots__ = ("_new_id", "_sessions", "slots")
@@ -273,7 +274,7 @@ class FetchSessionCache:
         return iter(self._sessions.values())
 
     def maybe_add(self, session: FetchSession, now_ms: int) -> bool:
-        """Keep a new session and give it an id, if there is room or a less valuable one goes."""
+        """Add a session and assign its id, if there is room or a less valuable one is evicted."""
         if len(self._sessions) >= self.slots and not self._evict(session, now_ms):
             return False
         session_id = self._new_id()
@@ -285,12 +286,12 @@ class FetchSessionCache:
         return True
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
-        """The session that an incremental request goes on with.
+        """Return the session of an incremental request.
 
         Raises:
-            FetchSessionIdNotFound: It was closed or evicted, or never was.
-            InvalidFetchSessionEpoch: A request is missing, or comes twice.
-            FetchSessionTopicIdError: It names topics in the other way.
+            FetchSessionIdNotFound: It does not exist, or was closed or evicted.
+            InvalidFetchSessionEpoch: A request is missing or repeated.
+            FetchSessionTopicIdError: The request switches between topic names and ids.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -306,26 +307,26 @@ class FetchSessionCache:
         return session
 
     def on_request(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request was taken into the session."""
+        """Record an incremental request of a session."""
         session.last_used_ms = now_ms
         session.epoch = next_epoch(session.epoch)
 
     def close(self, session_id: int) -> None:
-        """End a session; nothing if there is none."""
+        """Remove a session; does nothing if it does not exist."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
 
     def clear(self) -> None:
-        """The broker died."""
+        """Remove all sessions of a killed broker."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
     def _evict(self, wanted: FetchSession, now_ms: int) -> bool:
-        """Make room: by the session unused for longest if that is long, else by a lesser one.
+        """Evict the least recently used session if it is stale, else a less valuable one.
 
-        A session may go for another that is at least as valuable (privileged, then larger) if it
-        is an old one, and an unprivileged one also while young if the other is privileged.
+        An old session may be evicted for one that is at least as valuable (privileged, then
+        larger). A young unprivileged session may be evicted only for a privileged one.
         """
         if not self._sessions:
             return False
@@ -336,7 +337,7 @@ class FetchSessionCache:
         evictable = [
             (kept.privileged, len(kept), kept.session_id)
             for kept in self._sessions.values()
-            # As of its last use: a session grows old by being used.
+            # Age counts up to its last use: a session ages by being used.
             if kept.last_used_ms - kept.created_ms > EVICTION_MS
             or (wanted.privileged and not kept.privileged)
         ]

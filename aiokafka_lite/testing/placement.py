@@ -1,4 +1,4 @@
-"""Which brokers get a partition's replicas: as asked for, or one after another. No I/O."""
+"""Assigns replicas to brokers, as requested or round-robin. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,11 +16,11 @@ from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic
 __all__ = ["check_replicas", "in_sync_as_told", "place", "place_as_told", "place_more"]
 
 MOST_AT_ONCE: Final = 10_000
-"""Partitions of one request, Kafka's own limit (`MAX_PARTITIONS_PER_BATCH`)."""
+"""Maximum number of partitions per request, as in Kafka (`MAX_PARTITIONS_PER_BATCH`)."""
 
 
 def place(node_ids: Sequence[int], partitions: int, replication_factor: int) -> list[Sequence[int]]:
-    """The replicas of each partition, their leaders going round from the first broker on.
+    """Return the replicas of each partition; leaders rotate from the first broker on.
 
     Raises:
         InvalidPartitionsError, InvalidReplicationFactorError, PolicyViolationError
@@ -51,7 +51,7 @@ def place_as_told(
     replication_factor: int,
     assignments: Mapping[int, Sequence[int]],
 ) -> list[Sequence[int]]:
-    """The replicas of each partition, as a client assigned them.
+    """Return the replicas of each partition as assigned by the client.
 
     Raises:
         InvalidRequestError, InvalidReplicationAssignmentError
@@ -77,7 +77,7 @@ def place_more(
     total: int,
     replicas: Sequence[Sequence[int]] | None,
 ) -> list[Sequence[int]]:
-    """The replicas of the partitions that a topic gets in addition to those it has.
+    """Return the replicas of a topic's additional partitions.
 
     Raises:
         InvalidPartitionsError, InvalidReplicationAssignmentError, PolicyViolationError
@@ -112,7 +112,7 @@ def place_more(
 def check_replicas(
     nodes: Sequence[int], node_ids: Sequence[int], factor: int | None = None
 ) -> None:
-    """Refuse replicas that are none, repeated, unknown or not as many as others.
+    """Check that replicas are non-empty, unique, known and as many as those of other partitions.
 
     Raises:
         InvalidReplicationAssignmentError
@@ -140,10 +140,10 @@ def check_replicas(
 
 
 def in_sync_as_told(partition: Partition, features: Features) -> tuple[list[int], list[int]]:
-    """The replicas in sync, and those that may lead without being so (KIP-966).
+    """Return the in-sync replicas, and the other eligible leader replicas (KIP-966).
 
-    `Partition` remembers in `isr` the last one that was in sync, though it is down; so did
-    Kafka, until it came to keep it among the eligible leaders.
+    `Partition.isr` keeps the last in-sync replica even if it is down. Kafka did the same before it
+    had eligible leader replicas.
     """
     isr = list(partition.isr)
     if partition.leader == NO_LEADER and features.level("eligible.leader.replicas.version"):

@@ -1,4 +1,4 @@
-"""Client quotas: the table, and which line of it a client falls under (KIP-13, KIP-546). No I/O."""
+"""Client quotas: the table, and the quota that applies to a client (KIP-13, KIP-546). No I/O."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -34,20 +34,20 @@ _CLIENT_KEYS: Final = {
 _IP_KEYS: Final = {"connection_creation_rate": int}
 _LARGEST: Final = {"connection_creation_rate": 2**31 - 1}
 _ANY_LONG: Final = 2**63 - 1
-_FRACTION: Final = 1e-6  # what Kafka takes for no fraction
+_FRACTION: Final = 1e-6  # Kafka ignores smaller fractions
 _JOURNAL_KIND: Final = "quota"
 
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""(type, name) of each part, sorted; the name None is for all that have no line of their own."""
+"""(type, name) of each part, sorted; the name None is the default for names without a quota."""
 
 
 class Limit(NamedTuple):
-    """A quota that a client falls under, and whom it shares it with.
+    """The quota that applies to a client, and the clients that share it.
 
     Attributes:
-        bound: Bytes, or percent of a thread's time, a second.
-        user: The user whose clients share it; "" if users do not matter.
-        client_id: The client id whose clients share it; "" if client ids do not matter.
+        bound: Bytes per second, or percent of a thread's time.
+        user: The user whose clients share it; "" for any user.
+        client_id: The client id whose clients share it; "" for any client id.
     """
 
     bound: float
@@ -56,12 +56,12 @@ class Limit(NamedTuple):
 
 
 class QuotaFilter(NamedTuple):
-    """Which entities are meant.
+    """A filter of entities.
 
     Attributes:
-        exact: Parts that an entity has, with these names (None: the default).
-        present: Types of parts that it has, whatever the name.
-        strict: Whether it has no others.
+        exact: Parts that an entity must have, with these names (None: the default).
+        present: Types of parts that it must have, with any name.
+        strict: True if it must have no other parts.
     """
 
     exact: Mapping[str, str | None]
@@ -77,11 +77,11 @@ class QuotaFilter(NamedTuple):
         )
 
     def check(self) -> None:
-        """Refuse what no entity could be.
+        """Check that an entity could match.
 
         Raises:
-            InvalidRequestError: Addresses are not combined with users or client ids.
-            UnsupportedVersionError: A type that there is not.
+            InvalidRequestError: The filter combines addresses with users or client ids.
+            UnsupportedVersionError: A type is unknown.
         """
         kinds = {*self.exact, *self.present}
         for kind in kinds:
@@ -95,7 +95,7 @@ class QuotaFilter(NamedTuple):
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """An entity from its parts in any order."""
+    """Return the entity with these parts, given in any order."""
     return tuple(sorted(dict(parts).items()))
 
 
@@ -103,7 +103,7 @@ class QuotaTable:
     """The quotas of a cluster.
 
     Args:
-        journal: What remembers the table over a restart.
+        journal: Stores the table across restarts.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -123,15 +123,15 @@ class QuotaTable:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set (or with None remove) quotas of an entity.
+        """Set the quotas of an entity, or remove them with None.
 
         Args:
-            parts: (type, name) of each part, the name None for the default.
-            changes: New values by quota: bytes a second, or percent.
-            validate_only: Check only.
+            parts: (type, name) of each part; None is the default name.
+            changes: New values by quota: bytes per second, or percent.
+            validate_only: Only check.
 
         Raises:
-            InvalidRequestError: An entity or a value that there cannot be; nothing was changed.
+            InvalidRequestError: The entity or a value is invalid; nothing was changed.
         """
         entity = entity_of(parts)
         keys = _keys_for(entity)
@@ -151,11 +151,11 @@ class QuotaTable:
         self._journal.note(_JOURNAL_KIND, _to_key(entity), dict(quotas) or None)
 
     def find(self, which: QuotaFilter) -> list[tuple[Entity, dict[str, float]]]:
-        """The entities that a filter matches, and their quotas."""
+        """Return the entities that a filter matches, with their quotas."""
         return [(entity, dict(q)) for entity, q in self._quotas.items() if which.matches(entity)]
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
-        """The most special line that a client falls under; None for no limit."""
+        """Return the most specific quota that applies to a client; None for no limit."""
         for of_user in ((USER, user), (USER, None)):
             for of_client in ((CLIENT_ID, client_id), (CLIENT_ID, None)):
                 bound = self._bound(key, of_client, of_user)
@@ -175,7 +175,7 @@ class QuotaTable:
 
 
 def _keys_for(entity: Entity) -> Mapping[str, type[int] | type[float]]:
-    """The quotas that an entity can have, and whether they are whole numbers."""
+    """Return the quotas that an entity can have, and their number types."""
     kinds = {kind for kind, _ in entity}
     for kind, name in entity:
         if kind not in (USER, CLIENT_ID, IP):
@@ -208,7 +208,8 @@ def _check_value(keys: Mapping[str, type[int] | type[float]], key: str, value: f
 
 
 def _to_key(entity: Entity) -> tuple[str | int, ...]:
-    """The default is told from a name by a number: a journal's keys have no None."""
+    """Return the journal key of an entity, in which a number marks the default name: journal keys
+    cannot contain None."""
     return tuple(value for kind, name in entity for value in (kind, 0 if name is None else name))
 
 

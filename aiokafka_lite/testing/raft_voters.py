@@ -1,4 +1,4 @@
-"""The voters among the controllers (KIP-853), where they are fixed (kraft.version 0)."""
+"""Controller voters (KIP-853), which are static here (kraft.version 0)."""
 
 from uuid import UUID
 
@@ -18,12 +18,12 @@ __all__ = ["refusal_of"]
 def refusal_of(
     context: RequestContext, cluster_id: str | None, directory_id: UUID
 ) -> BrokerResponseError:
-    """What answers a request to add or remove a voter.
+    """Return the error for a request to add or remove a voter.
 
     Args:
-        context: Who asks.
-        cluster_id: The cluster that the client means; None for whichever it is.
-        directory_id: Of the voter.
+        context: The request's context.
+        cluster_id: The cluster id in the request; None for any cluster.
+        directory_id: The voter's directory id.
     """
     try:
         context.check()

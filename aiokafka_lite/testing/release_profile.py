@@ -1,7 +1,7 @@
-"""What a cluster offers that poses as a release of Kafka: its APIs, their versions, nothing newer.
+"""The APIs and versions that a cluster offers when it emulates a Kafka release.
 
-Releases before 3.3 are taken to run on ZooKeeper, those since on KRaft. APIs between brokers are
-not offered in any release: there is nobody here who would ask.
+Releases before 3.3 run with ZooKeeper, later ones with KRaft. APIs between brokers are never
+offered, because nothing here uses them.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ _PRODUCE_TOLD_FROM_0: Final = (4, 0)
 def offered(
     served: ApiRanges, version: str | None, narrowed: Mapping[int, tuple[int, int] | None]
 ) -> ApiRanges:
-    """The versions to offer: those served, as far as release and caller leave them.
+    """Return the versions to offer: the served ones, limited by the release and the caller.
 
     Args:
-        served: All that there is.
-        version: The release; None for all that there is.
+        served: All served versions.
+        version: The release; None for no limit.
         narrowed: The caller's own ranges; None withdraws an API.
 
     Raises:
@@ -47,9 +47,9 @@ def offered(
 
 
 def told(ranges: ApiRanges, release: tuple[int, int]) -> ApiRanges:
-    """What ApiVersions answers: what is offered, but for a fib of Kafka's.
+    """Return the versions in the ApiVersions response, which differ from the offered ones once.
 
-    Since 4.0 it tells Produce from 0 on, for the sake of old librdkafka, and takes it from 3.
+    Since 4.0, Kafka announces Produce from version 0 on, for old librdkafka, but accepts it from 3.
     """
     if release >= _PRODUCE_TOLD_FROM_0 and ranges.get(ApiKey.PRODUCE, (0, 0))[0] == 3:
         return {**ranges, ApiKey.PRODUCE: (0, ranges[ApiKey.PRODUCE][1])}

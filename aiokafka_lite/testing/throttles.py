@@ -1,8 +1,8 @@
-"""How long a broker does not listen to a client after a request (KIP-219). No I/O.
+"""The time for which a broker mutes a client's connection after a request (KIP-219). No I/O.
 
-A test says so by `set`; or a quota is exceeded: the rate over the last eleven windows of a second
-is compared with the quota, as Kafka's `ClientQuotaManager` does, and the client has to wait until
-the rate would be what the quota allows. The rates go by the cluster's clock.
+A test sets it with `set`, or the client exceeds a quota: as in Kafka's `ClientQuotaManager`, the
+rate over the last eleven one-second windows is compared with the quota, and the client is muted
+until the rate is within it. Rates use the cluster's clock.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ __all__ = ["Throttle", "Throttles"]
 WINDOW_MS: Final = 1000  # quota.window.size.seconds
 WINDOWS: Final = 11  # quota.window.num
 LONGEST_FOR_REQUESTS_MS: Final = WINDOW_MS
-"""A client that only takes too much of the broker's time waits one window at most."""
+"""A client that exceeds only the request time quota is muted for one window at most."""
 
 _Which: TypeAlias = tuple[int | None, str | None, str | None]  # API, client id, principal
 
@@ -30,14 +30,14 @@ _BYTE_RATES: Final = {ApiKey.PRODUCE: PRODUCER_RATE, ApiKey.FETCH: CONSUMER_RATE
 
 
 class Throttle(NamedTuple):
-    """How long, in ms; and whether a fetch's answer has to be empty, as its bytes were too many."""
+    """The mute time in ms; and True if a fetch response must be empty because of its size."""
 
     ms: int
     empties_fetch: bool = False
 
 
 class _Window:
-    """What happened in one second, or a little more."""
+    """The amount in one second, or slightly more."""
 
     __slots__ = ("last_ms", "start_ms", "total")
 
@@ -48,7 +48,7 @@ class _Window:
 
 
 class _Rate:
-    """How much a second, over the last windows (Kafka's `Rate`)."""
+    """The amount per second over the last windows (Kafka's `Rate`)."""
 
     __slots__ = ("_windows",)
 
@@ -63,25 +63,25 @@ class _Rate:
         windows[-1].last_ms = now_ms
 
     def wait_ms(self, bound: float, now_ms: int) -> int:
-        """After how long the rate is down to `bound` if nothing more happens."""
+        """Return the time in ms until the rate falls to `bound` if nothing is recorded."""
         windows = self._windows
         while windows and now_ms - windows[0].last_ms >= WINDOWS * WINDOW_MS:
             windows.popleft()
         if not windows:
             return 0
         elapsed_ms = now_ms - windows[0].start_ms
-        # The first seconds count as if all windows but one had passed: no alarm at the first batch.
+        # At first, count all windows but one as elapsed, so the first batch does not exceed it.
         elapsed_ms += max(WINDOWS - 1 - elapsed_ms // WINDOW_MS, 0) * WINDOW_MS
         rate = sum(window.total for window in windows) / (elapsed_ms / 1000)
         return max(round((rate - bound) / bound * elapsed_ms), 0)
 
 
 class Throttles:
-    """Of one cluster. While `active` is False nothing needs to be asked here.
+    """The throttles of one cluster; callers may skip it while `active` is False.
 
     Args:
-        quotas: The table.
-        clock: The cluster's.
+        quotas: The table of quotas.
+        clock: The cluster's clock.
     """
 
     def __init__(self, quotas: QuotaTable, clock: Clock) -> None:
@@ -102,16 +102,16 @@ class Throttles:
         client_id: str | None = None,
         principal: str | None = None,
     ) -> None:
-        """Throttle every request that fits, from now on; responses are whole nevertheless.
+        """Throttle every matching request from now on; responses are still complete.
 
         Args:
-            seconds: How long the broker does not listen to the connection after each; 0 ends it.
-            api_key: Only requests of this API.
-            client_id: Only of clients that call themselves so.
-            principal: Only of this principal ("User:alice").
+            seconds: How long to mute after each matching request; 0 removes the throttle.
+            api_key: Matches only requests of this API.
+            client_id: Matches only clients with this client id.
+            principal: Matches only clients of this principal ("User:alice").
 
         Raises:
-            ValueError: A negative time.
+            ValueError: `seconds` is negative.
         """
         if seconds < 0:
             raise ValueError(f"seconds={seconds}: must not be negative")
@@ -120,11 +120,11 @@ class Throttles:
             self._told[api_key, client_id, principal] = round(seconds * 1000)
 
     def clear(self) -> None:
-        """End what `set` began; quotas stay."""
+        """Remove the throttles from `set`; quotas stay."""
         self._told.clear()
 
     def largest_fetch(self, user: str, client_id: str) -> int | None:
-        """Bytes that a fetch may have at once, so that it can ever be answered; None for any."""
+        """Return the maximum bytes of a fetch that the quota can ever allow; None for no limit."""
         limit = self._quotas.limit(CONSUMER_RATE, user, client_id)
         return None if limit is None else int(limit.bound * (WINDOWS - 1) * WINDOW_MS / 1000)
 
@@ -136,14 +136,14 @@ class Throttles:
         size: int,
         busy: float,
     ) -> Throttle:
-        """Count a request, and say how long its client has to wait after it.
+        """Record a request and return its throttle.
 
         Args:
-            api_key: Its API.
-            principal: Who asked.
-            client_id: As it calls itself.
+            api_key: The API of the request.
+            principal: The client's principal.
+            client_id: The client's id.
             size: Bytes of a produce request, or of a fetch's response.
-            busy: Seconds that the broker worked on it.
+            busy: Handling time in seconds.
         """
         asked = (api_key, client_id, principal)
         told = max((ms for which, ms in self._told.items() if _fits(which, asked)), default=0)
@@ -156,7 +156,7 @@ class Throttles:
         if by_bytes is not None:
             quota = max(quota, self._charge(by_bytes, user, client_id, size))
         if quota and api_key == ApiKey.FETCH:
-            # The answer will be empty, so its bytes do not count.
+            # The response will be empty, so its bytes do not count.
             self._charge(CONSUMER_RATE, user, client_id, -size)
         return Throttle(max(told, quota), empties_fetch=quota > 0)
 

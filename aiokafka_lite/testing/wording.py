@@ -1,4 +1,4 @@
-"""What a broker says of an error, beside its code."""
+"""The error message in a broker's response."""
 
 from aiokafka_lite.errors import BrokerResponseError
 
@@ -6,8 +6,8 @@ __all__ = ["wording"]
 
 
 def wording(error: BrokerResponseError) -> str:
-    """The sentence alone; without one of its own, Kafka's for the code.
+    """Return the error's message, or Kafka's default message for its code.
 
-    `str(error)` is for people in front of a traceback: it names the code and the class first.
+    `str(error)` would also contain the code and the class.
     """
     return str(error.args[0]) if error.args else error.description

@@ -1,10 +1,10 @@
-"""The APIs that the embedded broker serves: one module each, imported when it is first asked.
+"""The APIs that the embedded broker serves: one module each, imported on the first request.
 
-A module is named like its message module in `protocol.messages` and has
+A module has the name of its message module in `protocol.messages` and defines
 
     def handle(request, context) -> response | Delayed | None
 
-An API that is not in `SERVED` is not offered by ApiVersions, and a request of it ends the
+ApiVersions does not offer an API that is not in `SERVED`, and a request for it closes the
 connection, as on a real broker.
 """
 
@@ -35,7 +35,7 @@ NOT_ENABLED: Final[ApiRanges] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: (0, 0),
 }
-"""Offered but refused: `not_enabled` answers for all of them."""
+"""Offered but rejected; `not_enabled` handles all of them."""
 
 SERVED: Final[ApiRanges] = {
     ApiKey.PRODUCE: (0, 13),
@@ -101,14 +101,14 @@ SERVED: Final[ApiRanges] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
 }
-"""The versions served of each API; a cluster that poses as a release offers what both have."""
+"""The served versions of each API; a cluster that emulates a release offers the common versions."""
 
 Handle: TypeAlias = Callable[[Any, RequestContext], Answer]  # Any: each takes its own request class
 
 
 @cache
 def handle_of(api_key: int) -> Handle:
-    """What answers the requests of an API that is served."""
+    """Return the handler of a served API."""
     name = "not_enabled" if api_key in NOT_ENABLED else ApiKey(api_key).name.lower()
     module = import_module(f"{__name__}.{name}")
     handle: Handle = module.handle

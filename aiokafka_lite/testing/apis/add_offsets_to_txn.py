@@ -1,8 +1,8 @@
 """AddOffsetsToTxn, v0-v4: a group's offsets become part of a transaction, before TxnOffsetCommit.
 
-- v2: PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH says the same (KIP-588);
+- v2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588);
 - v4: clients know TRANSACTION_ABORTABLE (KIP-890). A client of transaction.version 2 does not
-  ask: TxnOffsetCommit v5 does the same.
+  need this API: TxnOffsetCommit v5 does the same.
 """
 
 from typing import Final

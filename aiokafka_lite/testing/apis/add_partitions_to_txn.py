@@ -1,10 +1,10 @@
 """AddPartitionsToTxn, v0-v5: partitions become part of a transaction before they are written.
 
-- v0-v3 come from clients: one transaction; if one of its partitions is refused, none is added;
-- v2: PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH says the same (KIP-588);
-- v4+ come from other brokers: several transactions, which may also be only verified (KIP-890); a
-  client needs to be allowed what brokers are;
-- v5: TRANSACTION_ABORTABLE is known.
+- v0-v3 are for clients: one transaction; if one of its partitions is rejected, none is added;
+- v2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588);
+- v4+ are for brokers: several transactions, which may also be only verified (KIP-890); a client
+  needs the permissions of a broker;
+- v5: clients know TRANSACTION_ABORTABLE.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def handle(
 
 
 def _add(asked: AddPartitionsToTxnTransaction, context: RequestContext) -> _Errors:
-    """The error code of each partition."""
+    """Add or verify the partitions; return the error code of each."""
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
     from_client = context.version < _BATCHED_SINCE
     try:
@@ -95,7 +95,7 @@ def _add(asked: AddPartitionsToTxnTransaction, context: RequestContext) -> _Erro
 def _refused(
     partitions: list[TopicPartitionKey], context: RequestContext, *, from_client: bool
 ) -> _Errors:
-    """The error code of each partition that cannot be part of any transaction."""
+    """Return the error code of each partition that cannot be part of a transaction."""
     refused = {}
     for topic, index in partitions:
         try:

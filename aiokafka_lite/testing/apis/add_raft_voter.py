@@ -1,4 +1,4 @@
-"""AddRaftVoter: refused, as where the controllers are fixed (kraft.version 0, KIP-853)."""
+"""AddRaftVoter: rejected, because the controllers are static (kraft.version 0, KIP-853)."""
 
 from aiokafka_lite.protocol.messages.add_raft_voter import (
     AddRaftVoterRequest,

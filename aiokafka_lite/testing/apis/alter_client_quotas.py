@@ -1,6 +1,6 @@
 """AlterClientQuotas, v0-v1: set and remove quotas of users, client ids and addresses (KIP-546).
 
-Producer, consumer and request quotas throttle from then on; the others are only kept.
+Producer, consumer and request quotas take effect immediately; other quotas are only stored.
 """
 
 from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError

@@ -1,6 +1,6 @@
-"""AlterConfigs, v0-v2: give a resource other configurations in place of all that it had.
+"""AlterConfigs, v0-v2: replace all configurations of a resource.
 
-What is not named falls back to its default, which is why IncrementalAlterConfigs came (KIP-339).
+Omitted configurations return to their defaults, unlike with IncrementalAlterConfigs (KIP-339).
 """
 
 from aiokafka_lite.protocol.messages.alter_configs import (

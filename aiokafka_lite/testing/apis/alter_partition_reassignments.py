@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments, v0-v1: give partitions other replicas (KIP-455).
+"""AlterPartitionReassignments, v0-v1: change the replicas of partitions (KIP-455).
 
-There is one log a partition, so nothing has to be copied and every reassignment is done at once;
-to cancel one is always too late. v1 may forbid to change the number of replicas (KIP-860).
+Each partition has one log, so nothing is copied, and a reassignment completes immediately; it
+cannot be cancelled. v1 may forbid changes of the replication factor (KIP-860).
 """
 
 from aiokafka_lite.errors import (

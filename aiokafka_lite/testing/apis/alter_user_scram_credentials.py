@@ -1,7 +1,7 @@
 """AlterUserScramCredentials, v0: set and delete SCRAM credentials (KIP-554).
 
-What comes is the salted password, so that the broker never sees the password itself. A user may be
-named once in a request. Connections that are open stay so.
+The request contains the salted password, so the broker never sees the password itself. A request
+may contain a user only once. Open connections stay open.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def handle(
 
 
 def _change(one: _Alteration, users: Users) -> Callable[[], None]:
-    """What does it, once it is checked."""
+    """Check an alteration, and return the function that applies it."""
     if not one.name:
         raise UnacceptableCredentialError("Username must not be empty")
     mechanism = SCRAM_MECHANISMS.get(one.mechanism)

@@ -1,10 +1,10 @@
-"""ApiVersions, v0-v5: which APIs this broker speaks, and in which versions.
+"""ApiVersions, v0-v5: the APIs that this broker offers, and their versions.
 
-- a version that is not spoken is answered in v0 with UNSUPPORTED_VERSION and the range of
-  ApiVersions alone (KIP-511); the dispatcher asks for `unsupported_version` then;
-- v3 checks the client's software name and version (KIP-511), and tells the features (KIP-584),
-  but only v4 those whose lowest level is 0 (KIP-1022);
-- v5 checks that the client reached the cluster and the broker that it meant (KIP-1242).
+- an unsupported version gets a v0 response with UNSUPPORTED_VERSION and only the versions of
+  ApiVersions (KIP-511); the dispatcher calls `unsupported_version` for it;
+- v3 checks the client's software name and version (KIP-511), and returns features (KIP-584);
+  only v4 includes those with minimum level 0 (KIP-1022);
+- v5 checks that the client has reached the intended cluster and broker (KIP-1242).
 """
 
 import re
@@ -36,7 +36,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         context.check()
         _check_software(request, context.version)
         _check_destination(request, context)
-    except UnsupportedVersionError:  # only a fault says so
+    except UnsupportedVersionError:  # injected by a fault
         return unsupported_version(context.offered, ApiKey.API_VERSIONS)
     except BrokerResponseError as error:
         return ApiVersionsResponse(error_code=error.errno)
@@ -57,7 +57,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def unsupported_version(offered: ApiRanges, api_key: int) -> ApiVersionsResponse:
-    """The answer, to be sent in v0, to a version that this broker does not speak."""
+    """Return the response, to be sent in v0, to an unsupported version of the request."""
     return ApiVersionsResponse(
         error_code=UnsupportedVersionError.errno,
         api_keys=_entries({api_key: offered[api_key]}),

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe, v0-v1: the consumer groups (KIP-848) and their members.
 
-v1 tells which members speak the classic protocol.
+v1 shows which members use the classic protocol.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,7 @@ def _described(group: ConsumerGroup) -> DescribedGroup:
 
 
 def _member(member: ConsumerMember, group: ConsumerGroup, names: Mapping[UUID, str]) -> Member:
-    # What it has yet to give up is still its own.
+    # It still owns the partitions that it has yet to revoke.
     owned = {
         topic_id: {*member.assigned.get(topic_id, ()), *member.revoking.get(topic_id, ())}
         for topic_id in [*member.assigned, *member.revoking]
@@ -107,7 +107,7 @@ def _assignment(partitions: Mapping[UUID, Iterable[int]], names: Mapping[UUID, s
 
 
 def _check_topics(members: Iterable[Member], context: RequestContext) -> None:
-    """Refuse to tell of topics that the client may not describe.
+    """Check that the client may describe the members' topics.
 
     Raises:
         TopicAuthorizationFailedError

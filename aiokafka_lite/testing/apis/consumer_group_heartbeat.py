@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat, v0-v1: a member joins, reports and leaves a consumer group (KIP-848).
 
-In v0 the broker makes the id of a member that joins, in v1 the member itself. v1 also has
-subscriptions by regular expression. Fields that are null have not changed since the last time.
+In v0, the broker generates the id of a joining member, in v1 the member does. v1 also supports
+subscriptions by regular expression. Null fields have not changed since the last heartbeat.
 """
 
 from typing import Final
@@ -50,7 +50,7 @@ def handle(
 
 
 def _check(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> None:
-    """Refuse what cannot be, whatever the group.
+    """Check what does not depend on the group.
 
     Raises:
         InvalidRequestError, UnsupportedAssignorError
@@ -109,10 +109,10 @@ def _report(
 
 
 def _group(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> MixedGroup:
-    """The group that is meant, perhaps a new one that is not yet registered.
+    """Return the group, or a new one that is not yet registered.
 
     Raises:
-        GroupIdNotFound: There is none, or it is one of another kind that has to stay one.
+        GroupIdNotFound: It does not exist, or it is of another kind and cannot be converted.
     """
     state = context.state
     group_id = request.group_id

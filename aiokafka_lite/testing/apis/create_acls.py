@@ -1,6 +1,6 @@
-"""CreateAcls, v0-v3: lines for the table of ACLs, each for itself. v1 knows prefixes (KIP-290).
+"""CreateAcls, v0-v3: add ACLs, each independently. v1 supports prefixes (KIP-290).
 
-As in Kafka, one that says ANY where a filter may refuses the whole request as an unknown error.
+As in Kafka, an ACL with ANY, which only filters may contain, fails the whole request.
 """
 
 from aiokafka_lite.errors import BrokerResponseError, SecurityDisabled, UnknownError

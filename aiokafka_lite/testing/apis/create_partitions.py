@@ -1,4 +1,4 @@
-"""CreatePartitions, v0-v3: let topics grow; v3 may be throttled (KIP-599), never done here."""
+"""CreatePartitions, v0-v3: add partitions to topics. v3 throttling (KIP-599) never occurs here."""
 
 from collections import Counter
 

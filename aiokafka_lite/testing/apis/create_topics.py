@@ -1,8 +1,8 @@
-"""CreateTopics, v0-v7: any broker takes it, as in KRaft.
+"""CreateTopics, v0-v7: any broker accepts it, as in KRaft.
 
-v1 adds `validate_only`; v4 lets partitions and replication factor be the defaults (-1); v5
-answers what was made, with its configurations (KIP-525), as far as the client may see them; v6
-may be throttled (KIP-599), which it never is here; v7 answers the topic's id.
+v1 adds `validate_only`; v4 default values (-1) of partitions and replication factor; v5 returns
+the created topic with the configurations that the client may describe (KIP-525); v6 throttling
+(KIP-599), which never occurs here; v7 returns the topic's id.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ def _create(
 
 
 def _config(topic: Topic, name: str, context: RequestContext) -> CreatableTopicConfigs:
-    """A configuration in force, and where it comes from."""
+    """Return the effective value of a configuration, and its source."""
     source = ConfigSource.TOPIC_CONFIG
     if name not in topic.configs:
         brokers = context.state.broker_config

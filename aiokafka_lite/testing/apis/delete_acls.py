@@ -1,4 +1,4 @@
-"""DeleteAcls, v0-v3: the ACLs that filters match; what was deleted is told, filter by filter."""
+"""DeleteAcls, v0-v3: delete the ACLs that filters match, and return them for each filter."""
 
 from aiokafka_lite.errors import BrokerResponseError, SecurityDisabled
 from aiokafka_lite.protocol.messages.delete_acls import (
@@ -30,7 +30,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
         refused = [DeleteAclsFilterResult(error.errno, wording(error)) for _ in request.filters]
         return DeleteAclsResponse(filter_results=refused)
     table = context.state.authorizer.acls
-    # Every filter sees the table as it was: what two of them match is told twice.
+    # Every filter sees the original table: an ACL that two filters match is returned twice.
     found = [_find(which, table) for which in request.filters]
     for acls in found:
         for acl in acls if isinstance(acls, list) else ():

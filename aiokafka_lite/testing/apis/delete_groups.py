@@ -1,6 +1,6 @@
-"""DeleteGroups, v0-v3: groups without members, and the offsets that they committed.
+"""DeleteGroups, v0-v3: delete groups without members, and their committed offsets.
 
-v3 says in words what went wrong.
+v3 adds error messages.
 """
 
 from aiokafka_lite.errors import BrokerResponseError, GroupIdNotFound, NonEmptyGroup

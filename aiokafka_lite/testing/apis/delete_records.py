@@ -1,6 +1,6 @@
-"""DeleteRecords, v0-v2: let partitions begin at a later offset (KIP-107).
+"""DeleteRecords, v0-v2: move the log start offsets of partitions (KIP-107).
 
--1 is the high watermark. v2 is flexible. The replicas here are one log, so nobody is waited for.
+-1 is the high watermark. v2 is flexible. All replicas share one log, so there is no wait for them.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
                 topic.name,
                 [
                     _delete(topic.name, wanted, context)
-                    # Of a partition that is named twice, the last counts.
+                    # If a partition occurs twice, the last entry counts.
                     for wanted in {each.partition_index: each for each in topic.partitions}.values()
                 ],
             )
@@ -49,7 +49,7 @@ def _delete(
     try:
         context.authorize(Operation.DELETE, Resource.TOPIC, name)
         topic = context.topic(name)
-        topic.partition(index)  # that it does not exist comes first
+        topic.partition(index)  # a missing partition is the first error
         if topic.is_internal:
             raise InvalidTopicError(f"Cannot delete records of internal topic {name}")
         partition = context.led_partition(topic, index)
@@ -60,7 +60,7 @@ def _delete(
 
 
 def _start(partition: Partition, offset: int) -> int:
-    """Where the log shall begin."""
+    """Return the new log start offset."""
     if "delete" not in partition.topic.config("cleanup.policy").split(","):
         raise PolicyViolationError(
             f"Records of partition {partition} can not be deleted due to the configured policy"

@@ -1,6 +1,6 @@
 """DeleteTopics, v0-v6: by name, since v6 also by id (KIP-516); v5 adds the error message.
 
-Before v3 there was no word for brokers that delete no topics (`delete.topic.enable`).
+Before v3 there was no error code for `delete.topic.enable=false`.
 """
 
 from collections import Counter
@@ -44,7 +44,8 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
 
 
 def _meant(name: str | None, topic_id: UUID, context: RequestContext) -> tuple[str | None, UUID]:
-    """The same for a topic by its name and by its id, which may not be in one request."""
+    """Return a key that is equal for a topic's name and its id, which exclude each other in a
+    request."""
     topic = context.state.topics_by_id.get(topic_id) if name is None else None
     return (name, topic_id) if topic is None else (topic.name, ZERO_UUID)
 
@@ -65,7 +66,7 @@ def _delete(
         topic = context.topic(name, topic_id)
         if name is None and not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             raise TopicAuthorizationFailedError("no permission to describe the topic with this id")
-        name = topic.name  # whoever may see a topic may know its name
+        name = topic.name  # a client that may describe a topic may know its name
         context.check(name)
         context.authorize(Operation.DELETE, Resource.TOPIC, name)
         if not context.state.broker_config.boolean("delete.topic.enable"):

@@ -1,4 +1,4 @@
-"""DescribeAcls, v0-v3: the ACLs that a filter matches, by resource. v1 knows prefixes (KIP-290)."""
+"""DescribeAcls, v0-v3: the ACLs that a filter matches, by resource. v1: prefixes (KIP-290)."""
 
 from aiokafka_lite.errors import BrokerResponseError, SecurityDisabled
 from aiokafka_lite.protocol.messages.describe_acls import (

@@ -1,7 +1,7 @@
-"""DescribeCluster, v0-v2: the brokers, who is the controller, what the client may do.
+"""DescribeCluster, v0-v2: the brokers, the controller, and the client's permissions.
 
-v1 adds the type of endpoint that is meant (KIP-919): controllers are not to be reached here; v2
-also tells the brokers that are down, if asked for them (KIP-1073).
+v1 adds the endpoint type (KIP-919); controllers are not accessible here. v2 can include brokers
+that are down (KIP-1073).
 """
 
 from typing import Final

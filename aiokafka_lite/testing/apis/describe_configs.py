@@ -1,8 +1,7 @@
 """DescribeConfigs, v0-v4: the configurations of topics, brokers, loggers, groups, client metrics.
 
-v1 tells where a value comes from and its synonyms (KIP-226), before that only whether it is the
-default; v3 its type and, if asked for, its documentation, which is Kafka's own text and not told
-here.
+v1 returns a value's source and synonyms (KIP-226), v0 only whether it is the default. v3 adds the
+type, and on request the documentation, which is Kafka's text and is omitted here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,7 +45,7 @@ class _Synonym(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A configuration with its value in force, and all that is set for it, that in force first."""
+    """A configuration with its effective value and all its set values, the effective one first."""
 
     setting: Setting
     value: str | None
@@ -121,10 +120,10 @@ def _result(entry: _Entry, version: int, *, synonyms: bool) -> DescribeConfigsRe
 
 
 def _entries(kind: ConfigResource, name: str, context: RequestContext) -> Iterable[_Entry]:
-    """Everything that a resource has.
+    """Return all configurations of a resource.
 
     Raises:
-        BrokerResponseError: There is no such resource, or it may not be seen.
+        BrokerResponseError: The resource does not exist, or the client may not describe it.
     """
     operation = Operation.DESCRIBE_CONFIGS
     if kind is ConfigResource.TOPIC:
@@ -153,7 +152,7 @@ def _entries(kind: ConfigResource, name: str, context: RequestContext) -> Iterab
 
 
 def _synonyms(names: Iterable[str], context: RequestContext) -> list[_Synonym]:
-    """What is set for a broker's configurations; a default only of the last that has one."""
+    """Return the values set for a broker's configurations; a default only of the last one."""
     brokers = context.state.broker_config
     found = [
         _Synonym(name, value, source)
@@ -228,7 +227,7 @@ def _of_broker(context: RequestContext) -> Iterator[_Entry]:
 
 
 def _of_this_broker(context: RequestContext) -> dict[str, str]:
-    """What no other broker has."""
+    """Return the configurations that differ between brokers."""
     node = context.state.nodes[context.node_id]
     listener = f"PLAINTEXT://{node.host}:{node.port}"
     values = {
@@ -241,7 +240,7 @@ def _of_this_broker(context: RequestContext) -> dict[str, str]:
 
 
 def _of_all_brokers(context: RequestContext) -> Iterator[_Entry]:
-    """What was set for all of them; nothing else is told of "" as a broker."""
+    """Return the values set for all brokers (the broker ""), without static values and defaults."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, value in context.state.configs.of(ConfigResource.BROKER, ANY_BROKER).items():
         known = broker_settings().get(name)

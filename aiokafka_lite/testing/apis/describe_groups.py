@@ -1,8 +1,8 @@
-"""DescribeGroups, v0-v6: classic groups and their members; those of other kinds are not found.
+"""DescribeGroups, v0-v6: classic groups and their members; groups of other kinds are not found.
 
-- v3: what the client may do to them (KIP-430);
-- v4: static members' instance ids (KIP-345);
-- v6: a group that does not exist is GROUP_ID_NOT_FOUND, and not only "Dead" (KIP-1043).
+- v3: authorized operations (KIP-430);
+- v4: instance ids of static members (KIP-345);
+- v6: GROUP_ID_NOT_FOUND instead of only "Dead" for a missing group (KIP-1043).
 """
 
 from typing import Final
@@ -68,7 +68,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.metadata(protocol),  # nothing while it is not agreed
+                member_metadata=member.metadata(protocol),  # empty before a protocol is selected
                 member_assignment=member.assignment,
             )
             for member in group.members.values()

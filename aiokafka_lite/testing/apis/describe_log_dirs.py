@@ -1,7 +1,7 @@
-"""DescribeLogDirs, v0-v5: one directory, and in it the logs of which this broker has a replica.
+"""DescribeLogDirs, v0-v5: one directory with the logs of which this broker has a replica.
 
-v3 may refuse the whole, v4 tells the size of the disk (KIP-827), v5 whether new replicas are kept
-off the directory (KIP-1066); it is not.
+v3 adds an error for the whole request, v4 the disk size (KIP-827), v5 whether the directory is
+cordoned (KIP-1066), which it never is here.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 
 _DISK_BYTES: Final = 2**40
-"""There may be no disk at all; a client that looks for room finds plenty."""
+"""A constant size, because there may be no disk; large enough for any client."""
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:

@@ -1,4 +1,4 @@
-"""DescribeProducers, v0: who has written to partitions that this broker leads (KIP-664)."""
+"""DescribeProducers, v0: the producers of partitions that this broker leads (KIP-664)."""
 
 from aiokafka_lite.errors import BrokerResponseError
 from aiokafka_lite.protocol.messages.describe_producers import (

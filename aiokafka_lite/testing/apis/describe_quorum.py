@@ -1,7 +1,7 @@
-"""DescribeQuorum, v0-v2: the controllers, as if every broker were one and all had the whole log.
+"""DescribeQuorum, v0-v2: the controllers, as if every broker were an up-to-date controller.
 
-v1 tells when each was last heard of (KIP-836), v2 their listeners and directories (KIP-853).
-There is no metadata log here: its end offset counts nothing.
+v1 adds the times of their last fetches (KIP-836), v2 their listeners and directories (KIP-853).
+There is no metadata log here; its end offset has no meaning.
 """
 
 from typing import Final

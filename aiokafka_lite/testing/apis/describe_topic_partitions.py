@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions, v0: topics in the order of their names, a page of partitions at a time.
+"""DescribeTopicPartitions, v0: topics ordered by name, in pages of partitions.
 
-KIP-966. A partition without a leader is told without an error here, unlike by Metadata.
+KIP-966. Unlike in Metadata, a partition without a leader has no error.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def handle(
         try:
             context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
         except BrokerResponseError as error:
-            if request.topics:  # what was not asked for is not told of
+            if request.topics:  # unrequested topics are omitted instead
                 denied.append(_refusal(name, error))
             continue
         if not page.add(name, first, context):
@@ -55,10 +55,10 @@ def handle(
 
 
 def _names_from(asked: list[str], request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The topics from the cursor on.
+    """Return the topics from the cursor on.
 
     Raises:
-        InvalidRequestError: The cursor is at no topic that was asked for, or at no partition.
+        InvalidRequestError: The cursor is not at a requested topic, or its partition is invalid.
     """
     cursor = request.cursor
     if cursor is None:
@@ -80,7 +80,7 @@ def _refusal(name: str, error: BrokerResponseError) -> DescribeTopicPartitionsRe
 
 
 class _Page:
-    """Takes topics until it is full; then `next_cursor` tells where the next one begins."""
+    """A page of topics; when it is full, `next_cursor` is the start of the next page."""
 
     def __init__(self, limit: int) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -88,7 +88,7 @@ class _Page:
         self._left = limit
 
     def add(self, name: str, first: int, context: RequestContext) -> bool:
-        """Add a topic's partitions from `first` on; whether more topics may be added."""
+        """Add a topic's partitions from `first` on; return True if there is room for more."""
         if self._left == 0:
             self.next_cursor = Cursor(name, 0)
             return False

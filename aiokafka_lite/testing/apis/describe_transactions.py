@@ -1,4 +1,4 @@
-"""DescribeTransactions, v0: what transactional ids are at (KIP-664)."""
+"""DescribeTransactions, v0: the transaction states of transactional ids (KIP-664)."""
 
 from collections import defaultdict
 

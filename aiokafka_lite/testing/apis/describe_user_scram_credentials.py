@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, v0: which credentials users have, not what they are (KIP-554)."""
+"""DescribeUserScramCredentials, v0: the mechanisms and iterations of credentials (KIP-554)."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ def handle(
             error_code=error.errno,
             error_message=wording(error),
             results=[
-                # Kafka leaves the names out, and answers nothing at all if none was given.
+                # Kafka omits the names, and returns nothing if none was requested.
                 DescribeUserScramCredentialsResult("", error.errno, wording(error))
                 for _ in request.users or ()
             ],

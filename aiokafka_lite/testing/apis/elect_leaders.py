@@ -1,7 +1,7 @@
-"""ElectLeaders, v0-v2: let the preferred replica lead again, or any one that is up.
+"""ElectLeaders, v0-v2: elect the preferred replica, or any running one, as the leader.
 
-v1 adds unclean elections (KIP-460). They lose nothing here: whoever leads has the one log; let
-`FakeCluster.truncate` lose its end.
+v1 adds unclean elections (KIP-460). They lose no records here, because every leader has the one
+log; use `FakeCluster.truncate` to lose some.
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,7 +75,7 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
 def _elect(
     name: str, indexes: list[int], context: RequestContext, *, unclean: bool, tell_all: bool
 ) -> Iterator[PartitionResult]:
-    """The results of a topic; where all partitions were meant, only of those it was needed for."""
+    """Yield the results of a topic; without `tell_all`, omit those that needed no election."""
     for index in indexes:
         try:
             context.check(name, index)

@@ -1,9 +1,9 @@
 """EndTxn, v0-v5: commit or abort a transaction.
 
-- v2: PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH says the same (KIP-588);
+- v2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588);
 - v4: clients know TRANSACTION_ABORTABLE (KIP-890);
-- v5: the transaction ends in a new epoch, which is answered; when none is left, with a new
-  producer id (KIP-890, part 2).
+- v5: returns the new epoch in which the transaction ends, with a new producer id if the epochs
+  are exhausted (KIP-890, part 2).
 """
 
 from typing import Final

@@ -1,11 +1,11 @@
-"""Fetch, v0-v18: batches from an offset on, at once or as soon as there are enough.
+"""Fetch, v0-v18: batches from an offset on, immediately or when there are enough.
 
-- v0-v3: the batches are converted to message sets, as brokers before 4.0 do; v0-v2 may cut the
-  first one; since v3 it comes whole even if it exceeds the limits (KIP-74);
+- v0-v3: the batches are converted to message sets, as in brokers before 4.0; v0-v2 may truncate
+  the first one; since v3 it is complete even if it exceeds the limits (KIP-74);
 - v4: isolation level, last stable offset, aborted transactions (KIP-98); v5: log start offset;
-- v7: fetch sessions (KIP-227); v11: a follower may be preferred, and asked (KIP-392);
-- v9: leader epochs are checked (KIP-320); v12: a diverging epoch is told (KIP-595);
-- v13: topics by id (KIP-516); v15: a follower says who it is in a tagged field;
+- v7: fetch sessions (KIP-227); v11: preferred read replicas and fetches from followers (KIP-392);
+- v9: leader epochs are checked (KIP-320); v12: diverging epochs are returned (KIP-595);
+- v13: topics by id (KIP-516); v15: a follower's id is in a tagged field;
 - v16: the new leader's address (KIP-951); v17, v18: fields that only controllers use.
 """
 
@@ -50,11 +50,11 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
 
 
 def _begin(request: FetchRequest, context: RequestContext) -> "_Fetch":
-    """Take a request into its session; a full one begins a session of its own.
+    """Apply a request to its session; a full fetch starts a new one.
 
     Raises:
-        FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: It goes on with
-            a session that is not there, or not so.
+        FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: The request does
+            not continue an existing session.
     """
     cache = context.state.fetch_sessions[context.node_id]
     uses_topic_ids = context.version >= _TOPIC_IDS_SINCE
@@ -89,13 +89,13 @@ def _put(session: FetchSession, request: FetchRequest) -> None:
 
 
 class _Fetch(Delayed, ABC):
-    """One fetch request: read at once, or when there is enough in its session's partitions.
+    """One fetch request, which reads immediately or when its partitions have enough records.
 
     Args:
-        request: What is asked.
-        context: By whom, and of which broker.
-        reader: Reads for it.
-        session: Its partitions.
+        request: The request.
+        context: Its context.
+        reader: Reads the partitions.
+        session: The session, with its partitions.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class _Fetch(Delayed, ABC):
         self._context = context
         self._reader = reader
         self._session = session
-        self._readable = 0  # bytes, of all partitions
+        self._readable = 0  # bytes in all partitions
         self._readable_of: dict[FetchKey, int] = {}
-        self._unread: set[FetchKey] = set()  # refused at first: a later refusal is news
+        self._unread: set[FetchKey] = set()  # rejected before reading: a later rejection is news
         self.timeout = request.max_wait_ms / 1000
         self.watched: Sequence[Watchers] = (session.watchers,)
 
@@ -124,9 +124,9 @@ class _Fetch(Delayed, ABC):
     def take_now(self) -> FetchResponse: ...
 
     def _has_enough(self) -> bool:
-        """Whether there is enough, or a reason not to wait for it; if not, wait for changes.
+        """Return True if there is enough or waiting is useless; otherwise watch for changes.
 
-        After the first time, only what changed is looked at.
+        After the first call, it checks only changed partitions.
         """
         session, reader, first = self._session, self._reader, not self._readable_of
         enough = min(self._request.min_bytes, reader.max_bytes)
@@ -152,7 +152,7 @@ class _Fetch(Delayed, ABC):
         return False
 
     def _answer(self, told: Sequence[tuple[SessionPartition, PartitionData]]) -> FetchResponse:
-        """Neighbours of one topic come together; what was refused unread comes last."""
+        """Build the response: group adjacent partitions by topic, with rejected ones last."""
         if any(data.error_code in _REFUSED_UNREAD for _, data in told):
             told = sorted(told, key=lambda entry: entry[1].error_code in _REFUSED_UNREAD)
         response = FetchResponse(session_id=self._session.session_id)
@@ -171,7 +171,7 @@ class _Fetch(Delayed, ABC):
     def _endpoints_of_leaders(
         self, told: Sequence[tuple[SessionPartition, PartitionData]]
     ) -> list[NodeEndpoint]:
-        """Where the new leaders live that the refused partitions name."""
+        """Return the addresses of the new leaders in the rejected partitions."""
         leaders = {data.current_leader.leader_id for _, data in told if data.error_code}
         nodes = [self._context.state.nodes[leader] for leader in sorted(leaders) if leader >= 0]
         return [
@@ -181,7 +181,7 @@ class _Fetch(Delayed, ABC):
 
 
 class _FullFetch(_Fetch):
-    """It names all its partitions, and all of them are answered."""
+    """A fetch that lists all its partitions; the response contains all of them."""
 
     def take_now(self) -> FetchResponse:
         session, cache = self._session, self._context.state.fetch_sessions[self._context.node_id]
@@ -200,7 +200,7 @@ class _FullFetch(_Fetch):
 
 
 class _IncrementalFetch(_Fetch):
-    """It goes on with a session: only news are answered."""
+    """A fetch that continues a session; the response contains only partitions with news."""
 
     def __init__(
         self,
@@ -210,11 +210,11 @@ class _IncrementalFetch(_Fetch):
         session: FetchSession,
     ) -> None:
         super().__init__(request, context, reader, session)
-        self._epoch = session.epoch  # that of the next request
+        self._epoch = session.epoch  # of the next request
 
     def take_now(self) -> FetchResponse:
         session = self._session
-        if session.epoch != self._epoch:  # another connection has gone on with the session
+        if session.epoch != self._epoch:  # another connection has continued the session
             return FetchResponse(
                 error_code=InvalidFetchSessionEpoch.errno, session_id=session.session_id
             )

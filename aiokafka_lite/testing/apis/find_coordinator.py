@@ -1,7 +1,7 @@
-"""FindCoordinator, v0-v6: which broker coordinates a group, a transactional id or a share group.
+"""FindCoordinator, v0-v6: the coordinator of a group, a transactional id or a share group.
 
-v0-v3 ask for one key and are answered at the top; since v4 several are asked for (KIP-699); v6
-knows share groups (KIP-932), which no cluster here has.
+v0-v3 have one key and a top-level response; since v4 there are several keys (KIP-699); v6 adds
+share groups (KIP-932), which are not enabled here.
 """
 
 from typing import Final
@@ -69,7 +69,7 @@ def _coordinator_type(key_type: int, context: RequestContext) -> CoordinatorType
 
 
 def _authorize(kind: CoordinatorType, key: str, context: RequestContext) -> None:
-    """Whoever asks must be allowed to see what it asks for."""
+    """Check the client's permission to describe the key's resource."""
     if kind is CoordinatorType.GROUP:
         context.authorize(Operation.DESCRIBE, Resource.GROUP, key)
     elif kind is CoordinatorType.TRANSACTION:

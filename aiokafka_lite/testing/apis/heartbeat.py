@@ -1,4 +1,4 @@
-"""Heartbeat, v0-v4: a member lives, and asks whether the group rebalances.
+"""Heartbeat, v0-v4: a member reports that it is alive, and learns of rebalances.
 
 - v3: static members (KIP-345).
 """

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs, v0-v1: set, delete, append to or subtract from single configurations.
+"""IncrementalAlterConfigs, v0-v1: set, delete, append to or subtract from configurations.
 
-Of topics, brokers, their loggers, groups and client metrics (KIP-339, KIP-412, KIP-714, KIP-848).
+For topics, brokers, their loggers, groups and client metrics (KIP-339, KIP-412, KIP-714, KIP-848).
 """
 
 from aiokafka_lite.protocol.messages.incremental_alter_configs import (

@@ -1,12 +1,12 @@
-"""InitProducerId, v0-v5: a producer id and an epoch to write under.
+"""InitProducerId, v0-v5: assign a producer id and epoch.
 
-- without a transactional id every request gets a new id in epoch 0, also the v3+ one that names
-  an old id (KIP-360), as on a real broker;
-- with one, whoever had it before is fenced and its open transaction aborted;
-- v3: a producer goes on after an error: it tells what it had (KIP-360);
-- v4: PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH says the same (KIP-588);
+- without a transactional id, every request gets a new id in epoch 0, even a v3+ request with an
+  old id (KIP-360), as on a real broker;
+- with one, the previous producer is fenced and its open transaction is aborted;
+- v3: a producer continues after an error, and sends its current id and epoch (KIP-360);
+- v4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588);
 - v5: clients know TRANSACTION_ABORTABLE (KIP-890);
-- v6 (two-phase commit) is unstable in Kafka 4.4: no broker offers it by itself.
+- v6 (two-phase commit) is unstable in Kafka 4.4: brokers do not offer it by default.
 """
 
 from typing import Final

@@ -1,11 +1,11 @@
-"""JoinGroup, v0-v9: a member wants to be in a group; answered when the next generation begins.
+"""JoinGroup, v0-v9: join a group; the response is sent when the next generation starts.
 
-- v0 has one timeout for both the session and the rebalance;
-- v4: a new member is told its id and joins again with it (KIP-394);
+- v0 has a single timeout for the session and the rebalance;
+- v4: a new member receives its id and rejoins with it (KIP-394);
 - v5: static members (KIP-345);
-- v7: the protocol's type in the answer, and null for a protocol's name;
-- v8: the reason for joining, which only a log would show (KIP-800);
-- v9: a static leader who comes back to a stable group skips the assignment (KIP-814).
+- v7: the protocol type in the response, and a nullable protocol name;
+- v8: the reason for joining, which is only for logs (KIP-800);
+- v9: a static leader that returns to a stable group skips the assignment (KIP-814).
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ def _check_request(request: JoinGroupRequest, context: RequestContext) -> None:
 
 
 def _group(request: JoinGroupRequest, context: RequestContext) -> Group:
-    """The group to join; who has no member id yet may be the first in it."""
+    """Return the group to join; a client without a member id may create it."""
     groups = context.state.groups
     group = groups.get(request.group_id)
     if group is not None and (group.kind == "classic" or not group.is_empty):

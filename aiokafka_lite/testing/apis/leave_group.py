@@ -1,9 +1,9 @@
-"""LeaveGroup, v0-v5: members go, and are not waited for.
+"""LeaveGroup, v0-v5: members leave, and the group does not wait for them.
 
-- v0-v2: one member, its error at the top of the answer;
-- v3: several, each with an answer of its own; an administrator may name static members without
-  their ids (KIP-345);
-- v5: the reason for leaving, which only a log would show (KIP-800).
+- v0-v2: one member, with a top-level error;
+- v3: several members, each with its own response; an administrator may identify static members
+  by instance id alone (KIP-345);
+- v5: the reason for leaving, which is only for logs (KIP-800).
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """ListConfigResources, v0-v1: the resources that have configurations.
 
-v0 was ListClientMetricsResources (KIP-714) and knows only those; v1 (KIP-1142) asks for kinds of
-resources, and without any for all: every topic and broker, and the groups and subscriptions that
-something was set for.
+v0 was ListClientMetricsResources (KIP-714) and lists only those. v1 (KIP-1142) lists the requested
+resource types, by default all: every topic and broker, and the groups and subscriptions with
+configurations of their own.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """ListGroups, v0-v5: the groups that this broker coordinates.
 
-v4 tells their states and lists those of some states only (KIP-518); v5 does the same with their
-types (KIP-848). Neither states nor types tell capitals from small letters.
+v4 returns and filters by their states (KIP-518), v5 by their types (KIP-848). States and types are
+case-insensitive.
 """
 
 from aiokafka_lite.errors import BrokerResponseError
@@ -45,7 +45,7 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
 
 
 def _protocol_type(group: Group) -> str:
-    """ "" of a classic group that only ever kept offsets."""
+    """Return the protocol type; "" for a classic group that has only stored offsets."""
     if isinstance(group, ClassicGroup):
         return group.protocol_type or ""
     return "consumer"

@@ -1,11 +1,11 @@
-"""ListOffsets, v0-v11: the offset that belongs to a timestamp, or to an end of the log.
+"""ListOffsets, v0-v11: the offset for a timestamp, or for an end of the log.
 
-- v0 answers a list of offsets (`max_num_offsets` of them); since v1 one, with its timestamp;
-- v2: isolation level; v4: leader epochs, checked and answered;
-- v5: a leader that may not tell yet says so (never here); v10: a timeout, for tiered storage;
+- v0 returns a list of up to `max_num_offsets` offsets; since v1 one offset with its timestamp;
+- v2: isolation level; v4: leader epochs, checked and returned;
+- v5: OFFSET_NOT_AVAILABLE (never here); v10: a timeout, for tiered storage;
 - -1 latest, -2 earliest; v7: -3 the record with the largest timestamp (KIP-734); v8: -4 earliest
-  on this broker's disk (KIP-405); v9: -5 latest and v11: -6 next in tiered storage, which is not
-  there.
+  on this broker's disk (KIP-405); v9: -5 latest and v11: -6 next in tiered storage, which does
+  not exist here.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
             _answer(topic, wanted, request, context)
             if named[wanted.partition_index] == 1
             else _refused(wanted.partition_index, InvalidRequestError.errno)
-            # What is named twice is refused once.
+            # A duplicate partition gets a single error.
             for wanted in {each.partition_index: each for each in topic.partitions}.values()
         ]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
@@ -105,7 +105,7 @@ def _partition(
     topic, index = context.topic(name), wanted.partition_index
     if replica_id != _DEBUGGER:
         return context.led_partition(topic, index, wanted.current_leader_epoch)
-    partition = topic.partition(index)  # a debugger asks any replica
+    partition = topic.partition(index)  # a debugger may query any replica
     if context.node_id not in partition.replicas:
         raise NotLeaderForPartitionError(f"broker {context.node_id} has no replica of {partition}")
     partition.check_epoch(wanted.current_leader_epoch)
@@ -113,7 +113,7 @@ def _partition(
 
 
 def _fetchable_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """The offset that who asks could fetch up to."""
+    """Return the end of the offsets that the client could fetch."""
     if request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED:
         return partition.last_stable_offset
     return partition.log.high_watermark
@@ -133,9 +133,9 @@ def _find(partition: Partition, timestamp: int, end: int) -> FoundOffset | None:
 
 
 def _offsets_before(partition: Partition, wanted: ListOffsetsPartition) -> list[int]:
-    """v0: the log's end and start, newest first, as far as they are not after the timestamp.
+    """Return the v0 offsets: log end and log start, newest first, if not after the timestamp.
 
-    A real broker lists the starts of its segment files; here the log counts as one file.
+    A real broker returns the starts of its segments; here the log counts as one segment.
     """
     log = partition.log
     if wanted.timestamp == _LATEST:

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, v0: none, ever; each is done at once (KIP-455)."""
+"""ListPartitionReassignments, v0: always empty; reassignments complete immediately (KIP-455)."""
 
 from aiokafka_lite.errors import BrokerResponseError
 from aiokafka_lite.protocol.messages.list_partition_reassignments import (

@@ -1,7 +1,7 @@
 """ListTransactions, v0-v2: the transactional ids that this broker coordinates (KIP-664).
 
-- v1: only those that have been open for longer than `duration_filter` (KIP-994);
-- v2: only those whose whole id matches a pattern (KIP-1152).
+- v1: filter by open transactions older than `duration_filter` (KIP-994);
+- v2: filter by a pattern of the whole id (KIP-1152).
 """
 
 import re

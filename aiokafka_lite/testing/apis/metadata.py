@@ -1,11 +1,11 @@
-"""Metadata, v0-v13: the brokers that are up, the topics, and who leads their partitions.
+"""Metadata, v0-v13: the running brokers, the topics, and the leaders of their partitions.
 
-- v0: an empty list asks for all topics; since v1 null does, and an empty list asks for none;
-- before v4 every topic asked for by name may be created; since then the request decides. The
-  answer that created it does not tell it yet: UNKNOWN_TOPIC_OR_PARTITION as KRaft has it,
-  LEADER_NOT_AVAILABLE in a release on ZooKeeper;
-- v8 adds what the client may do, to each topic and to the cluster (KIP-430);
-- v12: topics may be asked for by id; an unknown id is answered with UNKNOWN_TOPIC_ID.
+- v0: an empty list requests all topics; since v1 null does, and an empty list requests none;
+- before v4 every topic requested by name may be created; since then the request decides. The
+  response to the request that creates a topic does not contain it yet, but an error:
+  UNKNOWN_TOPIC_OR_PARTITION with KRaft, LEADER_NOT_AVAILABLE with ZooKeeper;
+- v8 adds authorized operations of topics and of the cluster (KIP-430);
+- v12: topics may be requested by id; an unknown id gets UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if context.version < _TOPIC_IDS_SINCE and any(
         asked.topic_id != ZERO_UUID or asked.name is None for asked in request.topics or ()
     ):
-        # Wrong as a whole: each topic is told so, and of the cluster nothing.
+        # The whole request is invalid: each topic gets an error, and the cluster is omitted.
         refused = [answer.unsupported(asked) for asked in request.topics or ()]
         return MetadataResponse(topics=refused)
     if request.topics is None or (context.version == 0 and not request.topics):
@@ -74,7 +74,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 
 
 class _Topics:
-    """Answers for one request's topics."""
+    """Builds the topics of one response."""
 
     def __init__(self, request: MetadataRequest, context: RequestContext) -> None:
         self._context = context
@@ -85,7 +85,7 @@ class _Topics:
         )
 
     def all(self) -> list[MetadataResponseTopic]:
-        """Every topic that the client may know of."""
+        """Return every topic that the client may describe."""
         context = self._context
         return [
             self._known(topic)
@@ -94,7 +94,7 @@ class _Topics:
         ]
 
     def asked(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-        """A topic of a name or an id, or the error that answers for it."""
+        """Return the topic with a name or an id, or its error."""
         context = self._context
         name, topic_id = asked.name, asked.topic_id
         nameless = context.version >= _TOPIC_IDS_SINCE
@@ -111,13 +111,13 @@ class _Topics:
             return self._refused(error.errno, name if nameless else name or "", topic_id)
 
     def unsupported(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-        """The answer for each topic of a request that asks by ids in a version without them."""
+        """Return the error of a topic requested by id in a version that does not support it."""
         return self._refused(InvalidRequestError.errno, asked.name or "", asked.topic_id)
 
     def _create(self, name: str) -> None:
-        """Create what is not there, if it may be; the first answer is an error all the same.
+        """Create a missing topic if allowed; always raise an error for this response.
 
-        On a real broker it takes the controller a moment, and the client asks again.
+        On a real broker the controller needs a moment, and the client retries.
         """
         context = self._context
         context.check(name)

@@ -1,8 +1,8 @@
-"""The APIs of share groups (KIP-932) and streams groups (KIP-1071): offered, as a release offers
-them, and refused with UNSUPPORTED_VERSION, as by a cluster that has not enabled them
-(`share.version` and `streams.version` at level 0).
+"""The APIs of share groups (KIP-932) and streams groups (KIP-1071): offered, but rejected with
+UNSUPPORTED_VERSION, as in a cluster that has not enabled them (`share.version` and
+`streams.version` at level 0).
 
-`NOT_ENABLED` is all that there is to say about them; the documentation is made from it.
+`NOT_ENABLED` lists them; the documentation is generated from it.
 """
 
 import sys
@@ -44,7 +44,7 @@ def _each_group(request: Any, messages: ModuleType, code: int) -> list[Any]:
 
 
 def _each_partition(request: Any, messages: ModuleType, code: int) -> list[Any]:
-    """Of the states that share coordinators keep: ReadStateResult, WriteStateResult, ..."""
+    """Return the results of share coordinator states: ReadStateResult, WriteStateResult, ..."""
     prefix = type(request).__name__.partition("ShareGroupState")[0]
     summary = "Summary" if "Summary" in type(request).__name__ else ""
     result = getattr(messages, f"{prefix}State{summary}Result")
@@ -77,4 +77,4 @@ NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("share.version", None),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("streams.version", None),
 }
-"""The feature that would enable each, and where its answer has error codes (None: at the top)."""
+"""The feature that enables each API, and how to build its error codes (None: top-level)."""

@@ -1,11 +1,11 @@
-"""OffsetCommit, v0-v10: how far a group has read.
+"""OffsetCommit, v0-v10: store the committed offsets of a group.
 
-- v0 was kept in ZooKeeper; here it is a commit from outside of the group, as the others are;
-- v1: generation and member; a timestamp of the client's own, in this version only;
-- v2-v4: how long to keep the offsets; since v5 the broker decides (KIP-211);
-- v6: the leader epoch of the record before (KIP-320);
+- v0 was stored in ZooKeeper; here it is a commit from outside the group;
+- v1: generation and member; a client timestamp, in this version only;
+- v2-v4: the retention time; since v5 the broker decides (KIP-211);
+- v6: the leader epoch of the last consumed record (KIP-320);
 - v7: static members (KIP-345);
-- v9: members of KIP-848's groups, with their epoch; GROUP_ID_NOT_FOUND for a group of no kind;
+- v9: members of consumer groups (KIP-848), with their epoch; GROUP_ID_NOT_FOUND;
 - v10: topics by id (KIP-848).
 """
 
@@ -52,7 +52,7 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
 
 
 class _Commit:
-    """One request. The group is only looked at if there is a partition to commit for."""
+    """One request; the group is checked only if there is a valid partition."""
 
     def __init__(self, request: OffsetCommitRequest, context: RequestContext) -> None:
         self._request = request
@@ -77,7 +77,7 @@ class _Commit:
     def _find_partitions(
         self, asked: OffsetCommitRequestTopic
     ) -> list[tuple[OffsetCommitRequestPartition, BrokerResponseError | None]]:
-        """The partitions of a topic, each with what refuses it, if anything does."""
+        """Return the partitions of a topic, each with its error or None."""
         try:
             topic = self._find_topic(asked)
         except BrokerResponseError as error:
@@ -127,7 +127,7 @@ class _Commit:
         partition: OffsetCommitRequestPartition,
         refusal: BrokerResponseError | None,
     ) -> OffsetCommitResponsePartition:
-        """What becomes of a partition: refused, refused by its group, or committed."""
+        """Commit a partition, and return its response."""
         try:
             if refusal is not None:
                 raise refusal
@@ -165,7 +165,7 @@ def _answer(partition: OffsetCommitRequestPartition, code: int) -> OffsetCommitR
 def _response(
     topics: list[tuple[OffsetCommitRequestTopic, list[OffsetCommitResponsePartition]]],
 ) -> OffsetCommitResponse:
-    """The answer, each topic under the name or the id that it was asked by."""
+    """Return the response, with each topic's name or id as in the request."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions)

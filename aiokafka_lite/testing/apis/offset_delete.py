@@ -1,4 +1,4 @@
-"""OffsetDelete, v0: forget what a group committed for what nobody in it reads (KIP-496)."""
+"""OffsetDelete, v0: delete a group's offsets of topics that no member reads (KIP-496)."""
 
 from aiokafka_lite.errors import (
     BrokerResponseError,
@@ -38,7 +38,7 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
 
 
 def _refusal(name: str, context: RequestContext) -> int:
-    """The error code of a topic that the client may not read, or that is not there; or 0."""
+    """Return the error code of a topic that is missing or that the client may not read, or 0."""
     try:
         context.authorize(Operation.READ, Resource.TOPIC, name)
         context.topic(name)
@@ -48,11 +48,11 @@ def _refusal(name: str, context: RequestContext) -> int:
 
 
 def _group(group_id: str, context: RequestContext) -> Group:
-    """The group, if its offsets may be deleted.
+    """Return the group if its offsets may be deleted.
 
     Raises:
         GroupIdNotFound, InvalidGroupIdError, NotCoordinatorForGroupError
-        NonEmptyGroup: It has members of which nobody here knows what they read.
+        NonEmptyGroup: It has members with unknown subscriptions.
     """
     group = context.group(group_id)
     if group is None:

@@ -1,12 +1,11 @@
-"""OffsetFetch, v0-v10: how far groups have read.
+"""OffsetFetch, v0-v10: the committed offsets of groups.
 
-- v0 asked ZooKeeper; here it is answered as v1;
-- v2: null asks for all partitions; an error of the group stands at the top, before at each
-  partition;
+- v0 read from ZooKeeper; here it is the same as v1;
+- v2: null requests all partitions; an error of the group is top-level, not in each partition;
 - v5: leader epochs (KIP-320);
 - v7: `require_stable`: UNSTABLE_OFFSET_COMMIT while a transaction may change an offset (KIP-447);
 - v8: several groups (KIP-709);
-- v9: the member and its epoch, checked in KIP-848's groups;
+- v9: the member and its epoch, checked in consumer groups (KIP-848);
 - v10: topics by id (KIP-848).
 """
 
@@ -69,7 +68,7 @@ def _group(
         if group is not None:
             group.check_fetch(asked.member_id, asked.member_epoch)
     except GroupIdNotFound:
-        group = None  # as one that has committed nothing
+        group = None  # like a group without committed offsets
     except BrokerResponseError as error:
         return OffsetFetchResponseGroup(asked.group_id, error_code=error.errno)
     reader = _Reader(group, require_stable, context)
@@ -78,7 +77,7 @@ def _group(
 
 
 class _Reader:
-    """Reads the offsets of one group; of none, that nothing is committed."""
+    """Reads the offsets of one group; without a group, there are none."""
 
     def __init__(self, group: Group | None, require_stable: bool, context: RequestContext) -> None:
         self._group = group
@@ -86,7 +85,7 @@ class _Reader:
         self._context = context
 
     def all(self) -> list[OffsetFetchResponseTopics]:
-        """Every offset, of the topics that the client may see."""
+        """Return every offset of the topics that the client may describe."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in self._group.offsets.all() if self._group else ():
             by_topic.setdefault(topic, []).append(partition)
@@ -113,7 +112,7 @@ class _Reader:
         return OffsetFetchResponseTopics(asked.name, asked.topic_id, partitions)
 
     def _name_of(self, asked: OffsetFetchRequestTopics) -> str:
-        """The topic's name; one that does not exist has no offsets, but that is no error."""
+        """Return the topic's name; a missing topic has no offsets, which is not an error."""
         if self._context.version < _TOPIC_IDS_SINCE:
             return asked.name
         if asked.topic_id == ZERO_UUID:
@@ -143,7 +142,7 @@ def _without_offset(index: int, error_code: int = 0) -> OffsetFetchResponseParti
 def _as_before_groups(
     found: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, context: RequestContext
 ) -> OffsetFetchResponse:
-    """The answer of the one group that v0-v7 ask for."""
+    """Return the v0-v7 response for its single group."""
     topics = found.topics
     if found.error_code and context.version < _TOP_ERROR_SINCE:
         topics = [

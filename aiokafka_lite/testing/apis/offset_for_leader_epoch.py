@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch, v0-v4: where a leader epoch ended, so that a client finds out what it has
-of a log that was cut (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch, v0-v4: the end offset of a leader epoch, with which clients detect log
+truncation (KIP-101, KIP-320).
 
-v1 answers the epoch too; v2 checks the client's current epoch; v3 tells a replica's id; v4 is
-flexible. A client needs DESCRIBE of the topic, a broker CLUSTER_ACTION.
+v1 also returns the epoch; v2 checks the client's current epoch; v3 adds the replica id; v4 is
+flexible. A client needs DESCRIBE on the topic, a broker CLUSTER_ACTION.
 """
 
 from aiokafka_lite.errors import BrokerResponseError

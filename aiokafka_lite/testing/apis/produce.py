@@ -1,13 +1,13 @@
-"""Produce, v0-v13: append batches, each partition for itself.
+"""Produce, v0-v13: append batches, each partition independently.
 
-- v0-v2 carry message sets (magic 0 or 1), which are converted to v2 as brokers since 3.0 do;
-- v3+ carry exactly one v2 batch a partition; zstd since v7 (KIP-110);
-- v3+ transactional batches need a transactional id, and a partition that is part of its open
-  transaction: added before (v3-v11), or by the batch itself (v12+, KIP-890);
-- v8: why what was refused, record by record (KIP-467); v10: the new leader (KIP-951);
+- v0-v2 contain message sets (magic 0 or 1), which are converted to v2, as in brokers since 3.0;
+- v3+ contain exactly one v2 batch per partition; zstd since v7 (KIP-110);
+- v3+ transactional batches need a transactional id, and a partition of its open transaction,
+  added before (v3-v11) or by the batch itself (v12+, KIP-890);
+- v8: errors of single records (KIP-467); v10: the new leader (KIP-951);
 - v11: TRANSACTION_ABORTABLE instead of INVALID_TXN_STATE (KIP-890);
 - v13: topics by id (KIP-516);
-- acks=0 has no response: after an error the connection is closed instead.
+- acks=0 has no response: an error closes the connection instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,12 +57,12 @@ ADMIN_CLIENT: Final = "__admin_client"
 
 _Parsed: TypeAlias = tuple[memoryview, BatchHeader] | BrokerResponseError
 _Verdicts: TypeAlias = Mapping[TopicPartitionKey, BrokerResponseError | None]
-"""What the coordinator said: an error, or None to a partition that is part of the transaction."""
+"""The coordinator's result: an error, or None for a partition in the transaction."""
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     for topic in request.topic_data:
-        if len(topic.partition_data) > 1:  # of a partition that is named twice, the last counts
+        if len(topic.partition_data) > 1:  # if a partition occurs twice, the last entry counts
             topic.partition_data = list(
                 {each.index: each for each in topic.partition_data}.values()
             )
@@ -104,11 +104,11 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
 
 
 def _parse(data: PartitionProduceData, version: int) -> _Parsed:
-    """A partition's batch, or the error that only this partition is answered.
+    """Return a partition's batch, or the error for this partition alone.
 
     Raises:
-        CorruptRecordException: The whole request is refused, as a real broker looks through it
-            before it appends anything.
+        CorruptRecordException: The whole request is rejected; a real broker also checks it before
+            it appends anything.
     """
     if version < _BATCHES_SINCE:
         from aiokafka_lite.testing.log.conversion import (
@@ -129,11 +129,11 @@ def _parse(data: PartitionProduceData, version: int) -> _Parsed:
 def _verdicts(
     request: ProduceRequest, parsed: list[list[_Parsed]], context: RequestContext
 ) -> _Verdicts:
-    """Ask the coordinator about the partitions that the transaction has not written to yet.
+    """Verify with the coordinator the partitions that the transaction has not written to yet.
 
     Raises:
-        TransactionalIdAuthorizationFailed: No transactional id, or one that is not allowed.
-        InvalidProducerIdMapping: Batches of more than one producer.
+        TransactionalIdAuthorizationFailed: The transactional id is missing or not permitted.
+        InvalidProducerIdMapping: There are batches of several producers.
     """
     headers = [
         batch[1]
@@ -147,7 +147,7 @@ def _verdicts(
     if transactional_id is None:
         raise TransactionalIdAuthorizationFailed("transactional records need a transactional id")
     context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
-    # As on a real broker, a transactional batch without a producer is no part of a transaction.
+    # As on a real broker, a transactional batch without a producer is not in a transaction.
     producers = {
         ProducerIdentity(header.producer_id, header.producer_epoch)
         for header in headers
@@ -156,7 +156,7 @@ def _verdicts(
     if len(producers) > 1:
         raise InvalidProducerIdMapping("the request has transactional records of several producers")
 
-    from aiokafka_lite.testing.transactions.verification import (  # not all need it
+    from aiokafka_lite.testing.transactions.verification import (  # rarely needed
         VERIFICATION,
         Asker,
         verify,
@@ -188,22 +188,24 @@ def _verdicts(
 def _transactional(
     request: ProduceRequest, parsed: list[list[_Parsed]], context: RequestContext
 ) -> Iterator[tuple[TopicPartitionKey, Partition, BatchHeader]]:
-    """The transactional batches, as far as this broker leads their partitions."""
+    """Yield the transactional batches of partitions that this broker leads."""
     for asked, batches in zip(request.topic_data, parsed, strict=True):
         for data, batch in zip(asked.partition_data, batches, strict=True):
             if isinstance(batch, tuple) and batch[1].transactional and batch[1].producer_id >= 0:
                 try:
                     partition = context.led_partition(_topic(asked, context), data.index)
                 except BrokerResponseError:
-                    continue  # whoever appends it meets the same error, and answers with it
+                    continue  # the append reports the same error
                 yield (partition.topic.name, data.index), partition, batch[1]
 
 
 def _topic(asked: TopicProduceData, context: RequestContext) -> Topic:
-    """The topic, if the client may write to it."""
+    """Return the topic, if the client may write to it."""
     if not asked.name:
         topic = context.topic(None, asked.topic_id)
-        if not context.allows(Operation.WRITE, Resource.TOPIC, topic.name):  # nor know its name
+        if not context.allows(
+            Operation.WRITE, Resource.TOPIC, topic.name
+        ):  # do not reveal its name
             raise TopicAuthorizationFailedError("no permission to write to the topic with this id")
         return topic
     context.authorize(Operation.WRITE, Resource.TOPIC, asked.name)
@@ -242,7 +244,7 @@ def _produce(
         return _refused(index, verdict)
     try:
         if isinstance(parsed, BrokerResponseError):
-            topic.partition(index)  # that it does not exist would come first
+            topic.partition(index)  # a missing partition is the first error
             raise parsed
         if acks not in _ACKS:
             raise InvalidRequiredAcksError(f"acks={acks} is not one of {_ACKS}")
@@ -274,7 +276,8 @@ def _produce(
 def _refused(
     index: int, error: BrokerResponseError, partition: Partition | None = None
 ) -> PartitionProduceResponse:
-    """`partition` is given if its log refused the batch; most of those answers tell its start."""
+    """Return the error response; `partition` is set if its log rejected the batch, and most of
+    those responses contain its log start offset."""
     tells_start = partition is not None and not isinstance(error, _START_UNTOLD)
     return PartitionProduceResponse(
         index=index,
@@ -287,7 +290,7 @@ def _refused(
 
 
 def _endpoints_of_leaders(response: ProduceResponse, context: RequestContext) -> list[NodeEndpoint]:
-    """Where the new leaders live that the refused partitions name."""
+    """Return the addresses of the new leaders in the rejected partitions."""
     leaders = {
         partition.current_leader.leader_id
         for topic in response.responses

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: refused, as where the controllers are fixed (kraft.version 0, KIP-853)."""
+"""RemoveRaftVoter: rejected, because the controllers are static (kraft.version 0, KIP-853)."""
 
 from aiokafka_lite.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,

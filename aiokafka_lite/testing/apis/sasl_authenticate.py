@@ -1,8 +1,8 @@
-"""SaslAuthenticate, v0-v2: a token of the mechanism that was chosen (KIP-152).
+"""SaslAuthenticate, v0-v2: a token of the chosen mechanism (KIP-152).
 
-v1 tells how long the session lasts before the client has to authenticate again (KIP-368); v2 is
-flexible. Who is refused is told so a moment later, and then the connection ends, as a real broker
-slows down those who guess.
+v1 returns the session lifetime, after which the client must re-authenticate (KIP-368); v2 is
+flexible. A rejection is delayed and then closes the connection, because a real broker slows down
+password guessing.
 """
 
 from aiokafka_lite.errors import BrokerResponseError, IllegalSaslStateError

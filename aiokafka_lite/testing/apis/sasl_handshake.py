@@ -1,7 +1,7 @@
 """SaslHandshake, v0-v1: the client chooses a mechanism (KIP-43).
 
-After v0 it sends bare tokens; after v1 they come in SaslAuthenticate requests (KIP-152). A client
-that asks for what is not offered is told what is, and a moment later the connection ends.
+After v0 it sends bare tokens, after v1 SaslAuthenticate requests (KIP-152). A client that requests
+an unsupported mechanism receives the supported ones; then the connection closes after a delay.
 """
 
 from aiokafka_lite.errors import (

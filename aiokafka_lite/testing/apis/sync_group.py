@@ -1,7 +1,7 @@
-"""SyncGroup, v0-v5: a member asks for its share, and the leader brings everybody's.
+"""SyncGroup, v0-v5: a member requests its assignment; the leader sends all assignments.
 
 - v3: static members (KIP-345);
-- v5: the protocol's type and name, which must be told and be the group's (KIP-559).
+- v5: the protocol type and name, which are required and must match the group's (KIP-559).
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
-"""TxnOffsetCommit, v0-v6: offsets of a group that are in force when a transaction commits.
+"""TxnOffsetCommit, v0-v6: offsets of a group that take effect when a transaction commits.
 
 - v2: leader epochs (KIP-320);
-- v3: the group's member and generation, so that who is out of the group is fenced (KIP-447);
+- v3: the group's member and generation, which fence former members (KIP-447);
 - v4: TRANSACTION_ABORTABLE instead of INVALID_TXN_STATE (KIP-890);
-- v5: the commit itself makes the group part of the transaction, without AddOffsetsToTxn before;
+- v5: the commit itself adds the group to the transaction, without AddOffsetsToTxn;
 - v6: topics by id; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of ILLEGAL_GENERATION.
 """
 
@@ -69,7 +69,7 @@ def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffse
 
 
 class _Commit:
-    """One request. The group is only looked at if there is a partition to commit for."""
+    """One request; the group is checked only if there is a valid partition."""
 
     def __init__(self, request: TxnOffsetCommitRequest, context: RequestContext) -> None:
         self._request = request
@@ -77,10 +77,10 @@ class _Commit:
         self._producer = ProducerIdentity(request.producer_id, request.producer_epoch)
 
     def codes(self) -> dict[TopicPartitionKey, int]:
-        """Commit what may be; the error codes of what may not.
+        """Commit the valid partitions; return the error code of each.
 
         Raises:
-            BrokerResponseError: None of the partitions that are there is committed.
+            BrokerResponseError: No existing partition is committed.
         """
         codes: dict[TopicPartitionKey, int] = {}
         found = []
@@ -102,7 +102,7 @@ class _Commit:
 
     @property
     def _knows_groups(self) -> bool:
-        """The client knows the errors of KIP-848's groups."""
+        """True if the client knows the error codes of consumer groups (KIP-848)."""
         return self._context.version >= _TOPIC_IDS_SINCE
 
     def _code(self, error: BrokerResponseError) -> int:
@@ -112,7 +112,7 @@ class _Commit:
     def _check_partition(
         self, topic: TxnOffsetCommitRequestTopic, asked: TxnOffsetCommitRequestPartition
     ) -> None:
-        """Refuse what the client may not read or what is not there; the topic has a name then."""
+        """Check that the topic exists and the client may read it; set the topic's name."""
         context = self._context
         if context.version >= _TOPIC_IDS_SINCE:
             if topic.topic_id == ZERO_UUID:
@@ -150,10 +150,10 @@ class _Commit:
         }
 
     def _verify(self) -> bool:
-        """Whether the coordinator was asked, and found the group in the transaction.
+        """Return True if the coordinator has verified that the group is in the transaction.
 
         Raises:
-            BrokerResponseError: It did not.
+            BrokerResponseError: It is not.
         """
         transactions, version = self._context.state.transactions, self._context.version
         asker = Asker.OLD if version < _ABORTABLE_SINCE else Asker.KNOWS_ABORTABLE
@@ -179,7 +179,7 @@ class _Commit:
         asked: TxnOffsetCommitRequestPartition,
         now_ms: int,
     ) -> int:
-        """Keep one offset until the transaction ends; its error code."""
+        """Store one offset until the transaction ends; return its error code."""
         try:
             if check is not None:
                 check(topic, asked.partition_index)

@@ -1,4 +1,4 @@
-"""UnregisterBroker, v0: forget a broker that is down for good; one that starts registers again."""
+"""UnregisterBroker, v0: remove a permanently stopped broker; a restart registers it again."""
 
 from aiokafka_lite.errors import BrokerIdNotRegisteredError, BrokerResponseError
 from aiokafka_lite.protocol.messages.unregister_broker import (
@@ -21,5 +21,5 @@ def handle(request: UnregisterBrokerRequest, context: RequestContext) -> Unregis
             )
     except BrokerResponseError as error:
         return UnregisterBrokerResponse(error_code=error.errno, error_message=wording(error))
-    node.registered = node.alive  # one that is up would register again at once
+    node.registered = node.alive  # a running broker would register again immediately
     return UnregisterBrokerResponse(error_message=None)

@@ -1,6 +1,6 @@
-"""What is not done, and why: APIs that are only refused, and those that are not offered at all.
+"""Unsupported APIs with reasons: those that are always rejected, and those that are not offered.
 
-`docs/embedded-broker.md` is made from it; a test holds that nothing is left out.
+`docs/embedded-broker.md` is generated from it; a test checks that it is complete.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
         ApiKey.REMOVE_RAFT_VOTER: _VOTERS,
     }
 )
-"""Offered and always refused, as a real broker of default configuration does."""
+"""Offered and always rejected, as by a real broker with default configuration."""
 
 NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {
@@ -43,4 +43,4 @@ NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
         ApiKey.UNREGISTER_CONTROLLER: "every broker is a controller; there are no others",
     }
 )
-"""Not told by ApiVersions; a request of it ends the connection."""
+"""Not offered by ApiVersions; a request closes the connection."""

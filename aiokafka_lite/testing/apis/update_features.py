@@ -1,6 +1,6 @@
-"""UpdateFeatures, v0-v2: finalize other feature levels (KIP-584): all that are named, or none.
+"""UpdateFeatures, v0-v2: finalize feature levels (KIP-584), all or none.
 
-v1 can validate only and says how a level may fall; v2 tells no result for each feature any more.
+v1 adds `validate_only` and the type of a downgrade; v2 has no results for single features.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """WriteTxnMarkers, v0-v2: end transactions in the partitions that this broker leads.
 
-It is what coordinators send to other brokers, and what an admin sends to abort a transaction that
-hangs without a coordinator (KIP-664).
+Coordinators send it to other brokers, and administrators use it to abort a hanging transaction
+(KIP-664).
 
 - v2: the marker's transaction.version, which decides how its epoch is checked (KIP-890).
 """
@@ -47,7 +47,7 @@ def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxn
 
 
 def _refusal(request: WriteTxnMarkersRequest, context: RequestContext) -> int:
-    """The error code for all of it, 0 for none."""
+    """Return the error code of the whole request, or 0."""
     operations = (Operation.ALTER, Operation.CLUSTER_ACTION)
     if not any(context.allows(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations):
         return ClusterAuthorizationFailedError.errno
@@ -56,12 +56,12 @@ def _refusal(request: WriteTxnMarkersRequest, context: RequestContext) -> int:
     except BrokerResponseError as error:
         return error.errno
     if any(marker.producer_epoch < 0 for marker in request.markers):
-        return UnknownError.errno  # no batch can be built; Kafka has no better word for it
+        return UnknownError.errno  # no batch can be built; Kafka has no more specific error
     return 0
 
 
 def _write(asked: WritableTxnMarker, topic: str, index: int, context: RequestContext) -> int:
-    """Write one marker; its error code."""
+    """Write one marker; return its error code."""
     producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)
     marker = EndMarker(asked.transaction_result, asked.coordinator_epoch)
     now_ms = context.state.clock.now_ms()

@@ -1,4 +1,4 @@
-"""Which configurations of a broker may be changed while it runs, and to what (KIP-226). No I/O."""
+"""Checks changes of a running broker's configurations (KIP-226). No I/O."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -20,7 +20,7 @@ _THREADS: Final = {
 }
 _LEAST: Final = {
     "message.max.bytes": 0,
-    "log.retention.ms": None,  # a topic's is -1 at least, but a broker's may be anything
+    "log.retention.ms": None,  # at least -1 for a topic, but any value for a broker
     "producer.id.expiration.ms": 1,
     "max.connections": 0,
     "max.connections.per.ip": 0,
@@ -38,15 +38,15 @@ _TOPIC_NAMES: Final = {
 def check_broker_configs(
     values: Mapping[str, str], brokers: BrokerConfigs, node_id: int | None
 ) -> None:
-    """Refuse what may not be set while a broker runs; names unknown to Kafka may be anything.
+    """Check values to set while a broker runs; unknown names may have any value.
 
     Args:
-        values: All that would be set, by name.
-        brokers: What is in force before.
-        node_id: The broker; None for all of them.
+        values: All values to set, by name.
+        brokers: The current configurations.
+        node_id: The broker; None for all brokers.
 
     Raises:
-        InvalidRequestError: Kafka's answer to all that is wrong in a broker's configurations.
+        InvalidRequestError: Kafka's error for any invalid change.
     """
     settings = broker_settings()
     fixed = [name for name in values if name in settings and not settings[name].dynamic]
@@ -76,10 +76,10 @@ def check_broker_configs(
 def check_min_insync_replicas(
     values: Mapping[str, str], features: Features, node_id: int | None
 ) -> None:
-    """With eligible leader replicas (KIP-966) it is set for the cluster, and only there.
+    """Check that `min.insync.replicas` is set only cluster-wide, as KIP-966 (ELR) requires.
 
     Raises:
-        InvalidConfigurationError: It would be set for one broker, or for none.
+        InvalidConfigurationError: It would be set for one broker, or removed for the cluster.
     """
     if not features.level("eligible.leader.replicas.version"):
         return
@@ -108,7 +108,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def _check_threads(name: str, value: str, brokers: BrokerConfigs, node_id: int | None) -> None:
-    """Pools of threads may be halved or doubled at once, not more."""
+    """Check that a thread pool at most halves or doubles."""
     if name not in _THREADS:
         return
     current = brokers.integer(name, node_id)

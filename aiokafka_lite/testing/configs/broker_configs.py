@@ -1,8 +1,8 @@
-"""The configurations of the brokers: what they were started with, and what was changed since.
+"""The configurations of the brokers: the static ones and later changes.
 
-A value is looked for, as Kafka does (KIP-226), among those set for one broker, those set for the
-whole cluster, those that the brokers were started with, and the defaults. Few have an effect
-here; `docs/embedded-broker.md` tells which. The others are kept and told back.
+As in Kafka (KIP-226), a value is looked up among those set for one broker, those set for the
+cluster, the static ones, and the defaults. Few have an effect here, which
+`docs/embedded-broker.md` lists. The others are stored and returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,21 +18,21 @@ from aiokafka_lite.testing.configs.config_types import ConfigType, Setting, list
 __all__ = ["ANY_BROKER", "BrokerConfigs", "broker_settings"]
 
 ANY_BROKER: Final = ""
-"""The resource name of what is set for the whole cluster; a broker's is its node id."""
+"""The resource name of cluster-wide values; that of a broker is its node id."""
 
 _HERE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "group.initial.rebalance.delay.ms": "0",  # tests do not wait for members who may come
+        "group.initial.rebalance.delay.ms": "0",  # tests do not wait for further members
         "controller.listener.names": "CONTROLLER",
         "process.roles": "broker,controller",
     }
 )
-"""What the brokers here are started with unless the caller says otherwise."""
+"""Static configurations of the embedded brokers that differ from Kafka's defaults."""
 
 
 @cache
 def broker_settings() -> Mapping[str, Setting]:
-    """Every configuration of a broker, by its name."""
+    """Return every configuration of a broker, by name."""
     return MappingProxyType({setting.name: setting for setting in _read_table()})
 
 
@@ -50,14 +50,14 @@ def _read_table() -> Iterator[Setting]:
 
 
 class BrokerConfigs:
-    """The values in force; called with a name, the value's text.
+    """The effective values; call it with a name for the value's text.
 
     Args:
-        static: What the brokers are started with, by Kafka's names.
-        store: What was changed since.
+        static: The static configurations, by Kafka's names.
+        store: Contains the changes.
 
     Raises:
-        ValueError: An unknown name, or a value that cannot be.
+        ValueError: A name is unknown, or a value is invalid.
     """
 
     def __init__(self, static: Mapping[str, object] | None, store: ConfigStore) -> None:
@@ -73,14 +73,14 @@ class BrokerConfigs:
                 raise ValueError(f"broker_configs: {error}") from error
 
     def __call__(self, name: str, node_id: int | None = None) -> str:
-        """The value in force, as Kafka writes it; "" for null.
+        """Return the effective value as Kafka formats it; "" for null.
 
         Args:
-            name: Kafka's.
-            node_id: A broker that may have its own; None for what is set for all of them.
+            name: Kafka's name.
+            node_id: A broker, which may have its own value; None for the cluster-wide value.
 
         Raises:
-            KeyError: There is no such configuration.
+            KeyError: The configuration does not exist.
         """
         for _, value in self.synonyms(name, node_id):
             return value
@@ -89,19 +89,19 @@ class BrokerConfigs:
         return ""
 
     def integer(self, name: str, node_id: int | None = None) -> int:
-        """A whole number."""
+        """Return the value of an integer configuration."""
         return int(self(name, node_id))
 
     def boolean(self, name: str, node_id: int | None = None) -> bool:
-        """True or false."""
+        """Return the value of a boolean configuration."""
         return self(name, node_id).lower() == "true"
 
     def members(self, name: str, node_id: int | None = None) -> list[str]:
-        """The members of a list."""
+        """Return the members of a list configuration."""
         return listed(self(name, node_id))
 
     def synonyms(self, name: str, node_id: int | None = None) -> list[tuple[ConfigSource, str]]:
-        """Every value that is set, that in force first."""
+        """Return every set value, the effective one first."""
         found: list[tuple[ConfigSource, str | None]] = [
             (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self._changed(ANY_BROKER, name)),
             (ConfigSource.STATIC_BROKER_CONFIG, self._static.get(name)),
@@ -114,18 +114,18 @@ class BrokerConfigs:
         return [(source, value) for source, value in found if value is not None]
 
     def start_with(self, values: Mapping[str, str]) -> None:
-        """What the cluster itself knows of its brokers, unless the caller said otherwise."""
+        """Add static values from the cluster itself; those of the caller take precedence."""
         self._static = {**values, **self._static}
 
     def set_for_all(self, name: str) -> None:
-        """Turn a value in force into one that was set for the whole cluster, if none was."""
+        """Set the effective value cluster-wide, if no cluster-wide value is set."""
         values = self._store.of(ConfigResource.BROKER, ANY_BROKER)
         if name not in values:
             new = {**values, name: self(name)}
             self._store.replace(ConfigResource.BROKER, ANY_BROKER, new)
 
     def names(self) -> list[str]:
-        """Every configuration that a broker has."""
+        """Return the names of all configurations of a broker."""
         return list(broker_settings())
 
     def _changed(self, resource: str, name: str) -> str | None:

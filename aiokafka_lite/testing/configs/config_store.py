@@ -1,6 +1,6 @@
-"""What clients have configured at run time: of brokers, groups and client metrics. No I/O.
+"""The dynamic configurations of brokers, groups and client metrics. No I/O.
 
-A topic's configurations lie in the topic itself and go with it.
+A topic stores its own configurations.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConfigResource(IntEnum):
-    """What can be configured (`org.apache.kafka.common.config.ConfigResource.Type`)."""
+    """A type of resource (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -27,7 +27,7 @@ class ConfigResource(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from: `config_source` of DescribeConfigs v1+ (KIP-226)."""
+    """The source of a value: `config_source` of DescribeConfigs v1+ (KIP-226)."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -41,10 +41,10 @@ class ConfigSource(IntEnum):
 
 
 class ConfigStore:
-    """Own values by resource; the values are checked before they come here.
+    """The values of each resource, already validated.
 
     Args:
-        journal: Remembers them over a restart.
+        journal: Stores them across restarts.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -54,11 +54,11 @@ class ConfigStore:
             self._values[int(kind), str(name)] = dict(values)
 
     def of(self, kind: ConfigResource, name: str) -> Mapping[str, str]:
-        """The own values of one resource."""
+        """Return the values of a resource."""
         return self._values.get((kind, name), _NOTHING)
 
     def replace(self, kind: ConfigResource, name: str, values: Mapping[str, str]) -> None:
-        """Give it other ones; without any it is forgotten."""
+        """Replace the values of a resource; empty values remove it."""
         if values:
             self._values[kind, name] = dict(values)
         else:
@@ -67,5 +67,5 @@ class ConfigStore:
             self._journal.note(JOURNAL_KIND, (int(kind), name), values or None)
 
     def names(self, kind: ConfigResource) -> list[str]:
-        """Every resource of a kind that has own values."""
+        """Return the names of all resources of a type that have values."""
         return [name for known, name in self._values if known == kind]

@@ -1,7 +1,7 @@
-"""What a configuration may be set to: its type, and what else its value has to be. No I/O.
+"""The types and limits of configuration values. No I/O.
 
-The readings are those of Kafka's `ConfigDef`: whole numbers within their Java type, "true" and
-"false" in any case, lists with commas, all without the blanks around them.
+Values are parsed like in Kafka's `ConfigDef`: integers within their Java type, "true" and "false"
+in any case, lists separated by commas; surrounding blanks are ignored.
 """
 
 import re
@@ -34,21 +34,21 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def listed(value: str) -> list[str]:
-    """The members of a list's text."""
+    """Return the members of a list in text form."""
     return [member.strip() for member in value.split(",")] if value.strip() else []
 
 
 class Setting(NamedTuple):
-    """One configuration that a resource may have.
+    """The definition of a configuration.
 
     Attributes:
-        name: Kafka's.
-        type: How its value reads.
-        default: Its value where nobody set one; None for null.
-        least: Smallest number it may be.
-        most: Largest number it may be.
-        choices: The only values, or members of a list, that it may have.
-        dynamic: It may be changed while the broker runs.
+        name: Kafka's name.
+        type: The type of its value.
+        default: The default value; None for null.
+        least: The minimum of a number.
+        most: The maximum of a number.
+        choices: The valid values, or members of a list.
+        dynamic: True if it may be changed while the broker runs.
     """
 
     name: str
@@ -61,14 +61,14 @@ class Setting(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Its value is never told."""
+        """True if its value is never returned."""
         return self.type is ConfigType.PASSWORD
 
     def check(self, value: str) -> str:
-        """The value as Kafka tells it, if it is one that this configuration may have.
+        """Validate a value and return it as Kafka formats it.
 
         Raises:
-            InvalidConfigurationError: It is not.
+            InvalidConfigurationError: The value is invalid.
         """
         value = value.strip()
         if self.type is ConfigType.BOOLEAN:

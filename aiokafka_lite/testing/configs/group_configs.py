@@ -1,7 +1,7 @@
-"""The configurations of groups (KIP-848) and of client metrics (KIP-714): names, values, checks.
+"""The configurations of groups (KIP-848) and of client metrics (KIP-714).
 
-Those of share and streams groups are kept and told back; no such group is served. No client
-metrics are asked for either: a broker without a reporter never does.
+Those of share and streams groups are stored and returned, but such groups are not supported.
+Client metrics are never requested, as by a broker without a metrics reporter.
 """
 
 import re
@@ -79,34 +79,34 @@ _DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\
 
 
 def group_broker_name(name: str) -> str | None:
-    """The brokers' configuration that is a group's default; None where there is none."""
+    """Return the broker configuration that provides a group's default, or None."""
     if name in _UNBOUND:
         return None
     return _OTHER_BROKER_NAMES.get(name, f"group.{name}")
 
 
 class GroupConfigs:
-    """What a group's configurations are: its own, or else the brokers'."""
+    """The effective configurations of groups: their own, or else the brokers'."""
 
     def __init__(self, store: ConfigStore, brokers: BrokerConfigs) -> None:
         self._store = store
         self._brokers = brokers
 
     def __call__(self, group_id: str, name: str) -> str:
-        """The value in force, as Kafka writes it.
+        """Return the effective value as Kafka formats it.
 
         Raises:
-            KeyError: Groups have no such configuration.
+            KeyError: The configuration does not exist for groups.
         """
         own = self._store.of(ConfigResource.GROUP, group_id).get(name)
         return self.default(name) if own is None else own
 
     def integer(self, group_id: str, name: str) -> int:
-        """A whole number."""
+        """Return the value of an integer configuration."""
         return int(self(group_id, name))
 
     def default(self, name: str) -> str:
-        """What a group has that does not say."""
+        """Return the default of a group configuration."""
         broker_name = group_broker_name(name)
         if broker_name is None:
             return GROUP_SETTINGS[name].default or ""
@@ -114,10 +114,10 @@ class GroupConfigs:
 
 
 def check_group_configs(values: Mapping[str, str], brokers: BrokerConfigs) -> None:
-    """Refuse what a group may not have.
+    """Check the configurations of a group.
 
     Raises:
-        InvalidConfigurationError: An unknown name, or a value that the brokers do not allow.
+        InvalidConfigurationError: A name is unknown, or the brokers do not allow a value.
     """
     for name, value in values.items():
         if name not in GROUP_SETTINGS:
@@ -135,7 +135,7 @@ def check_group_configs(values: Mapping[str, str], brokers: BrokerConfigs) -> No
 
 
 def _check_bounds(name: str, value: str, brokers: BrokerConfigs) -> None:
-    """A group's value lies between the brokers' `group.*.min.*` and `group.*.max.*`."""
+    """Check that a value is between the brokers' `group.*.min.*` and `group.*.max.*`."""
     kind, _, rest = name.partition(".")
     known = brokers.names()
     least, most = (f"group.{kind}.{edge}.{rest}" for edge in ("min", "max"))
@@ -148,11 +148,11 @@ def _check_bounds(name: str, value: str, brokers: BrokerConfigs) -> None:
 
 
 def check_client_metrics(values: Mapping[str, str]) -> None:
-    """Refuse what a subscription for client metrics may not have.
+    """Check the configurations of a client metrics subscription.
 
     Raises:
-        InvalidRequestError: An unknown name, or an interval out of its range.
-        InvalidConfigurationError: No number, or a pattern that matches nothing.
+        InvalidRequestError: A name is unknown, or the interval is out of range.
+        InvalidConfigurationError: A number or a match pattern is invalid.
     """
     for name, value in values.items():
         if name not in CLIENT_METRICS_SETTINGS:

@@ -1,8 +1,8 @@
-"""The topic configurations of Kafka 4.4: what they may be, and their defaults.
+"""The topic configurations of Kafka 4.4: valid values and defaults.
 
-A topic's default is what its brokers are configured with, under a name of theirs. Few of them
-have an effect here (`Partition` and the log read those); the others are kept and told back, so
-that a client's settings go through as they do on a real broker.
+A topic's default is the value of a broker configuration, often with another name. Few of them have
+an effect here (in `Partition` and the log). The others are stored and returned, so that clients
+can set them as on a real broker.
 """
 
 from collections.abc import Iterator, Mapping
@@ -73,12 +73,12 @@ _TABLE: Final = (
 TOPIC_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {setting.name: setting for setting in _TABLE}
 )
-"""By name, in the order of their names."""
+"""The configurations by name, ordered by name."""
 
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {setting.name: setting.default or "" for setting in _TABLE}
 )
-"""What Kafka has where nobody configured anything."""
+"""Kafka's defaults."""
 
 _BROKER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -108,7 +108,7 @@ _BROKER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "segment.ms": "log.roll.ms",
     }
 )
-"""By a topic's configuration the brokers' of another name (`ServerTopicConfigSynonyms`)."""
+"""Broker configurations with another name, by topic configuration (`ServerTopicConfigSynonyms`)."""
 
 _OF_ONE_NAME: Final = {
     *("compression.gzip.level", "compression.lz4.level", "compression.type"),
@@ -119,7 +119,7 @@ _IN_MS: Final = {"log.retention.hours": 3_600_000, "log.retention.minutes": 60_0
 
 
 def broker_names(name: str) -> tuple[str, ...]:
-    """The brokers' configurations that are a topic's default; the first that is set counts."""
+    """Return the broker configurations that provide a topic's default; the first set one counts."""
     if name == "retention.ms":
         return ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
     if name in _OF_ONE_NAME:
@@ -128,11 +128,11 @@ def broker_names(name: str) -> tuple[str, ...]:
 
 
 class TopicDefaults(Mapping[str, str]):
-    """What topics have that do not say: as the brokers are configured at the moment.
+    """The current defaults of topics, from the brokers' configurations.
 
     Args:
-        brokers: Their configurations.
-        node_id: The broker, where there is only one; None for what is set for all of them.
+        brokers: The brokers' configurations.
+        node_id: The broker, if there is only one; None for cluster-wide values.
     """
 
     def __init__(self, brokers: "BrokerConfigs", node_id: int | None = None) -> None:
@@ -156,14 +156,14 @@ class TopicDefaults(Mapping[str, str]):
 def check_configs(
     configs: Mapping[str, str | None], defaults: Mapping[str, str] = TOPIC_DEFAULTS
 ) -> dict[str, str]:
-    """A topic's own configurations, as Kafka tells them.
+    """Validate a topic's own configurations and return them as Kafka formats them.
 
     Args:
-        configs: By name.
-        defaults: What the topic has besides.
+        configs: The configurations by name.
+        defaults: The defaults of the others.
 
     Raises:
-        InvalidConfigurationError: A name that Kafka does not know, or a value it does not take.
+        InvalidConfigurationError: A name is unknown, or a value is invalid.
     """
     checked = {}
     for name, value in configs.items():
@@ -181,7 +181,7 @@ def check_configs(
 
 
 def _check_replicas(name: str, value: str) -> None:
-    """`partition:broker` with commas between, or `*` for all."""
+    """Check a list of `partition:broker`, or `*` for all."""
     if value.strip() in ("", "*"):
         return
     for member in value.split(","):
@@ -194,7 +194,7 @@ def _check_replicas(name: str, value: str) -> None:
 
 
 def _check_together(values: Mapping[str, str]) -> None:
-    """What single values do not tell."""
+    """Check combinations of values."""
     if not values:
         return
     if int(values["min.compaction.lag.ms"]) > int(values["max.compaction.lag.ms"]):

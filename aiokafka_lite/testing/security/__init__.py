@@ -1,3 +1,1 @@
-"""Who a client is: users, the SASL mechanisms as a server speaks them, and how far each connection
-has come with one. No I/O.
-"""
+"""Authentication and authorization: users, the server side of SASL mechanisms, ACLs. No I/O."""

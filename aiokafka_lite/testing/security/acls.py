@@ -1,6 +1,6 @@
-"""Who may do what: ACLs, filters of them, and the table that holds them. No I/O.
+"""ACLs, ACL filters, and the table of ACLs. No I/O.
 
-A cluster without an `Authorizer` allows everything and looks at no table.
+A cluster without an `Authorizer` allows everything and ignores the table.
 """
 
 from collections.abc import Iterable
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 WILDCARD: Final = "*"
 _JOURNAL_KIND: Final = "acl"
 
 
 class Operation(IntEnum):
-    """What is done (`org.apache.kafka.common.acl.AclOperation`)."""
+    """An operation on a resource (`org.apache.kafka.common.acl.AclOperation`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -63,7 +63,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """What it is done to (`org.apache.kafka.common.resource.ResourceType`)."""
+    """A type of resource (`org.apache.kafka.common.resource.ResourceType`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How a resource's name is meant (`PatternType`); ANY and MATCH only filter (KIP-290)."""
+    """How a resource name matches (`PatternType`); ANY and MATCH are for filters (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -86,7 +86,7 @@ class Pattern(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an ACL says (`AclPermissionType`)."""
+    """Whether an ACL allows or denies (`AclPermissionType`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -114,16 +114,16 @@ _OPERATIONS: Final[dict[Resource, tuple[Operation, ...]]] = {
 
 
 def operations_of(resource: Resource) -> tuple[Operation, ...]:
-    """What can be done to resources of a type: what authorized-operations fields may hold."""
+    """Return the operations on a resource type, as in authorized-operations fields."""
     return _OPERATIONS[resource]
 
 
 class Acl(NamedTuple):
-    """One line of the table.
+    """An ACL.
 
     Attributes:
-        principal: Whom it is about: "User:alice", or "User:*" for everybody.
-        host: The address that they come from, or "*" for any.
+        principal: The principal: "User:alice", or "User:*" for all.
+        host: The address of the client, or "*" for any.
     """
 
     resource: Resource
@@ -136,7 +136,7 @@ class Acl(NamedTuple):
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it says ANY or MATCH, as only filters may."""
+        """True if a field is ANY or MATCH, which only filters may contain."""
         return (
             self.resource is Resource.ANY
             or self.pattern in (Pattern.ANY, Pattern.MATCH)
@@ -145,7 +145,7 @@ class Acl(NamedTuple):
         )
 
     def covers(self, resource: Resource, name: str) -> bool:
-        """Whether a resource of that name is meant."""
+        """Return True if the ACL applies to a resource."""
         if self.resource is not resource:
             return False
         if self.pattern is Pattern.PREFIXED:
@@ -154,7 +154,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant: None, and ANY, for all of a field."""
+    """A filter of ACLs; None or ANY matches every value of a field."""
 
     resource: Resource = Resource.ANY
     name: str | None = None
@@ -178,18 +178,18 @@ class AclFilter(NamedTuple):
     def _matches_name(self, acl: Acl) -> bool:
         if self.name is None:
             return True
-        if self.pattern is Pattern.MATCH:  # whatever has a say about that name
+        if self.pattern is Pattern.MATCH:  # every ACL that applies to the name
             return acl.covers(acl.resource, self.name)
         return self.name == acl.name
 
 
 class AclTable:
-    """The ACLs of a cluster, in the order in which they were made.
+    """The ACLs of a cluster, in order of creation.
 
-    It may be changed from any thread: what is read is a tuple that never changes.
+    May be changed from any thread: reads use an immutable tuple.
 
     Args:
-        journal: What remembers the table over a restart.
+        journal: Stores the table across restarts.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -208,15 +208,17 @@ class AclTable:
         pattern: Pattern = Pattern.LITERAL,
         host: str = WILDCARD,
     ) -> Acl:
-        """Let a principal do something, unless another ACL denies it.
+        """Allow an operation to a principal, unless another ACL denies it.
 
         Args:
-            principal: "User:alice", or "User:*" for everybody.
-            operation: What; READ, WRITE, DELETE and ALTER allow DESCRIBE too, ALL everything.
-            resource: Of which type.
-            name: Its name, "*" for all of the type, or how it begins with `Pattern.PREFIXED`.
-            pattern: How the name is meant.
-            host: Only from this address.
+            principal: "User:alice", or "User:*" for all.
+            operation: The operation; READ, WRITE, DELETE and ALTER also allow DESCRIBE, and ALL
+                allows everything.
+            resource: The type of the resource.
+            name: The name of the resource, "*" for all of the type, or a prefix with
+                `Pattern.PREFIXED`.
+            pattern: How the name matches.
+            host: Applies only to clients from this address.
 
         Raises:
             InvalidRequestError: No ACL can be like that.
@@ -235,13 +237,16 @@ class AclTable:
         pattern: Pattern = Pattern.LITERAL,
         host: str = WILDCARD,
     ) -> Acl:
-        """Forbid it, whatever else allows it; see `allow`. DENY READ leaves DESCRIBE alone."""
+        """Deny an operation, even if another ACL allows it; see `allow`.
+
+        Denying READ does not deny DESCRIBE.
+        """
         acl = Acl(resource, name, pattern, principal, host, operation, Permission.DENY)
         self.add(acl)
         return acl
 
     def add(self, acl: Acl) -> None:
-        """Add a line; nothing happens if it is there.
+        """Add an ACL; does nothing if it exists.
 
         Raises:
             InvalidRequestError: No ACL can be like that.
@@ -252,7 +257,7 @@ class AclTable:
             self._journal.note(_JOURNAL_KIND, tuple(acl), {})
 
     def remove(self, which: AclFilter | Acl) -> list[Acl]:
-        """Delete one line, or those that a filter matches; what was deleted."""
+        """Delete one ACL, or those that a filter matches; return the deleted ones."""
         removed = [acl for acl in self._acls if acl == which] if isinstance(which, Acl) else []
         if isinstance(which, AclFilter):
             removed = self.find(which)
@@ -262,11 +267,11 @@ class AclTable:
         return removed
 
     def find(self, which: AclFilter) -> list[Acl]:
-        """The lines that a filter matches."""
+        """Return the ACLs that a filter matches."""
         return [acl for acl in self._acls if which.matches(acl)]
 
     def covering(self, resource: Resource, name: str) -> list[Acl]:
-        """The lines that have a say about a resource."""
+        """Return the ACLs that apply to a resource."""
         return [acl for acl in self._acls if acl.covers(resource, name)]
 
 
@@ -310,7 +315,7 @@ _REFUSALS: Final[dict[Resource, type[BrokerResponseError]]] = {
 
 
 def refusal(operation: Operation, resource: Resource, name: str) -> BrokerResponseError:
-    """The error that answers what is not allowed."""
+    """Return the error for a denied operation."""
     error = _REFUSALS.get(resource, ClusterAuthorizationFailedError)
     return error(f"{operation.name} of {resource.name} {name!r} is not allowed")
 
@@ -324,7 +329,7 @@ def acl_of_codes(
     operation: int,
     permission: int,
 ) -> Acl:
-    """An ACL as a request has it; codes of a later Kafka are UNKNOWN."""
+    """Return the ACL in a request; unknown codes become UNKNOWN."""
     return Acl(
         _known(Resource, resource),
         name,
@@ -345,10 +350,10 @@ def filter_of_codes(
     operation: int,
     permission: int,
 ) -> AclFilter:
-    """A filter as a request has it.
+    """Return the filter in a request.
 
     Raises:
-        InvalidRequestError: Of something that this broker does not know.
+        InvalidRequestError: The filter contains an unknown code.
     """
     which = AclFilter(
         _known(Resource, resource),

@@ -1,12 +1,12 @@
-"""How far one connection has come with SASL: what it may ask, and when it has to ask again. No I/O.
+"""The SASL state of a connection: which requests it may send, and when it must re-authenticate.
 
     ApiVersions, once, if at all
     SaslHandshake v0: tokens follow without a Kafka header, each after its length
     SaslHandshake v1: tokens follow in SaslAuthenticate requests (KIP-152)
 
-and then everything is served. Where sessions have a lifetime (KIP-368), the client authenticates
-again on the same connection before it ends, by the same mechanism and as the same user; a request
-after it ends the connection.
+Then every request is served. If sessions have a lifetime (KIP-368), the client must re-authenticate
+on the same connection before it expires, with the same mechanism and user; a later request closes
+the connection. No I/O.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,20 +26,20 @@ from aiokafka_lite.testing.security.users import PLAIN, SCRAM_MECHANISMS, Users
 __all__ = ["Authentication", "NotAdmitted", "Sasl", "Verdict"]
 
 LEAST_TIME_BETWEEN_MS: Final = 1000
-"""A connection that authenticates again sooner than that is told that it may not."""
+"""Re-authentication sooner than this is rejected."""
 
 
 class NotAdmitted(Exception):
-    """A request that a connection may not make now: the connection ends."""
+    """A request that is not allowed now: the connection closes."""
 
 
 class Verdict(NamedTuple):
-    """What a client's message led to.
+    """The result of a client's message.
 
     Attributes:
-        challenge: What it is answered.
-        user: Who it is; None while the exchange goes on.
-        lifetime_ms: How long that is believed; 0 for ever.
+        challenge: The response to the client.
+        user: The authenticated user; None while the exchange continues.
+        lifetime_ms: Session lifetime in ms; 0 for no limit.
     """
 
     challenge: bytes
@@ -48,18 +48,18 @@ class Verdict(NamedTuple):
 
 
 class Sasl:
-    """What a cluster's listeners ask of their clients.
+    """The SASL configuration of a cluster's listeners.
 
     Args:
-        users: Who may come in.
-        mechanisms: Those offered.
-        session_lifetime: Seconds after which a client has to authenticate again
-            (`connections.max.reauth.ms`); None for never.
-        clock: Sessions end by it.
-        new_nonce: Gives the server's half of SCRAM nonces.
+        users: The users that can authenticate.
+        mechanisms: The offered mechanisms.
+        session_lifetime: Seconds after which a client must re-authenticate
+            (`connections.max.reauth.ms`); None for no limit.
+        clock: The clock of session lifetimes.
+        new_nonce: Returns the server's part of a SCRAM nonce.
 
     Raises:
-        ValueError: A mechanism that is not there, or none at all.
+        ValueError: A mechanism is unknown, or there is none.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Sasl:
         self._new_nonce = new_nonce
 
     def new_authentication(self) -> "Authentication":
-        """Of a connection that was just accepted."""
+        """Return the state of a newly accepted connection."""
         return Authentication(self)
 
     def begin(self, mechanism: str) -> SaslExchange:
-        """A new exchange.
+        """Return a new exchange.
 
         Raises:
-            UnsupportedSaslMechanismError: Of a mechanism that is not offered.
+            UnsupportedSaslMechanismError: The mechanism is not offered.
         """
         if mechanism not in self.mechanisms:
             raise UnsupportedSaslMechanismError(f"Unsupported SASL mechanism {mechanism}")
@@ -104,13 +104,13 @@ class Sasl:
 
             return OAuthBearerExchange(self.clock)
         from aiokafka_lite.testing.security.scram_server import (
-            ScramExchange,  # hashing is loaded by need
+            ScramExchange,  # import hashing only if needed
         )
 
         return ScramExchange(mechanism, self._users, self._new_nonce)
 
     def lifetime_ms(self, exchange: SaslExchange) -> int | None:
-        """How long a client that has just authenticated is believed; None for ever."""
+        """Return the lifetime of a new session in ms; None for no limit."""
         limits = []
         if self._session_lifetime is not None:
             limits.append(round(self._session_lifetime * 1000))
@@ -122,14 +122,14 @@ class Sasl:
 class _Stage(Enum):
     FIRST = auto()  # ApiVersions or SaslHandshake
     HANDSHAKE = auto()
-    TOKENS = auto()  # bare ones
+    TOKENS = auto()  # bare tokens
     REQUESTS = auto()  # SaslAuthenticate
     DONE = auto()
-    OVER = auto()  # refused
+    OVER = auto()  # rejected
 
 
 class Authentication:
-    """Of one connection. `admit` comes before each request, the rest as the client asks."""
+    """The SASL state of one connection. Call `admit` before each request."""
 
     __slots__ = ("_again_ms", "_exchange", "_expires_ms", "_known", "_sasl", "_stage")
 
@@ -137,31 +137,31 @@ class Authentication:
         self._sasl = sasl
         self._stage = _Stage.FIRST
         self._exchange: SaslExchange | None = None
-        self._known: SaslExchange | None = None  # the exchange that told who it is
+        self._known: SaslExchange | None = None  # the exchange that authenticated the client
         self._expires_ms: int | None = None
-        self._again_ms: int | None = None  # when it last began to authenticate again
+        self._again_ms: int | None = None  # time of the last re-authentication
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether what comes next is a bare token, and no Kafka request."""
+        """True if the next frame is a bare token rather than a Kafka request."""
         return self._stage is _Stage.TOKENS
 
     @property
     def is_done(self) -> bool:
-        """Whether the client is known, and not about to authenticate again."""
+        """True if the client is authenticated and not re-authenticating."""
         return self._stage is _Stage.DONE
 
     @property
     def mechanisms(self) -> list[str]:
-        """Those offered."""
+        """The offered mechanisms."""
         return self._sasl.mechanisms
 
     def admit(self, api_key: int) -> None:
-        """Whether a request of that API may come now.
+        """Check that a request of an API is allowed now.
 
         Raises:
-            NotAdmitted: No; the connection ends without an answer.
-            IllegalSaslStateError: No; an error is answered, and then the connection ends.
+            NotAdmitted: It is not; the connection closes without a response.
+            IllegalSaslStateError: It is not; the connection closes after an error response.
         """
         if self._stage is _Stage.DONE:
             self._admit_known(api_key)
@@ -177,17 +177,17 @@ class Authentication:
             raise NotAdmitted(f"{api_name(api_key)} before SASL authentication")
 
     def on_versions(self, error_code: int) -> None:
-        """ApiVersions was answered: the next request has to be SaslHandshake, unless it failed."""
+        """Handle the response of ApiVersions: SaslHandshake must follow unless it failed."""
         if self._stage is _Stage.FIRST and not error_code:
             self._stage = _Stage.HANDSHAKE
 
     def on_handshake(self, mechanism: str, version: int) -> None:
-        """The client chose a mechanism.
+        """Handle the client's choice of a mechanism.
 
         Raises:
-            UnsupportedSaslMechanismError: It is not offered; the connection ends.
-            IllegalSaslStateError: This client is known already; nothing else happens.
-            NotAdmitted: It is not offered, to a client that authenticates again.
+            UnsupportedSaslMechanismError: It is not offered; the connection closes.
+            IllegalSaslStateError: The client is already authenticated; nothing changes.
+            NotAdmitted: It is not offered, and the client is re-authenticating.
         """
         if self._stage not in (_Stage.FIRST, _Stage.HANDSHAKE):
             raise IllegalSaslStateError("SaslHandshake after authentication")
@@ -196,19 +196,19 @@ class Authentication:
         except UnsupportedSaslMechanismError as error:
             self._stage = _Stage.OVER
             if self._known is not None:
-                raise NotAdmitted(str(error)) from error  # Kafka has no words for it here
+                raise NotAdmitted(str(error)) from error  # Kafka closes without a response here
             raise
         if self._known is not None and self._known.mechanism != mechanism:
-            self._stage = _Stage.OVER  # it is told so by the end of the connection, as by Kafka
+            self._stage = _Stage.OVER  # the connection closes without a response, as in Kafka
         else:
             self._stage = _Stage.TOKENS if version == 0 else _Stage.REQUESTS
 
     def on_message(self, message: bytes) -> Verdict:
-        """A token of the client's.
+        """Handle a client's token.
 
         Raises:
-            SaslAuthenticationFailed: It is refused; the connection ends.
-            IllegalSaslStateError: No token belongs here; nothing else happens.
+            SaslAuthenticationFailed: The token is rejected; the connection closes.
+            IllegalSaslStateError: No token is expected now; nothing changes.
         """
         exchange = self._exchange
         if exchange is None or self._stage not in (_Stage.TOKENS, _Stage.REQUESTS):

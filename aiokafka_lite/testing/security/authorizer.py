@@ -1,10 +1,10 @@
-"""Reads the table of ACLs as Kafka's `StandardAuthorizer` does (KIP-801). No I/O.
+"""Authorizes requests by the table of ACLs, like Kafka's `StandardAuthorizer` (KIP-801). No I/O.
 
-- a super user may do everything, whatever denies it;
-- any DENY that applies wins over every ALLOW;
+- a super user may do everything, regardless of DENY;
+- an applicable DENY overrides every ALLOW;
 - an ALLOW of READ, WRITE, DELETE or ALTER implies DESCRIBE, one of ALTER_CONFIGS implies
   DESCRIBE_CONFIGS; a DENY implies nothing;
-- a resource that no ACL is about is forbidden, unless `allow_everyone_if_no_acl_found`.
+- access to a resource without ACLs is denied, unless `allow_everyone_if_no_acl_found` is set.
 """
 
 from collections.abc import Iterable
@@ -25,24 +25,24 @@ from aiokafka_lite.testing.security.acls import (
 __all__ = ["Authorizer"]
 
 EVERYBODY: Final = "User:*"
-ANY_NAME: Final = "hardcode"  # what Kafka asks for when no resource in particular is meant
+ANY_NAME: Final = "hardcode"  # the resource name that Kafka checks for "any resource"
 _IMPLYING: Final[dict[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset(
         {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""Operations whose ALLOW allows these too."""
+"""Operations that the ALLOW of others implies."""
 
 
 class Authorizer:
-    """Decides by a table; a subclass may decide otherwise.
+    """Authorizes by a table of ACLs; a subclass may decide differently.
 
     Args:
         super_users: Principals that may do everything: "User:admin".
-        allow_everyone_if_no_acl_found: Allow what no ACL is about
+        allow_everyone_if_no_acl_found: Allow access to resources without ACLs
             (`allow.everyone.if.no.acl.found`).
-        acls: The table; a new one if None.
+        acls: The table; None creates one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Authorizer:
     def allows(
         self, principal: str, host: str, operation: Operation, resource: Resource, name: str
     ) -> bool:
-        """Whether a principal, coming from an address, may do that to a resource."""
+        """Return True if a principal at an address may perform an operation on a resource."""
         if principal in self.super_users:
             return True
         covering = self.acls.covering(resource, name)
@@ -73,7 +73,7 @@ class Authorizer:
     def allows_any(
         self, principal: str, host: str, operation: Operation, resource: Resource
     ) -> bool:
-        """Whether it may do that to at least one resource of a type (KIP-679)."""
+        """Return True if it may perform it on at least one resource of a type (KIP-679)."""
         if self.allows(principal, host, operation, resource, ANY_NAME):
             return True
         said = [
@@ -91,7 +91,7 @@ class Authorizer:
         )
 
     def allowed_operations(self, principal: str, host: str, resource: Resource, name: str) -> int:
-        """What it may do to a resource: bit `n` is set for the operation of code `n`."""
+        """Return the allowed operations on a resource: bit `n` is set for operation code `n`."""
         return sum(
             1 << operation
             for operation in operations_of(resource)
@@ -109,7 +109,7 @@ def _applies(acl: Acl, principal: str, host: str, operation: Operation) -> bool:
 
 
 def _dominates(deny: Acl, allow: Acl) -> bool:
-    """Whether nothing is left of what `allow` allows."""
+    """Return True if `deny` denies everything that `allow` allows."""
     if deny.pattern is Pattern.PREFIXED:
         return allow.name.startswith(deny.name) and not _is_everything(allow)
     return _is_everything(deny) or (deny.name == allow.name and deny.pattern is allow.pattern)

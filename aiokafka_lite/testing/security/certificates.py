@@ -1,6 +1,5 @@
-"""The principal of a client that showed a certificate, as Kafka's default principal builder has it:
-its distinguished name in the manner of RFC 2253, the most special part first.
-"""
+"""The principal of a TLS client certificate, as Kafka's default principal builder returns it: the
+distinguished name in RFC 2253 form, the most specific part first."""
 
 import re
 from typing import Any, Final
@@ -22,7 +21,7 @@ _SPECIAL: Final = re.compile(r'([,=+<>#;"\\]|^ | $)')
 
 
 def principal_of(certificate: dict[str, Any]) -> str:
-    """From what `SSLSocket.getpeercert` tells of a certificate: `User:CN=alice,O=example`."""
+    """Return the principal, such as `User:CN=alice,O=example`, of `SSLSocket.getpeercert()`."""
     parts = [
         "+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in relative_name)
         for relative_name in reversed(certificate.get("subject", ()))

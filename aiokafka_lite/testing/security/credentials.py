@@ -1,4 +1,4 @@
-"""What a server keeps of a password for SCRAM, and how it is made (RFC 5802)."""
+"""The server's SCRAM credential of a password (RFC 5802)."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class ScramCredential(NamedTuple):
-    """Proves that a client knows the password, and does not tell it."""
+    """Verifies that a client knows the password, without containing it."""
 
     salt: bytes
     stored_key: bytes
@@ -19,7 +19,7 @@ class ScramCredential(NamedTuple):
 
 
 def derive(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """The credential of a password."""
+    """Return the credential of a password."""
     name = HASHES[mechanism]
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
     return credential_of(mechanism, salted, salt, iterations)
@@ -28,7 +28,7 @@ def derive(mechanism: str, password: str, salt: bytes, iterations: int) -> Scram
 def credential_of(
     mechanism: str, salted_password: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a password that was salted and hashed already."""
+    """Return the credential of a salted and hashed password."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramCredential(

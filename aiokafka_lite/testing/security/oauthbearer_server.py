@@ -1,8 +1,7 @@
-"""OAUTHBEARER as a server speaks it (RFC 7628, KIP-255), with unsecured tokens: JWTs that nobody
-signed, as a Kafka that is not configured otherwise takes them. For tests they are as good.
+"""The server side of OAUTHBEARER (RFC 7628, KIP-255), with unsecured tokens.
 
-A token needs a `sub`, which becomes the user, and an `exp` that lies ahead by the cluster's
-clock, which ends the session.
+These are unsigned JWTs, which Kafka accepts by default. A token needs a `sub`, which becomes the
+user, and an `exp` in the future of the cluster's clock, at which the session expires.
 """
 
 import base64
@@ -23,28 +22,28 @@ _FIRST: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"bearer +(?P<token>[-_.+/=a-zA-Z0-9]+) *", re.IGNORECASE)
 _GIVEN_UP: Final = b"\x01"
-"""What a client answers to the reason of its refusal."""
+"""The client's acknowledgement of its rejection."""
 
 
 class _Token(NamedTuple):
-    """What is read of one."""
+    """The parts of a token that are used."""
 
     user: str
     expires_ms: int
 
 
 class OAuthBearerExchange(SaslExchange):
-    """One message; or, if the token is not good, the reason, its acknowledgement, and the end.
+    """A single message; for an invalid token, the reason and its acknowledgement follow.
 
     Args:
-        clock: Tokens expire by it.
+        clock: The clock of token expiry.
     """
 
     mechanism = OAUTHBEARER
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._reason: str | None = None  # why the token was refused, once that was told
+        self._reason: str | None = None  # why the token was rejected, once sent to the client
 
     def on_message(self, message: bytes) -> bytes:
         if self._reason is not None and message == _GIVEN_UP:
@@ -72,7 +71,7 @@ class OAuthBearerExchange(SaslExchange):
         return b""
 
     def _read(self, serialized: str) -> _Token | None:
-        """The token, if it is unsigned, whole, and good for now."""
+        """Return the token if it is unsigned, complete and currently valid, else None."""
         try:
             header, payload, *signature = serialized.split(".")
             claims = _decoded(payload)
@@ -80,7 +79,7 @@ class OAuthBearerExchange(SaslExchange):
                 return None
             token = _Token(str(claims["sub"]), round(float(claims["exp"]) * 1000))
         except (LookupError, TypeError, ValueError, OverflowError, binascii.Error):
-            return None  # it is no token at all
+            return None  # not a token
         return token if token.user and token.expires_ms > self._clock.now_ms() else None
 
 

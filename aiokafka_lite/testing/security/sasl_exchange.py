@@ -1,4 +1,4 @@
-"""One SASL exchange as a server has it, whatever the mechanism; and PLAIN (RFC 4616). No I/O."""
+"""The server side of a SASL exchange, and of PLAIN (RFC 4616). No I/O."""
 
 from abc import ABC, abstractmethod
 
@@ -8,11 +8,11 @@ __all__ = ["PlainExchange", "SaslExchange", "SaslRefused"]
 
 
 class SaslRefused(Exception):
-    """The client is not who it says, or says it wrongly; the exchange is over.
+    """Authentication failed, or a message is invalid; the exchange is over.
 
     Attributes:
-        told: What the client is told; None for nothing but that its credentials are invalid, so
-            that it does not learn whether the user exists.
+        told: The message for the client; None only says that the credentials are invalid, which
+            does not reveal whether the user exists.
     """
 
     def __init__(self, why: str, *, told: bool = False) -> None:
@@ -21,12 +21,12 @@ class SaslRefused(Exception):
 
 
 class SaslExchange(ABC):
-    """From the client's first message until it is known, or refused.
+    """An exchange, from the client's first message to its authentication or rejection.
 
     Attributes:
-        mechanism: By its registered name.
-        user: Who the client is; None until that is proven.
-        expires_ms: When its credentials do, in ms since the epoch; None for never.
+        mechanism: The registered name of the mechanism.
+        user: The authenticated user; None before that.
+        expires_ms: Expiry of the credentials, in ms since the epoch; None for no expiry.
     """
 
     mechanism: str
@@ -35,15 +35,15 @@ class SaslExchange(ABC):
 
     @abstractmethod
     def on_message(self, message: bytes) -> bytes:
-        """Take what the client sends; what it is answered, maybe nothing.
+        """Handle a client's message; return the response, which may be empty.
 
         Raises:
-            SaslRefused: It is over.
+            SaslRefused: The client is rejected.
         """
 
 
 class PlainExchange(SaslExchange):
-    """One message: authorization id, user and password, with NUL between."""
+    """A single message: authorization id, user and password, separated by NUL."""
 
     mechanism = PLAIN
 

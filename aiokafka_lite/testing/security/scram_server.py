@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and -512 as a server speaks them (RFC 5802, RFC 7677, KIP-84). No I/O.
+"""The server side of SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677, KIP-84). No I/O.
 
-As in Kafka, a name or password goes in as its UTF-8 bytes, without SASLprep, and there is no
-channel binding.
+As in Kafka, names and passwords are used as UTF-8 bytes without SASLprep, and there is no channel
+binding.
 """
 
 import base64
@@ -31,12 +31,12 @@ _FINAL: Final = re.compile(
 
 
 class ScramExchange(SaslExchange):
-    """Two messages: who it is, then the proof that it knows the password.
+    """Two messages: the user, then the proof of the password.
 
     Args:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        users: Whose credentials are looked up.
-        new_nonce: Gives the server's half of the nonce.
+        users: The credentials.
+        new_nonce: Returns the server's part of the nonce.
     """
 
     def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:
@@ -44,7 +44,7 @@ class ScramExchange(SaslExchange):
         self._hash = HASHES[mechanism]
         self._users = users
         self._new_nonce = new_nonce
-        self._credential: ScramCredential | None = None  # of who it says it is
+        self._credential: ScramCredential | None = None  # of the claimed user
         self._claimed = ""
         self._nonce = ""
         self._transcript = ""

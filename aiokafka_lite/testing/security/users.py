@@ -1,7 +1,7 @@
 """The users of a cluster: passwords for PLAIN, credentials for SCRAM (KIP-554). No I/O.
 
-A real Kafka has the two in different places, its JAAS configuration and its metadata; the APIs see
-and change the SCRAM half only, and so they do here.
+A real Kafka stores them in its JAAS configuration and its metadata. As there, the APIs access only
+the SCRAM credentials.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ __all__ = [
 
 PLAIN: Final = "PLAIN"
 SCRAM_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""By the number that KIP-554 gives them."""
+"""Mechanisms by their number in KIP-554."""
 
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS.values())
 LEAST_ITERATIONS: Final = 4096
@@ -30,18 +30,18 @@ _JOURNAL_KIND: Final = "user"
 
 
 class _Password(NamedTuple):
-    """A credential that nobody has asked for yet: deriving it takes milliseconds."""
+    """A credential that is not derived before its first use: deriving takes milliseconds."""
 
     password: str
     salt: bytes
 
 
 class Users:
-    """By name and mechanism.
+    """The users' credentials by name and mechanism.
 
     Args:
-        new_salt: Gives salts; the cluster's seed decides which.
-        journal: What remembers the users over a restart.
+        new_salt: Returns a salt, which depends on the cluster's seed.
+        journal: Stores the users across restarts.
     """
 
     def __init__(self, new_salt: Callable[[], bytes], journal: Journal | None = None) -> None:
@@ -56,12 +56,12 @@ class Users:
         """Add a user, or change a password.
 
         Args:
-            name: Without the "User:" of its principal.
-            password: In clear.
-            mechanisms: Those that the password is good for.
+            name: The user name, without the "User:" of its principal.
+            password: The password in plain text.
+            mechanisms: The mechanisms that accept the password.
 
         Raises:
-            ValueError: No name, no password, or a mechanism without passwords.
+            ValueError: The name or password is empty, or a mechanism does not use passwords.
         """
         if not name or not password:
             raise ValueError("the user name and the password must not be empty")
@@ -78,16 +78,16 @@ class Users:
                 raise ValueError(f"{mechanism} does not use passwords; use one of {MECHANISMS}")
 
     def remove(self, name: str) -> None:
-        """Forget a user; connections that it has opened stay. Nothing happens without one."""
+        """Remove a user; its open connections stay. Does nothing if it does not exist."""
         for mechanism in MECHANISMS:
             self.remove_credential(name, mechanism)
 
     def password_of(self, name: str) -> str | None:
-        """What PLAIN compares with; None without such a user."""
+        """Return the password for PLAIN, or None if there is no such user."""
         return self._passwords.get(name)
 
     def credential(self, name: str, mechanism: str) -> ScramCredential | None:
-        """What a SCRAM mechanism verifies with; None without such a user."""
+        """Return the credential for a SCRAM mechanism, or None if there is no such user."""
         kept = self._credentials.get((name, mechanism))
         if isinstance(kept, _Password):
             kept = derive(mechanism, kept.password, kept.salt, LEAST_ITERATIONS)
@@ -95,7 +95,7 @@ class Users:
         return kept
 
     def put_credential(self, name: str, mechanism: str, credential: ScramCredential) -> None:
-        """Set what a SCRAM mechanism verifies with."""
+        """Set the credential for a SCRAM mechanism."""
         self._credentials[name, mechanism] = credential
         value = {
             "salt": credential.salt.hex(),
@@ -106,7 +106,7 @@ class Users:
         self._journal.note(_JOURNAL_KIND, (name, mechanism), value)
 
     def remove_credential(self, name: str, mechanism: str) -> None:
-        """Let a user not come in by a mechanism any more."""
+        """Remove a user's credential for a mechanism."""
         if mechanism == PLAIN:
             known = self._passwords.pop(name, None) is not None
         else:
@@ -115,7 +115,7 @@ class Users:
             self._journal.note(_JOURNAL_KIND, (name, mechanism), None)
 
     def scram_users(self) -> Iterator[str]:
-        """The names of all that have a SCRAM credential, each once."""
+        """Yield the names of all users with a SCRAM credential, each once."""
         yield from dict.fromkeys(name for name, _ in self._credentials)
 
     def _restore(self, name: str, mechanism: str, value: Mapping[str, Any]) -> None:
